@@ -1,0 +1,56 @@
+# Everything a newcomer needs: `make demo` and `make test` set up what they use.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check format docs bench bench-large clean
+help:
+	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
+	@echo "make test         run the tests"
+	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
+	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
+	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
+	@echo "make docs         write the generated pages anew"
+	@echo "make format       format the code"
+
+$(VENV)/.base: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.base
+	$(BIN)/karat demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m karat.docs --check
+	$(BIN)/python -m pytest
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.base
+	$(BIN)/python -m karat.docs
+
+bench: $(VENV)/.bench
+	$(BIN)/python bench/speed.py
+
+bench-large: $(VENV)/.bench
+	$(BIN)/python bench/scale.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,148 @@
+"""Run × qrels → rankings: the one home of ties, duplicates, missing queries, chunk → doc.
+
+Four ways to one meaning: lists in Python (`lists`), columns in memory and files grouped by query
+(`columns`, `stream`), and files of any order and size (`sql`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from karat.align.columns import NotGrouped
+from karat.align.found import Aligned, Found, into_rankings
+from karat.align.gold import GoldIndex
+from karat.align.lists import align_ordered, align_scored, ordered
+from karat.align.stream import align_stream, align_table, default_threads
+from karat.errors import InputError
+from karat.ingest.textfile import Irregular, TextFile
+from karat.model.policy import Policy
+from karat.model.qrels import Qrels
+from karat.model.run import OrderedLists, Run, ScoredLists, Table
+
+IN_MEMORY = 64 << 20
+"""A text file up to this size that is not grouped by query is put in order in memory."""
+
+__all__ = ["Aligned", "Found", "align", "find", "into_rankings"]
+
+
+def align(
+    qrels: Qrels,
+    run: Run,
+    policy: Policy,
+    *,
+    no_answer: Sequence[str] = (),
+    threads: int | None = None,
+    memory: int | None = None,
+    keep_items: int = 0,
+) -> tuple[Aligned, tuple[str, ...]]:
+    """Line a run up with its gold; also what should be said about how that was done."""
+    found, notes = find(qrels, run, policy, threads=threads, memory=memory, keep_items=keep_items)
+    return into_rankings(qrels, found, policy, no_answer), notes
+
+
+def find(
+    qrels: Qrels,
+    run: Run,
+    policy: Policy,
+    *,
+    threads: int | None = None,
+    memory: int | None = None,
+    keep_items: int = 0,
+) -> tuple[Found, tuple[str, ...]]:
+    """Find the judged docs and their ranks, at the level of chunks or of docs."""
+    threads = threads or default_threads()
+    aligner = _Aligner(qrels, run, policy, threads, memory, keep_items)
+    if policy.level != "auto":
+        return aligner.at(policy.level == "doc"), run.notes
+    by_chunk = aligner.at(False)
+    if len(by_chunk.gold) == len(qrels.docs) or not aligner.has_parents():
+        return by_chunk, run.notes
+    by_doc = aligner.at(True)
+    chunks, docs, total = len(by_chunk.gold), len(by_doc.gold), len(qrels.docs)
+    chosen, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
+    note = f"level={level}: {chunks} of {total} gold ids match a chunk, {docs} match a chunk's doc"
+    return chosen, (*run.notes, note)
+
+
+class _Aligner:
+    """One run and its gold, ready to be aligned at either level."""
+
+    def __init__(
+        self, qrels: Qrels, run: Run, policy: Policy, threads: int, memory: int | None, keep_items: int
+    ) -> None:
+        self.qrels, self.run, self.policy = qrels, run, policy
+        self.threads, self.memory, self.keep_items = threads, memory, keep_items
+        self._content = run.content
+        self._gold: GoldIndex | None = None
+
+    @property
+    def gold(self) -> GoldIndex:
+        if self._gold is None:
+            self._gold = GoldIndex(self.qrels)
+        return self._gold
+
+    def at(self, at_doc: bool) -> Found:
+        content = self._content
+        if isinstance(content, ScoredLists):
+            if at_doc:
+                content = ordered(content, self.policy)
+                return align_ordered(self.qrels, content, self.policy, True, self.keep_items)
+            return align_scored(self.qrels, content, self.policy, self.keep_items)
+        if isinstance(content, OrderedLists):
+            return align_ordered(self.qrels, content, self.policy, at_doc, self.keep_items)
+        if isinstance(content, Table):
+            return align_table(
+                self.qrels, self.gold, content.rows, self.policy, at_doc=at_doc, keep_items=self.keep_items
+            )
+        assert isinstance(content, TextFile)
+        return self._file(content, at_doc)
+
+    def _file(self, file: TextFile, at_doc: bool) -> Found:
+        try:
+            return align_stream(
+                self.qrels, self.gold, file, self.policy,
+                at_doc=at_doc, threads=self.threads, keep_items=self.keep_items,
+            )  # fmt: skip
+        except NotGrouped:
+            regular = True
+        except Irregular:
+            regular = False
+        file = replace(file, hasher=None)  # it has seen its share of the bytes already
+        if file.size() > min(IN_MEMORY, (self.memory or IN_MEMORY * 16) // 16):
+            found = self._sql(file, at_doc)
+            if found is not None:
+                return found
+        rows = file.everything() if regular else file.exactly()
+        if len(rows) == 0:
+            raise InputError(f"{file.path}: holds no results, expected at least one")
+        self._content = Table(rows)
+        return self.at(at_doc)
+
+    def _sql(self, file: TextFile, at_doc: bool) -> Found | None:
+        from karat.align.sql import align_sql
+        from karat.ingest import duck
+        from karat.ingest.frames import connect
+
+        source = duck.text_source(file)
+        if source is None or not duck.is_clean(file, source):
+            return None
+        found = align_sql(
+            self.qrels, source, self.policy, connect=connect, at_doc=at_doc,
+            has_parent=file.layout.parent is not None, memory=self.memory, threads=self.threads,
+            keep_items=self.keep_items,
+        )  # fmt: skip
+        return replace(found, without_gold=duck.queries_beside(source, set(self.qrels.query_ids)))
+
+    def has_parents(self) -> bool:
+        """Whether any id of the run could belong to a doc with another id."""
+        content, mark = self._content, self.policy.separator
+        if isinstance(content, ScoredLists):
+            return any(mark in d for docs in content.lists.values() for d in docs)
+        if isinstance(content, OrderedLists):
+            return content.parents is not None or any(mark in d for docs in content.lists.values() for d in docs)
+        if isinstance(content, Table):
+            rows = content.rows
+            return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
+        assert isinstance(content, TextFile)
+        return content.layout.parent is not None or content.holds(mark.encode())

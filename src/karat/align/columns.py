@@ -1,0 +1,273 @@
+"""Align rows held as columns: text blocks, tables, frames. Only what is out of order is sorted.
+
+The rows of a query stand together here. Whether they do, whether they are in order and whether a
+doc comes twice is checked on every row; most runs pass, and then a rank is a position.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karat.align.found import Found
+from karat.align.gold import GoldIndex, equal
+from karat.model.policy import Policy
+from karat.errors import InputError, shown
+from karat.model.decimals import exact_decimals
+from karat.model.rankings import place_in_group
+from karat.model.run import Rows
+from karat.model.strings import Indices, Strings, Words, ranked_by_bytes
+
+Mask = NDArray[np.bool_]
+_scratch = threading.local()
+
+
+class NotGrouped(Exception):
+    """A query's rows stand apart from each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one block of whole queries yields."""
+
+    queries: Indices
+    returned: Indices
+    gold: Indices
+    rank: Indices
+    later_gold: Indices
+    later_rank: Indices
+    without_gold: tuple[bytes, ...]
+    duplicates: int
+    problems: tuple[str, ...]
+    items: dict[int, list[tuple[str, float | None]]]
+
+
+def grouped(rows: Rows) -> Rows:
+    """The rows with those of each query brought together, in the order the queries first appear."""
+    first: dict[bytes, int] = {}
+    starts = _starts(rows.query)
+    codes = [first.setdefault(q, len(first)) for q in rows.query.take(starts).bytes()]
+    if len(first) == len(starts):
+        return rows
+    code = np.repeat(np.array(codes), np.diff(starts, append=len(rows)))
+    return rows.take(np.argsort(code, kind="stable"))
+
+
+def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0) -> Part:
+    """Find the judged docs of a block of whole queries, with their ranks."""
+    starts = _starts(rows.query)
+    names = rows.query.take(starts).bytes()
+    if len(set(names)) < len(names):
+        raise NotGrouped
+    known = np.array([gold.queries.get(name, -1) for name in names], dtype=np.int64)
+    without = tuple(name for name, i in zip(names, known.tolist(), strict=True) if i < 0)
+    lengths = np.diff(starts, append=len(rows))
+    if without:
+        rows = rows.take(np.flatnonzero(np.repeat(known >= 0, lengths)))
+        known, lengths = known[known >= 0], lengths[known >= 0]
+    if policy.ignore_self and len(rows):
+        other = ~equal(rows.doc.words(), rows.query.words())
+        group = np.repeat(np.arange(len(known)), lengths)[other]
+        rows, lengths = rows.take(np.flatnonzero(other)), np.bincount(group, minlength=len(known))
+    starts = np.cumsum(lengths) - lengths
+    group = np.repeat(np.arange(len(known)), lengths)
+    query = known[group]
+    words = rows.doc.words()
+    keys = gold.keys(words, query)
+    rank = np.arange(1, len(rows) + 1) - starts[group]
+    repeated = _repeated(keys)
+    scores, unsorted = _order(rows, words, group, policy)
+    again = np.unique(np.concatenate((group[repeated], unsorted)))
+    dropped = np.zeros(0, dtype=np.int64)
+    if len(again):
+        dropped = _ranked_again(rows, scores, words, keys, group, again, rank, policy)
+    if len(dropped):
+        lengths = lengths - np.bincount(group[dropped], minlength=len(known))
+    problems: tuple[str, ...] = ()
+    if len(dropped) and policy.duplicates == "error":
+        problems = _duplicate_problems(rows, dropped)
+    if rows.parent is None:
+        judged, which = gold.find(keys, words, query)
+    else:
+        whole = rows.parent.words()
+        judged, which = gold.find(gold.keys(whole, query), whole, query)
+    counted = rank[judged] > 0
+    judged, which = judged[counted], which[counted]
+    later = np.zeros(len(judged), dtype=bool)
+    if rows.parent is not None:
+        order = np.lexsort((rank[judged], which))
+        judged, which = judged[order], which[order]
+        later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
+    return Part(
+        queries=known, returned=lengths, gold=which[~later], rank=rank[judged[~later]], later_gold=which[later],
+        later_rank=rank[judged[later]], without_gold=without, duplicates=len(dropped), problems=problems,
+        items=_items(rows, rank, query, keep_items),
+    )  # fmt: skip
+
+
+def joined(parts: Sequence[Part], size: int) -> Found:
+    """The parts of all blocks as one; a query in two of them was not grouped."""
+    queries = np.concatenate([p.queries for p in parts]) if parts else np.zeros(0, np.int64)
+    if (np.bincount(queries, minlength=size) > 1).any():
+        raise NotGrouped
+    problems = [text for p in parts for text in p.problems]
+    if problems:
+        raise InputError(problems)
+    returned = np.full(size, -1, dtype=np.int64)
+    for p in parts:
+        returned[p.queries] = p.returned
+
+    def together(name: str) -> Indices:
+        return np.concatenate([getattr(p, name) for p in parts]) if parts else np.zeros(0, np.int64)
+
+    return Found(
+        gold=together("gold"), rank=together("rank"), returned=returned, later_gold=together("later_gold"),
+        later_rank=together("later_rank"), without_gold=len({q for p in parts for q in p.without_gold}),
+        duplicates=sum(p.duplicates for p in parts), items={q: top for p in parts for q, top in p.items.items()},
+    )  # fmt: skip
+
+
+def parents(chunks: Strings, separator: str) -> Strings:
+    """The part of each id before the separator; the whole id where there is none."""
+    mark = separator.encode()
+    hit = chunks.buffer[: len(chunks.buffer) - len(mark) + 1] == mark[0]
+    for i, byte in enumerate(mark[1:], start=1):
+        hit &= chunks.buffer[i : len(chunks.buffer) - len(mark) + 1 + i] == byte
+    places = np.append(np.flatnonzero(hit), len(chunks.buffer))
+    first = places[np.searchsorted(places, chunks.start)]
+    return Strings(chunks.buffer, chunks.start, np.where(first + len(mark) <= chunks.end, first, chunks.end))
+
+
+def _starts(query: Strings) -> Indices:
+    """Where a row has another query than the row above it."""
+    if len(query) == 0:
+        return np.zeros(0, dtype=np.int64)
+    new = np.ones(len(query), dtype=bool)
+    words = query.words()
+    np.not_equal(words[0][1:], words[0][:-1], out=new[1:])
+    for word in words[1:]:
+        new[1:] |= word[1:] != word[:-1]
+    return np.flatnonzero(new)
+
+
+def _repeated(keys: Words) -> Indices:
+    """Rows whose key another row has too. A scatter table finds them without sorting."""
+    if len(keys) < 2:
+        return np.zeros(0, dtype=np.int64)
+    bits = max(12, (len(keys) * 8).bit_length())
+    table = getattr(_scratch, "table", None)
+    if table is None or len(table) < 1 << bits:
+        table = _scratch.table = np.empty(1 << bits, dtype=np.int32)
+    slot = (keys >> np.uint64(64 - bits)).view(np.int64)
+    row = np.arange(len(keys), dtype=np.int32)
+    table[slot] = row  # needs no clearing: every slot that is read was written just now
+    winner = table[slot]
+    lost = np.flatnonzero(winner != row)
+    if len(lost) == 0:
+        return lost
+    twice = lost[keys[lost] == keys[winner[lost]]]
+    among = np.sort(keys[lost])
+    shared = among[1:][among[1:] == among[:-1]]
+    return twice if len(shared) == 0 else np.union1d(twice, lost[np.isin(keys[lost], shared)])
+
+
+def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tuple[NDArray[np.float64], Indices]:
+    """The scores as they are compared, and the groups that are not in order."""
+    scores = rows.score
+    if len(rows) < 2:
+        return scores, np.zeros(0, dtype=np.int64)
+    within = group[1:] == group[:-1]
+    if rows.near is not None:
+        scores = _sure_enough(rows, scores, within, policy)
+    if policy.score_precision == "float32":
+        scores = scores.astype(np.float32).astype(np.float64)
+    rising = (scores[1:] > scores[:-1]) & within
+    tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
+    wrong = np.flatnonzero(rising)
+    if len(tied):
+        here, above = (ranked_by_bytes([w[tied + i] for w in words]) for i in (1, 0))
+        wrong = np.concatenate((wrong, tied[_greater(here, above)]))
+    return scores, np.unique(group[wrong])
+
+
+def _sure_enough(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:
+    """Replace scores that are only near by exact ones, wherever that could change the order."""
+    assert rows.near is not None
+    margin = np.abs(scores) * 2.0**-50
+    close = within & (np.abs(scores[1:] - scores[:-1]) <= np.maximum(margin[1:], margin[:-1]))
+    unsure = np.zeros(len(rows), dtype=bool)
+    unsure[1:] |= close
+    unsure[:-1] |= close
+    if policy.score_precision == "float32":
+        unsure |= (scores - margin).astype(np.float32) != (scores + margin).astype(np.float32)
+    return _refined(rows, scores, np.flatnonzero(unsure & rows.near))
+
+
+def _refined(rows: Rows, scores: NDArray[np.float64], where: Indices) -> NDArray[np.float64]:
+    if len(where) == 0 or rows.score_text is None:
+        return scores
+    scores = scores.copy()
+    scores[where] = exact_decimals(rows.score_text.take(where))[0]
+    return scores
+
+
+def _greater(a: list[Words], b: list[Words]) -> Mask:
+    """Where string a is greater than string b; equal strings are not."""
+    out = np.zeros(len(a[0]), dtype=bool)
+    same = np.ones(len(a[0]), dtype=bool)
+    for x, y in zip(a, b, strict=True):
+        out |= same & (x > y)
+        same &= x == y
+    return out
+
+
+def _ranked_again(
+    rows: Rows, scores: NDArray[np.float64], words: list[Words], keys: Words, group: Indices, again: Indices,
+    rank: Indices, policy: Policy,
+) -> Indices:  # fmt: skip
+    """Sort the groups that need it, give their rows new ranks (0 for a repeated doc); the rows dropped."""
+    flagged = np.zeros(int(group[-1]) + 1, dtype=bool)
+    flagged[again] = True
+    sub = np.flatnonzero(flagged[group])
+    if rows.near is not None:
+        scores = _refined(rows, scores, sub[rows.near[sub]])
+        if policy.score_precision == "float32":
+            scores = scores.astype(np.float32).astype(np.float64)
+    turned = ranked_by_bytes([w[sub] for w in words])
+    sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
+    by_key = np.argsort(keys[sub], kind="stable")
+    ordered = sub[by_key]
+    twin = np.zeros(len(sub), dtype=bool)
+    same = (keys[ordered[1:]] == keys[ordered[:-1]]) & equal(
+        [w[ordered[1:]] for w in words], [w[ordered[:-1]] for w in words]
+    )
+    twin[by_key[1:][same]] = True
+    kept, dropped = sub[~twin], sub[twin]
+    rank[kept] = place_in_group(group[kept])
+    rank[dropped] = 0
+    return np.sort(dropped)
+
+
+def _duplicate_problems(rows: Rows, dropped: Indices) -> tuple[str, ...]:
+    some = rows.take(dropped[:20])
+    return tuple(
+        f"query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
+        "Remove the repeats, or use duplicates=first to count its best place"
+        for q, d in zip(some.query.texts(), some.doc.texts(), strict=True)
+    )
+
+
+def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[tuple[str, float | None]]]:
+    if depth == 0:
+        return {}
+    top = np.flatnonzero((rank > 0) & (rank <= depth))
+    top = top[np.lexsort((rank[top], query[top]))]
+    exact = _refined(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
+    out: dict[int, list[tuple[str, float | None]]] = {}
+    for q, doc, score in zip(query[top].tolist(), rows.doc.take(top).texts(), exact[top].tolist(), strict=True):
+        out.setdefault(q, []).append((doc, score))
+    return out

@@ -1,0 +1,60 @@
+"""The gold as something that millions of rows can be looked up in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karat.model.qrels import Qrels
+from karat.model.strings import Indices, Strings, Words, hashed
+
+_SALTS = (0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
+
+
+class GoldIndex:
+    """Judged (query, doc) pairs by a 64-bit key; a match is always confirmed on the ids themselves."""
+
+    def __init__(self, qrels: Qrels) -> None:
+        self.queries = {q.encode(): i for i, q in enumerate(qrels.query_ids)}
+        self._query = qrels.query_of
+        self._words = Strings.of(qrels.docs).words()
+        for salt in _SALTS:
+            self._salt = np.uint64(salt)
+            keys = self.keys(self._words, self._query)
+            self._order = np.argsort(keys)
+            self._sorted = keys[self._order]
+            if not (self._sorted[1:] == self._sorted[:-1]).any():
+                break
+        bits = min(24, max(12, int(len(keys) * 16).bit_length()))
+        self._shift = np.uint64(64 - bits)
+        self._seen = np.zeros(1 << bits, dtype=bool)
+        self._seen[(keys >> self._shift).view(np.int64)] = True
+
+    def keys(self, words: list[Words], query: Indices) -> Words:
+        """The key of each (doc, query) pair."""
+        return hashed(words, (query + 1).view(np.uint64) * self._salt)
+
+    def find(self, keys: Words, words: list[Words], query: Indices) -> tuple[Indices, Indices]:
+        """The rows that are judged, and the judgment of each."""
+        rows = np.flatnonzero(self._seen[(keys >> self._shift).view(np.int64)])
+        if len(rows) == 0 or len(self._sorted) == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        place = np.minimum(np.searchsorted(self._sorted, keys[rows]), len(self._sorted) - 1)
+        same = self._sorted[place] == keys[rows]
+        rows, gold = rows[same], self._order[place[same]]
+        same = equal(_at(words, rows), _at(self._words, gold)) & (self._query[gold] == query[rows])
+        return rows[same], gold[same]
+
+
+def equal(a: list[Words], b: list[Words]) -> NDArray[np.bool_]:
+    """Which strings have the same words; a column of shorter strings ends in zeros."""
+    out = a[0] == b[0]
+    for i in range(1, max(len(a), len(b))):
+        left = a[i] if i < len(a) else np.uint64(0)
+        right = b[i] if i < len(b) else np.uint64(0)
+        out &= left == right
+    return out
+
+
+def _at(words: list[Words], rows: Indices) -> list[Words]:
+    return [w[rows] for w in words]

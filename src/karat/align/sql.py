@@ -1,0 +1,150 @@
+"""Align a file of any order and size in SQL, on disk where memory does not suffice.
+
+The statements use only what DuckDB and Spark have in common: joins, groups and one window.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from karat.align.found import Found
+from karat.errors import InputError, shown
+from karat.model.policy import Policy
+from karat.model.qrels import Qrels
+
+ROWS_AT_ONCE = 4_000_000
+"""Rows that are ranked together; more are ranked a share of the queries at a time."""
+_BYTES_PER_ROW = 400  # what grouping and ranking a row takes in the engine, measured generously
+
+KEPT = """
+SELECT q.code AS query, r.doc AS doc, {score} AS score{parent}
+FROM ({source}) r JOIN queries q ON r.query = q.query{condition}
+"""
+
+BEST = """
+SELECT query, doc, max(score) AS score, count(*) AS copies{parent}
+FROM run WHERE query % {shares} = {share} GROUP BY query, doc
+"""
+
+RANKED = """
+SELECT *, row_number() OVER (PARTITION BY query ORDER BY score DESC, doc DESC) AS place FROM best
+"""
+
+
+def align_sql(
+    qrels: Qrels,
+    source: str,
+    policy: Policy,
+    *,
+    connect: Any,
+    at_doc: bool,
+    has_parent: bool,
+    memory: int | None,
+    threads: int,
+    keep_items: int,
+) -> Found:
+    """Align the rows (query, doc, score) that this SQL yields; `connect` opens the engine."""
+    folder = tempfile.mkdtemp(prefix="karat-")
+    try:
+        engine = connect(
+            memory=f"{max(memory // 2, 256 << 20) >> 20}MiB" if memory else None, threads=threads, folder=folder
+        )
+        engine.execute(f"ATTACH '{os.path.join(folder, 'run.duckdb')}' AS disk")
+        engine.execute("SET preserve_insertion_order = false")
+        _load(engine, qrels, source, policy, at_doc, has_parent)
+        return _ranked(engine, qrels, policy, at_doc, memory, keep_items)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _load(engine: Any, qrels: Qrels, source: str, policy: Policy, at_doc: bool, has_parent: bool) -> None:
+    engine.execute("CREATE TABLE queries(query VARCHAR, code INTEGER)")
+    engine.execute("CREATE TABLE gold(query INTEGER, doc VARCHAR, id INTEGER)")
+    _insert(engine, "queries", [(q, i) for i, q in enumerate(qrels.query_ids)])
+    _insert(engine, "gold", list(zip(qrels.query_of.tolist(), qrels.docs, range(len(qrels.docs)), strict=True)))
+    single = policy.score_precision == "float32"
+    parent = ""
+    if at_doc:
+        mark = policy.separator.replace("'", "''")
+        parent = ", r.parent AS parent" if has_parent else f", split_part(r.doc, '{mark}', 1) AS parent"
+    kept = KEPT.format(
+        score="CAST(CAST(r.score AS FLOAT) AS DOUBLE)" if single else "r.score",
+        parent=parent,
+        source=source,
+        condition=" WHERE r.doc <> r.query" if policy.ignore_self else "",
+    )
+    engine.execute(f"CREATE TABLE disk.run AS {kept}")
+    engine.execute("CREATE VIEW run AS SELECT * FROM disk.run")
+
+
+def _insert(engine: Any, table: str, rows: list[tuple[Any, ...]]) -> None:
+    """Rows into a small table, many to a statement."""
+    for start in range(0, len(rows), 10_000):
+        part = rows[start : start + 10_000]
+        marks = ", ".join("(" + ", ".join("?" * len(part[0])) + ")" for _ in part[:1000])
+        for at in range(0, len(part), 1000):
+            piece = part[at : at + 1000]
+            if len(piece) < 1000:
+                marks = ", ".join("(" + ", ".join("?" * len(piece[0])) + ")" for _ in piece)
+            engine.execute(f"INSERT INTO {table} VALUES {marks}", [v for row in piece for v in row])
+
+
+def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int | None, keep_items: int) -> Found:
+    rows = engine.execute("SELECT count(*) FROM run").fetchone()[0]
+    at_once = min(ROWS_AT_ONCE, memory // 2 // _BYTES_PER_ROW) if memory else ROWS_AT_ONCE
+    shares = max(1, -(-rows // max(1, at_once)))
+    returned = np.full(len(qrels), -1, dtype=np.int64)
+    gold, rank, later_gold, later_rank = ([] for _ in range(4))
+    items: dict[int, list[tuple[str, float | None]]] = {}
+    duplicates = 0
+    for share in range(shares):
+        parent = ", min(parent) AS parent" if at_doc else ""
+        engine.execute(f"CREATE OR REPLACE TEMP TABLE best AS {BEST.format(shares=shares, share=share, parent=parent)}")
+        engine.execute(f"CREATE OR REPLACE TEMP TABLE ranked AS {RANKED}")
+        engine.execute("DROP TABLE best")
+        if policy.duplicates == "error":
+            _refuse(engine)
+        for query, n, copies in engine.execute(
+            "SELECT query, count(*), sum(copies) FROM ranked GROUP BY query"
+        ).fetchall():
+            returned[query] = n
+            duplicates += int(copies) - n
+        on = "parent" if at_doc else "doc"
+        hits = engine.execute(
+            f"SELECT g.id, r.place FROM ranked r JOIN gold g ON r.query = g.query AND r.{on} = g.doc "
+            "ORDER BY g.id, r.place"
+        ).fetchall()
+        before = None
+        for g, place in hits:
+            first = g != before
+            (gold if first else later_gold).append(g)
+            (rank if first else later_rank).append(place)
+            before = g
+        if keep_items:
+            for query, doc, score in engine.execute(
+                f"SELECT query, doc, score FROM ranked WHERE place <= {int(keep_items)} ORDER BY query, place"
+            ).fetchall():
+                items.setdefault(query, []).append((doc, score))
+        engine.execute("DROP TABLE ranked")
+    return Found(
+        np.array(gold, dtype=np.int64), np.array(rank, dtype=np.int64), returned,
+        np.array(later_gold, dtype=np.int64), np.array(later_rank, dtype=np.int64),
+        duplicates=duplicates, items=items,
+    )  # fmt: skip
+
+
+def _refuse(engine: Any) -> None:
+    twice = engine.execute(
+        "SELECT q.query, r.doc FROM ranked r JOIN queries q ON r.query = q.code WHERE copies > 1 LIMIT 21"
+    ).fetchall()
+    if twice:
+        raise InputError(
+            f"query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
+            "Remove the repeats, or use duplicates=first to count its best place"
+            for q, d in twice
+        )

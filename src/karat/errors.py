@@ -1,0 +1,77 @@
+"""Every error a person can meet.
+
+KaratError                  exit code 2
+├── UsageError              an argument or option that makes no sense
+│   ├── MetricError         an unknown metric, parameter or cutoff
+│   └── MissingPackage      an optional package that is not installed
+├── InputError              a file, table or object that cannot be used; holds its problems
+│   └── AmbiguousFormat     a file whose format cannot be told from its content
+└── ResultError             a question that this result cannot answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MAX_PROBLEMS = 20
+"""How many problems are collected before reading stops."""
+
+
+class KaratError(Exception):
+    """The root of all errors that are the caller's to mend."""
+
+    exit_code = 2
+
+
+class UsageError(KaratError):
+    """An argument or option that makes no sense."""
+
+
+class MetricError(UsageError, ValueError):
+    """An unknown metric, or a parameter or cutoff that it does not take."""
+
+
+class MissingPackage(UsageError):
+    """An optional package that is needed here and not installed."""
+
+
+class ResultError(KaratError, LookupError):
+    """A question that this result cannot answer."""
+
+
+class InputError(KaratError, ValueError):
+    """A file, table or object that cannot be used.
+
+    `problems` holds one line for each thing that is wrong, each with its place, what was
+    found, what was expected and, where it helps, what to do.
+    """
+
+    def __init__(self, problems: str | Iterable[str], *, more: bool = False) -> None:
+        listed = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems: Sequence[str] = listed[:MAX_PROBLEMS]
+        self.more = more or len(listed) > MAX_PROBLEMS
+        text = "\n".join(self.problems)
+        if self.more:
+            text += f"\n… and more (the first {len(self.problems)} are shown)"
+        super().__init__(text)
+
+
+class AmbiguousFormat(InputError):
+    """A file whose format cannot be told from its content."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as an error message shows it: quoted, on one line, and never long."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    quoted = repr(text) if not isinstance(text, str) else '"' + text + '"'
+    quoted = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in quoted)
+    return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word nearest to what was written, or None when nothing is near."""
+    import difflib
+
+    lowered = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[found[0]] if found else None

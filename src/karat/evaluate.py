@@ -1,0 +1,182 @@
+"""How good: runs × gold × metrics → a result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from karat.align import align
+from karat.align.found import Aligned
+from karat.cache import Cache
+from karat.errors import UsageError
+from karat.ingest.frames import is_frame
+from karat.ingest.read import read_qrels, read_queries, read_run, run_files
+from karat.metrics.grammar import DEFAULT_METRICS, Measure, parse_all
+from karat.model.policy import Policy
+from karat.model.policy import policy as choose
+from karat.model.qrels import Qrels
+from karat.model.queries import Queries
+from karat.model.rankings import Rankings
+from karat.model.run import Run
+from karat.output import rounded
+from karat.result import Result, RunResult
+
+DEPTH = 100
+"""How many docs of each query a full result keeps."""
+
+
+def evaluate(
+    qrels: Any,
+    run: Any,
+    metrics: str | Iterable[str | Measure] | None = None,
+    *,
+    ks: Sequence[int] | None = None,
+    queries: Any = None,
+    like: str | None = None,
+    score_precision: str | None = None,
+    duplicates: str | None = None,
+    missing: str | None = None,
+    empty_gold: str | None = None,
+    level: str | None = None,
+    chunk_credit: str | None = None,
+    separator: str | None = None,
+    stage: str | None = None,
+    as_of_filter: bool | None = None,
+    condensed: bool | None = None,
+    ignore_self: bool | None = None,
+    qrels_format: str | None = None,
+    run_format: str | None = None,
+    details: bool = False,
+    threads: int | None = None,
+    memory: str | int | None = None,
+    cache: bool = True,
+) -> Result:
+    """Score one run, or several, against gold.
+
+    `qrels` and `run` are each a path, a dict, a data frame, or a `karat.Qrels` / `karat.Run`; several
+    runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
+    are computed. `like` takes the conventions of another tool; the options from `score_precision` to
+    `ignore_self` are those of `karat.Policy`. `details` keeps each query's top 100 and the ranks of
+    its gold, for `save`. `memory` bounds what a run that is out of order may take ("2GB").
+    """
+    measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
+    policy = choose(
+        like, score_precision=score_precision, duplicates=duplicates, missing=missing, empty_gold=empty_gold,
+        level=level, chunk_credit=chunk_credit, separator=separator, stage=stage, as_of_filter=as_of_filter,
+        condensed=condensed, ignore_self=ignore_self,
+    )  # fmt: skip
+    table = read_queries(queries) if queries is not None else None
+    job = _Job(qrels, qrels_format, run_format, policy, table, details, threads, _bytes(memory), cache)
+    runs = [job.run(name, source, measures) for name, source in named_runs(run).items()]
+    told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
+    return Result(tuple(runs), told)
+
+
+def named_runs(run: Any) -> dict[str | None, Any]:
+    """The runs by name; None stands for the name that a single run brings itself."""
+    if isinstance(run, (list, tuple)) and run and all(isinstance(r, (str, os.PathLike)) for r in run):
+        return dict(run_files([os.fspath(r) for r in run]))
+    if isinstance(run, Mapping) and _holds_runs(run):
+        return {str(name): source for name, source in run.items()}
+    return {None: run}
+
+
+def _holds_runs(data: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is of runs by name rather than one run by query."""
+    for value in data.values():
+        if isinstance(value, (str, os.PathLike, Run)) or is_frame(value):
+            return True
+        if not isinstance(value, Mapping):
+            return False
+        if "ids" in value:
+            return False  # a result of Chroma
+        inner = next(iter(value.values()), None)
+        if inner is not None:
+            return isinstance(inner, (Mapping, list, tuple))
+    return False
+
+
+class _Job:
+    """The gold and the choices that all runs share; the gold is read when it is first needed."""
+
+    def __init__(
+        self, qrels: Any, qrels_format: str | None, run_format: str | None, policy: Policy, queries: Queries | None,
+        details: bool, threads: int | None, memory: int | None, cache: bool,
+    ) -> None:  # fmt: skip
+        self.source, self.qrels_format, self.run_format = qrels, qrels_format, run_format
+        self.policy, self.queries, self.details = policy, queries, details
+        self.threads, self.memory = threads, memory
+        self.cache = Cache() if cache and not details else None
+        self._qrels: Qrels | None = None
+
+    @property
+    def qrels(self) -> Qrels:
+        if self._qrels is None:
+            self._qrels = read_qrels(self.source, format=self.qrels_format)
+        return self._qrels
+
+    def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
+        choices = [self.policy, self.qrels_format, self.run_format, self.queries and sorted(self.queries.no_answer)]
+        entry = self.cache.entry(self.source, source, choices) if self.cache else None
+        if entry is not None and (stored := entry.load()) is not None:
+            rankings, about = stored
+            return RunResult(name or about["name"], rankings.query_ids, _scored(measures, rankings), about["counts"],
+                             about["facts"], tuple(about["notes"]))  # fmt: skip
+        as_of = self.queries.as_of if self.queries else None
+        run = read_run(source, name=name, format=self.run_format, policy=self.policy, as_of=as_of)
+        aligned, notes = align(
+            self.qrels, run if entry is None else entry.watched(run), self.policy,
+            no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
+            keep_items=DEPTH if self.details else 0,
+        )  # fmt: skip
+        if entry is not None:
+            about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
+            entry.store(aligned.rankings, about)
+        lists = _lists(self.qrels, aligned) if self.details else {}
+        return RunResult(
+            name or run.name, aligned.rankings.query_ids, _scored(measures, aligned.rankings), aligned.counts,
+            run.facts, notes, lists,
+        )  # fmt: skip
+
+
+def _scored(measures: list[Measure], rankings: Rankings) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    return {measure.name: measure(rankings) for measure in measures}
+
+
+def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
+    """Each query's top docs with their grades, and the rank at which each gold doc was found."""
+    rank = np.zeros(len(qrels.docs), dtype=np.int64)
+    rank[aligned.found.gold] = aligned.found.rank
+    out: dict[str, dict[str, Any]] = {}
+    for q in aligned.queries.tolist():
+        a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
+        docs, grades, ranks = qrels.docs[a:b], qrels.grades[a:b].tolist(), rank[a:b].tolist()
+        graded = dict(zip(docs, grades, strict=True))
+        out[qrels.query_ids[q]] = {
+            "top": [
+                {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(d)}
+                for d, s in aligned.found.items.get(q, [])
+            ],
+            "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
+        }
+    return out
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
+
+
+def _bytes(memory: str | int | None) -> int | None:
+    """`2GB`, `512MiB` or a number of bytes."""
+    if memory is None or isinstance(memory, int):
+        return memory
+    text = memory.strip().upper()
+    digits = text.rstrip("BKMGTI ")
+    unit = text[len(digits) :].strip()
+    try:
+        return int(float(digits) * _UNITS[unit])
+    except (ValueError, KeyError):
+        raise UsageError(f"memory must be a size such as 2GB or 512MiB, found {memory!r}") from None

@@ -1,0 +1,1 @@
+"""Bytes and objects → model; every error has its place."""

@@ -1,0 +1,90 @@
+"""Text files as DuckDB reads them: for runs that are too large and too disordered for memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from karat.ingest.frames import connect, quoted
+from karat.ingest.layout import open_bytes
+from karat.ingest.textfile import TextFile
+
+
+def text_source(file: TextFile) -> str | None:
+    """SQL that yields query, doc, score (and parent) of every row; None where DuckDB cannot read it."""
+    if file.stdin is not None:
+        return None
+    layout = file.layout
+    delimiter = layout.delimiter or _single_mark(file)
+    options = f"header = {str(bool(layout.header)).lower()}, auto_detect = false, compression = '{_packing(file.path)}'"
+    if delimiter is None:
+        lines = (
+            f"read_csv({quoted(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
+            f"escape = '', {options})"
+        )
+        cells = (
+            f"SELECT string_split_regex(trim(line, chr(32) || chr(9) || chr(13)), '[ \\t\\r]+') AS cell FROM {lines}"
+        )
+        named = [f"cell[{i + 1}] AS c{i}" for i in range(layout.width)]
+        source = f"SELECT {', '.join(named)} FROM ({cells}) WHERE len(cell) = {layout.width}"
+    else:
+        columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(layout.width))
+        quote = "'\"'" if layout.delimiter is not None else "''"
+        source = (
+            f"SELECT * FROM read_csv({quoted(file.path)}, columns = {{{columns}}}, delim = {quoted(delimiter)}, "
+            f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
+        )
+    parent = f", c{layout.parent} AS parent" if layout.parent is not None else ""
+    return (
+        f"SELECT c{layout.query} AS query, c{layout.doc} AS doc, TRY_CAST(c{layout.value} AS DOUBLE) AS score{parent} "
+        f"FROM ({source})"
+    )
+
+
+def is_clean(file: TextFile, source: str) -> bool:
+    """Whether every row has its ids and a finite score. DuckDB itself lets `1e999` and NaN pass."""
+    import duckdb
+
+    try:
+        bad, rows = _one(
+            f"SELECT count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
+            f"OR doc IS NULL OR doc = '' OR query LIKE '#%'), count(*) FROM ({source})"
+        )
+    except duckdb.Error:
+        return False
+    return bool(bad == 0 and rows == _line_count(file))
+
+
+def queries_beside(source: str, known: set[str]) -> int:
+    """How many queries of the run are not among these."""
+    engine = connect()
+    return sum(1 for (q,) in engine.execute(f"SELECT DISTINCT query FROM ({source})").fetchall() if q not in known)
+
+
+def _one(sql: str) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = connect().execute(sql).fetchone()
+    return row
+
+
+def _line_count(file: TextFile) -> int:
+    count, last = 0, b"\n"
+    with open_bytes(file.path) as stream:
+        while piece := stream.read(1 << 20):
+            count += piece.count(b"\n")
+            last = piece[-1:]
+    return count + (last != b"\n") - bool(file.layout.header)
+
+
+def _single_mark(file: TextFile) -> str | None:
+    """The one character between the fields of the first lines, if it is always the same one."""
+    with open_bytes(file.path) as stream:
+        lines = stream.read(1 << 16).split(b"\n")[:-1][:500]
+    for mark in (b" ", b"\t"):
+        if lines and all(len(line.rstrip(b"\r").split(mark)) == len(line.split()) for line in lines):
+            return mark.decode()
+    return None
+
+
+def _packing(path: str) -> str:
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    return "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else "none"

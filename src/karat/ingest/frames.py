@@ -1,0 +1,177 @@
+"""Data frames, Parquet, and text that only DuckDB should read → columns, through Arrow's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karat.errors import InputError, MissingPackage
+from karat.ingest.layout import Layout, table_layout
+from karat.ingest.textfile import together
+from karat.model.run import Rows
+from karat.model.strings import PAD, Strings
+
+Role = Literal["qrels", "run"]
+
+
+def is_frame(value: object) -> bool:
+    """Whether this is a data frame of any kind: something that speaks Arrow or is a pandas frame."""
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or _is_pandas(value)
+
+
+def _is_pandas(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+
+
+def connect(memory: str | None = None, threads: int | None = None, folder: str | None = None) -> Any:
+    """A DuckDB connection of its own, in memory."""
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingPackage("reading this needs the package duckdb: pip install duckdb") from None
+    config: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    if memory is not None:
+        config["memory_limit"] = memory
+    if threads is not None:
+        config["threads"] = threads
+    if folder is not None:
+        config["temp_directory"] = folder
+    return duckdb.connect(":memory:", config=config)
+
+
+def frame_rows(frame: object, role: Role, name: str) -> Rows:
+    """The rows of a data frame."""
+    connection = connect()
+    source = _registered(connection, frame, name)
+    return relation_rows(connection, f"SELECT * FROM {source}", role, name)
+
+
+def _registered(connection: Any, frame: Any, name: str) -> str:
+    """Make a frame known to DuckDB; what it cannot scan itself comes through the Arrow interface."""
+    import duckdb
+
+    try:
+        if isinstance(frame, duckdb.DuckDBPyRelation) or not _is_pandas(frame):
+            frame = _Stream(frame)
+        connection.register("frame", frame)
+    except Exception as error:
+        raise InputError(f"{name}: this {type(frame).__name__} cannot be read as a table ({error})") from None
+    return "frame"
+
+
+class _Stream:
+    """Passes on nothing but the Arrow stream of a frame, so that no other package is needed."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def parquet_rows(path: str, role: Role) -> Rows:
+    """The rows of a Parquet file."""
+    import duckdb
+
+    connection = connect()
+    try:
+        return relation_rows(connection, f"SELECT * FROM read_parquet({quoted(path)})", role, path)
+    except duckdb.Error as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+
+
+def quoted(text: str) -> str:
+    """The text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def relation_rows(connection: Any, sql: str, role: Role, name: str) -> Rows:
+    """What a query yields, as rows: ids as text, values as checked numbers."""
+    described = connection.execute(f"DESCRIBE {sql}").fetchall()
+    names, types = [str(r[0]) for r in described], [str(r[1]) for r in described]
+    layout = table_layout(name, role, [n.lower() for n in names], None)
+    picked = _picked(layout, names, types, role, name)
+    parts = list(_batches(connection, f"SELECT {', '.join(picked)} FROM ({sql})"))
+    rows = together([p for p in parts if len(p)])
+    if len(rows) == 0:
+        raise InputError(f"{name}: has no rows, expected at least one")
+    _check_rows(rows, role, name)
+    return rows
+
+
+def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name: str) -> list[str]:
+    out = []
+    for idea, column in (("query", layout.query), ("doc", layout.doc), ("parent", layout.parent)):
+        if column is None:
+            continue
+        if types[column] in ("FLOAT", "DOUBLE") or types[column].startswith("DECIMAL"):
+            raise InputError(
+                f"{name}: {idea} ids in column {names[column]!r} are {types[column]}, expected text or integers; "
+                "floats are no ids: convert the column to text"
+            )
+        out.append(f'CAST("{names[column]}" AS VARCHAR) AS {idea}')
+    what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
+    numeric = ("INT", "FLOAT", "DOUBLE", "DECIMAL", "BOOL")
+    if not any(n in type_ for n in numeric):
+        raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
+    out.append(f'CAST("{names[layout.value]}" AS DOUBLE) AS value')
+    return out
+
+
+def _batches(connection: Any, sql: str) -> Iterator[Rows]:
+    """The result of a query in pieces, read from its Arrow stream without copying more than text."""
+    import nanoarrow as na
+
+    with na.ArrayStream(connection.sql(sql)) as stream:
+        for batch in stream:
+            columns = {child.schema.name: child for child in batch.iter_children()}
+            yield Rows(
+                _strings(columns["query"]),
+                _strings(columns["doc"]),
+                _numbers(columns["value"]),
+                parent=_strings(columns["parent"]) if "parent" in columns else None,
+            )
+
+
+def _valid(column: Any) -> NDArray[np.bool_] | None:
+    """Which entries are not null, or None if all are there."""
+    bits = np.frombuffer(column.buffers[0], dtype=np.uint8)
+    if len(bits) == 0:
+        return None
+    return np.unpackbits(bits, bitorder="little")[column.offset : column.offset + len(column)].astype(bool)
+
+
+def _strings(column: Any) -> Strings:
+    wide = "large" in str(column.schema)
+    places = np.frombuffer(column.buffers[1], dtype="i8" if wide else "i4").astype(np.int64)
+    places = places[column.offset : column.offset + len(column) + 1]
+    valid = _valid(column)
+    ends = places[1:] if valid is None else np.where(valid, places[1:], places[:-1])
+    low, high = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
+    buffer: NDArray[np.uint8] = np.zeros(high - low + 2 * PAD, dtype=np.uint8)
+    buffer[PAD : PAD + high - low] = np.frombuffer(column.buffers[2], dtype=np.uint8)[low:high]
+    return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    values = np.frombuffer(column.buffers[1], dtype=np.float64)[column.offset : column.offset + len(column)].copy()
+    valid = _valid(column)
+    if valid is not None:
+        values[~valid] = np.nan
+    return values
+
+
+def _check_rows(rows: Rows, role: Role, name: str) -> None:
+    """Ids that are empty or hold NUL, and values that are not finite, are errors."""
+    what = "grade" if role == "qrels" else "score"
+    problems = []
+    for i in np.flatnonzero(~np.isfinite(rows.score))[:20].tolist():
+        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {rows.score[i]}")
+    for idea, column in (("query", rows.query), ("doc", rows.doc)):
+        for i in np.flatnonzero(column.start >= column.end)[:20].tolist():
+            problems.append(f"{name}: row {i + 1}: the {idea} id is empty, expected an id")
+    if problems:
+        raise InputError(problems, more=len(problems) > 20)

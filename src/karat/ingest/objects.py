@@ -1,0 +1,174 @@
+"""Dicts, lists and sets → gold and runs. Ids are strings; integers become their decimal form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from karat.errors import InputError, shown
+from karat.ingest.exact import Problems
+from karat.model.qrels import Qrels
+from karat.model.run import OrderedLists, Run, ScoredLists
+
+
+def text_id(value: Any) -> str | None:
+    """The id that this value is, or None if it is none."""
+    if type(value) is str:
+        return value if value and "\x00" not in value else None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return str(value) if isinstance(value, str) and value else None
+
+
+def build_qrels(grades: Mapping[str, Mapping[str, float]], source: str) -> Qrels:
+    """Gold from clean ids and finite grades."""
+    query_ids = sorted(grades)
+    sizes = [len(grades[q]) for q in query_ids]
+    return Qrels(
+        query_ids,
+        np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64),
+        [d for q in query_ids for d in grades[q]],
+        np.array([g for q in query_ids for g in grades[q].values()], dtype=np.float64),
+        source,
+    )
+
+
+def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
+    """Gold from {query: {doc: grade}}, or from {query: docs} with grade 1 for each."""
+    if not data:
+        raise InputError(f"{source}: is empty, expected judgments as {{query: {{doc: grade}}}}")
+    problems = Problems(source)
+    out: dict[str, dict[str, float]] = {}
+    for query, judged in data.items():
+        q = text_id(query)
+        if q is None:
+            problems.add(None, f"a query id must be text or an integer, found {query!r}")
+            continue
+        if isinstance(judged, (str, bytes)) or not isinstance(judged, Iterable):
+            problems.add(None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {judged!r}")
+            continue
+        pairs = judged.items() if isinstance(judged, Mapping) else ((doc, 1) for doc in judged)
+        grades = out.setdefault(q, {})
+        for doc, grade in pairs:
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+            elif not is_finite(grade):
+                problems.add(None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {grade!r}")
+            elif grades.setdefault(d, float(grade)) != float(grade):
+                problems.add(None, f"query {shown(q)}, doc {shown(d)}: judged twice, as {grades[d]:g} and as {grade:g}")
+    problems.check()
+    return build_qrels(out, source)
+
+
+def run_from_mapping(data: Mapping[Any, Any], name: str = "run") -> Run:
+    """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied."""
+    if not data:
+        raise InputError(f"{name}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
+    if "ids" in data and isinstance(data["ids"], Sequence) and ("metadatas" in data or "distances" in data):
+        raise InputError(
+            f"{name}: looks like one result of Chroma, which does not name its queries; "
+            "write {query_id: result} with one result for each query"
+        )
+    values = list(data.values())
+    if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
+        return Run(name, OrderedLists(*_chroma(data, name)))
+    if all(isinstance(v, Mapping) for v in values):
+        return Run(name, ScoredLists(_scored(data, name)))
+    if any(isinstance(v, Mapping) for v in values):
+        raise InputError(f"{name}: some queries have scores and some have lists; expected one kind for all")
+    return Run(name, OrderedLists(_ordered(data, name)))
+
+
+def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
+    try:
+        # join is the quickest test that every id is a string; sum, that every score is a number and none is NaN.
+        clean = all(type(q) is str and q for q in data) and all(
+            ("".join(docs) is not None and math.isfinite(sum(docs.values()))) for docs in data.values()
+        )
+    except TypeError:
+        clean = False
+    if clean and not any("" in docs for docs in data.values()):
+        return data
+    problems = Problems(name)
+    out: dict[str, dict[str, float]] = {}
+    for query, docs in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        mine = out.setdefault(q, {})
+        for doc, score in docs.items():
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+            elif not is_finite(score):
+                problems.add(None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {score!r}")
+            else:
+                mine[d] = float(score)
+    problems.check()
+    return out
+
+
+def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
+    problems = Problems(name)
+    out: dict[str, list[str]] = {}
+    for query, docs in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
+            problems.add(None, f"query {shown(q)}: expected a dict of scores or a list of docs, found {docs!r}")
+            continue
+        if isinstance(docs, (set, frozenset)):
+            problems.add(None, f"query {shown(q)}: a set has no order; expected a list of docs, best first")
+            continue
+        listed = []
+        for doc in docs:
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+            else:
+                listed.append(d)
+        out[q] = listed
+    problems.check()
+    return out
+
+
+def _chroma(
+    data: Mapping[Any, Any], name: str
+) -> tuple[dict[str, list[str]], dict[str, list[str]] | None, dict[str, list[float | None]] | None]:
+    """{query: Chroma's result} → ids in order, and the docs that the metadata name."""
+    problems = Problems(name)
+    lists: dict[str, list[str]] = {}
+    parents: dict[str, list[str]] = {}
+    for query, result in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        ids, metadata = result["ids"], result.get("metadatas")
+        if ids and isinstance(ids[0], (list, tuple)):  # Chroma nests one level for its list of queries
+            ids, metadata = ids[0], metadata[0] if metadata else None
+        lists[q] = [str(i) for i in ids]
+        parents[q] = [
+            str(m["doc_id"]) if m and "doc_id" in m else i.partition("#")[0]
+            for i, m in zip(lists[q], metadata or [None] * len(lists[q]), strict=True)
+        ]
+    problems.check()
+    return lists, parents, None
+
+
+def _known_query(query: Any, problems: Problems) -> str | None:
+    q = text_id(query)
+    if q is None:
+        problems.add(None, f"a query id must be text or an integer, found {query!r}")
+    return q
+
+
+def is_finite(value: Any) -> bool:
+    """Whether this is a number, and a finite one."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)

@@ -1,0 +1,303 @@
+"""Anything that holds gold, a run or queries → the model. The one place that looks at types."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from karat.errors import InputError, UsageError, shown
+from karat.ingest import frames, jsonl
+from karat.ingest.exact import Problems, Row, as_rows
+from karat.ingest.layout import QUERY_NAMES, Layout, checked_path, column, detect, head_of
+from karat.ingest.objects import qrels_from_mapping, run_from_mapping, text_id
+from karat.ingest.textfile import TextFile
+from karat.model.policy import Policy
+from karat.model.qrels import Qrels
+from karat.model.queries import Queries
+from karat.model.run import OrderedLists, Rows, Run, Table
+from karat.model.strings import Strings, hashed
+
+Role = Literal["qrels", "run"]
+PACKED = (".gz", ".zst", ".zstd")
+
+
+def read_qrels(source: Any, *, format: str | None = None) -> Qrels:
+    """Gold from a path, a dict, a frame, or what is gold already."""
+    if isinstance(source, Qrels):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return _qrels_from_file(checked_path(os.fspath(source)), format)
+    if isinstance(source, Mapping):
+        return qrels_from_mapping(source)
+    if frames.is_frame(source):
+        return qrels_from_rows(frames.frame_rows(source, "qrels", "qrels"), "qrels")
+    raise InputError(f"qrels: expected a path, a dict, a data frame or karat.Qrels, found {type(source).__name__}")
+
+
+def read_run(
+    source: Any,
+    *,
+    name: str | None = None,
+    format: str | None = None,
+    policy: Policy | None = None,
+    as_of: Mapping[str, str] | None = None,
+) -> Run:
+    """A run from a path, a dict, a frame, or what is a run already."""
+    chosen = policy or Policy()
+    if isinstance(source, Run):
+        return _without_stage(source, chosen)
+    if isinstance(source, (str, os.PathLike)):
+        return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of)
+    if isinstance(source, Mapping):
+        return _without_stage(run_from_mapping(source, name or "run"), chosen)
+    if frames.is_frame(source):
+        rows = frames.frame_rows(source, "run", name or "run")
+        return _without_stage(Run(name or "run", Table(rows)), chosen)
+    raise InputError(
+        f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
+    )
+
+
+def run_files(patterns: Sequence[str]) -> dict[str, str]:
+    """The runs that paths and globs name: a unique name for each, and its path."""
+    paths: list[str] = []
+    for pattern in patterns:
+        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) and not os.path.exists(pattern) else [pattern]
+        if not found:
+            raise InputError(f"{pattern}: no file matches")
+        paths += [p for p in found if p not in paths]
+    stems = [run_name(p) for p in paths]
+    for depth in range(1, 8):
+        if len(set(stems)) == len(stems):
+            break
+        stems = [_with_folder(p, depth) if stems.count(s) > 1 else s for p, s in zip(paths, stems, strict=True)]
+    if len(set(stems)) < len(stems):
+        raise UsageError(f"two runs have one name: {', '.join(sorted({s for s in stems if stems.count(s) > 1}))}")
+    return dict(zip(stems, paths, strict=True))
+
+
+def run_name(path: str) -> str:
+    """The stem of a file's name, without the endings of compression."""
+    if path == "-":
+        return "stdin"
+    base = os.path.basename(path)
+    for ending in PACKED:
+        base = base.removesuffix(ending)
+    return os.path.splitext(base)[0] or base
+
+
+def _with_folder(path: str, depth: int) -> str:
+    folders = os.path.abspath(path).split(os.sep)[:-1]
+    return "/".join([*folders[-depth:], run_name(path)])
+
+
+def _head(path: str) -> tuple[bytes, bytes | None]:
+    """A file's first bytes; standard input is read whole, since it comes only once."""
+    if path != "-":
+        return head_of(path), None
+    data = sys.stdin.buffer.read()
+    if data[:2] == b"\x1f\x8b":
+        import gzip
+
+        data = gzip.decompress(data)
+    return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
+
+
+def _qrels_from_file(path: str, format: str | None) -> Qrels:
+    head, stdin = _head(path)
+    layout = detect(path, "qrels", format, head)
+    if layout.kind == "json":
+        return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
+    if layout.kind == "jsonl":
+        return _qrels_with_lines(jsonl.read_json_rows(path, "qrels", stdin), path)
+    if layout.kind == "parquet":
+        return qrels_from_rows(frames.parquet_rows(path, "qrels"), path)
+    text = TextFile(path, layout, "qrels", stdin=stdin)
+    rows = text.everything()
+    if len(rows) == 0:
+        raise InputError(f"{path}: holds no judgments, expected at least one")
+    try:
+        return qrels_from_rows(rows, path)
+    except _Contradiction:
+        return _qrels_with_lines(text.exact_rows(), path)
+
+
+class _Contradiction(InputError):
+    """A pair judged with two grades, before the lines are known."""
+
+
+def _qrels_with_lines(rows: list[Row], path: str) -> Qrels:
+    """Gold from rows that know their lines: a contradiction names both places."""
+    problems = Problems(path)
+    first: dict[tuple[str, str], tuple[int, float]] = {}
+    for line, query, doc, grade, _ in rows:
+        before = first.setdefault((query, doc), (line, grade))
+        if before[1] != grade:
+            problems.add(
+                line,
+                f"query {shown(query)}, doc {shown(doc)} is judged {grade:g} here and {before[1]:g} at line "
+                f"{before[0]}; expected one grade: remove one",
+            )
+    problems.check()
+    if not rows:
+        raise InputError(f"{path}: holds no judgments, expected at least one")
+    return qrels_from_rows(as_rows(rows), path)
+
+
+def qrels_from_rows(rows: Rows, source: str) -> Qrels:
+    """Gold from columns. A pair judged twice with one grade counts once."""
+    texts = rows.query.texts()
+    names = sorted(set(texts))
+    number = {name: i for i, name in enumerate(names)}
+    code = np.fromiter((number[t] for t in texts), dtype=np.int64, count=len(texts))
+    keys = hashed(rows.doc.words(), (code + 1).view(np.uint64) * np.uint64(0xD6E8FEB86659FD93))
+    order = np.argsort(keys, kind="stable")
+    twin = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    keep = np.ones(len(rows), dtype=bool)
+    for here, other in zip(order[twin + 1].tolist(), order[twin].tolist(), strict=True):
+        pair = rows.doc.take(np.array([here, other])).texts()
+        if pair[0] == pair[1] and code[here] == code[other]:
+            if rows.score[here] != rows.score[other]:
+                raise _Contradiction(
+                    f"{source}: query {shown(names[code[here]])}, doc {shown(pair[0])} is judged "
+                    f"{rows.score[other]:g} in row {other + 1} and {rows.score[here]:g} in row {here + 1}; "
+                    "expected one grade: remove one"
+                )
+            keep[here] = False
+    chosen = np.flatnonzero(keep)
+    chosen = chosen[np.argsort(code[chosen], kind="stable")]
+    sizes = np.bincount(code[chosen], minlength=len(names))
+    grades = rows.score
+    if rows.near is not None and rows.score_text is not None:
+        from karat.model.decimals import exact_decimals
+
+        grades = exact_decimals(rows.score_text)[0]
+    return Qrels(
+        names,
+        np.concatenate(([0], np.cumsum(sizes))),
+        rows.doc.take(chosen).texts(),
+        grades[chosen],
+        source,
+    )
+
+
+def _run_from_file(
+    path: str, name: str | None, format: str | None, policy: Policy, as_of: Mapping[str, str] | None
+) -> Run:
+    head, stdin = _head(path)
+    layout = detect(path, "run", format, head)
+    name = name or run_name(path)
+    if layout.kind == "jsonl" and jsonl.is_run_log(head):
+        if policy.as_of_filter and not as_of:
+            raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
+        return jsonl.read_run_log(path, name, policy, as_of, stdin)
+    if layout.kind == "json":
+        run: Run = jsonl.read_json(path, "run", name, stdin)  # type: ignore[assignment]
+    elif layout.kind == "jsonl":
+        run = Run(name, Table(as_rows(jsonl.read_json_rows(path, "run", stdin))), path=path)
+    elif layout.kind == "parquet":
+        run = Run(name, Table(frames.parquet_rows(path, "run")), path=path)
+    else:
+        facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
+        run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None)
+    return _without_stage(run, policy)
+
+
+def _tag(layout: Layout, head: bytes) -> str | None:
+    if layout.kind != "trec" or layout.width != 6:
+        return None
+    for line in head.split(b"\n")[:50]:
+        cells = line.split()
+        if len(cells) == 6 and not line.startswith(b"#"):
+            return cells[5].decode("utf-8", "replace")
+    return None
+
+
+def _without_stage(run: Run, policy: Policy) -> Run:
+    """Only a run log has stages and dates; asking others for them is an error."""
+    if isinstance(run.content, OrderedLists) and run.path is not None:
+        return run
+    for asked, what in ((policy.stage, "stage"), (policy.as_of_filter, "as_of_filter")):
+        if asked:
+            raise UsageError(f"{run.name}: {what} needs a run log (JSONL with topk), which this run is not")
+    return run
+
+
+def read_queries(source: Any) -> Queries:
+    """The table of queries from a path, a frame, a dict of fields, or what is one already."""
+    if isinstance(source, Queries):
+        return source
+    if isinstance(source, Mapping):
+        return Queries({str(q): v if isinstance(v, Mapping) else {"text": v} for q, v in source.items()})
+    if isinstance(source, (str, os.PathLike)):
+        path = checked_path(os.fspath(source))
+        return _queries_from_file(path, *_head(path))
+    if frames.is_frame(source):
+        connection = frames.connect()
+        return _queries_from_frame(connection, f"SELECT * FROM {frames._registered(connection, source, 'queries')}")
+    raise InputError(f"queries: expected a path, a dict or a data frame, found {type(source).__name__}")
+
+
+def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Queries:
+    result = connection.execute(sql)
+    names = [str(d[0]) for d in result.description]
+    return _queries([(i, dict(zip(names, row, strict=True))) for i, row in enumerate(result.fetchall(), 1)], source)
+
+
+def _queries_from_file(path: str, head: bytes, stdin: bytes | None) -> Queries:
+    if not head:
+        raise InputError(f"{path}: is empty, expected a table of queries")
+    if head[:4] == b"PAR1":
+        return _queries_from_frame(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})", path)
+    if head.lstrip()[:1] == b"{":
+        import msgspec
+
+        problems, rows = Problems(path), []
+        for number, raw in jsonl.numbered_lines(path, stdin):
+            try:
+                line = msgspec.json.decode(raw)
+                rows.append((number, {**line.get("metadata", {}), **line} if isinstance(line, dict) else {}))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                problems.add(number, f"{error}; expected one JSON object a line")
+        problems.check()
+        return _queries(rows, path)
+    data = stdin if stdin is not None else b"".join(raw for _, raw in jsonl.numbered_lines(path))
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
+    first = text.split("\n", 1)[0].rstrip("\r")
+    delimiter = next((d for d in ("\t", ",", ";") if d in first), "\t")
+    table = [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if cells]
+    names = [n.strip().lower() for n in table[0]]
+    if column(names, (*QUERY_NAMES, "_id", "id")) is None:  # a topic file: id and text, no header
+        return _queries([(i, {"_id": cells[0], "text": cells[-1]}) for i, cells in enumerate(table, 1)], path)
+    return _queries(
+        [(i, {n: c for n, c in zip(names, cells, strict=False) if c != ""}) for i, cells in enumerate(table[1:], 2)],
+        path,
+    )
+
+
+def _queries(rows: list[tuple[int, Mapping[str, Any]]], source: str) -> Queries:
+    problems, out = Problems(source), {}
+    for line, fields in rows:
+        named = next((n for n in ("_id", "id", *QUERY_NAMES) if n in fields), None)
+        q = text_id(fields[named]) if named else None
+        if q is None:
+            problems.add(line, "no query id; expected one of _id, id, " + ", ".join(QUERY_NAMES))
+        elif q in out:
+            problems.add(line, f"query {shown(q)} is there twice; expected each query once")
+        else:
+            out[q] = {n: v for n, v in fields.items() if n != named and n != "metadata"}
+    problems.check()
+    return Queries(out, source)
+
+
+__all__ = ["Strings", "read_qrels", "read_queries", "read_run", "run_files", "run_name"]

@@ -1,0 +1,23 @@
+"""The metrics: their registry, the grammar of their names, one module a family."""
+
+from karat.metrics import graded, relevance, trec
+from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
+from karat.metrics.registry import Metric, lookup, metric, metrics, register, unregister
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "PRIMARY",
+    "ByMeasure",
+    "Measure",
+    "Metric",
+    "graded",
+    "lookup",
+    "metric",
+    "metrics",
+    "parse",
+    "parse_all",
+    "register",
+    "relevance",
+    "trec",
+    "unregister",
+]

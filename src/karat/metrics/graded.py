@@ -1,0 +1,150 @@
+"""Metrics of graded gain and user models: nDCG, ERR, Q-measure, RBP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from karat.metrics.registry import metric
+from karat.model.rankings import ALL, Counts, Cutoff, Rankings, Values, place_in_group, ratio
+
+FAMILY = "graded"
+NO_GAINS: tuple[tuple[float, float], ...] = ()
+
+
+def worth(grade: Values, gain: str, table: Mapping[float, float] | tuple[()]) -> Values:
+    """What each grade is worth. With a table, a grade that it does not name is worth nothing."""
+    if table:
+        listed = dict(table)
+        return np.array([listed.get(g, 0.0) for g in grade.tolist()], dtype=np.float64)
+    positive = np.maximum(grade, 0.0)
+    return np.exp2(positive) - 1.0 if gain == "exp" else positive
+
+
+@metric(
+    "ndcg", aliases=("ndcg_cut", "ndcg_burges(gain=exp)"), family=FAMILY,
+    title="Normalised discounted cumulative gain",
+    formula="DCG / ideal DCG, DCG = Σ gain(grade_i) / log2(i + 1); gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed",
+    tells="How near the top k is to the best possible order; 1 is ideal.",
+    use_when="Grades and order both matter.",
+    caution="The ideal comes from all the gold, not from what was retrieved. A random order is not .5. Two gain"
+    " functions are in use: compare only values with the same one.",
+    cites="Järvelin & Kekäläinen 2002; gain=exp: Burges et al. 2005", monotone=True,
+    bands={"ndcg@10": ((0.9, "excellent"), (0.7, "very good"), (0.5, "good"), (0.3, "fair"), (0.0, "poor"))},
+    targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80}, suits=("graded", "top 3", "a/b test"),
+    choices={"gain": ("linear", "exp")},
+)  # fmt: skip
+def ndcg(
+    r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Mapping[float, float] | tuple[()] = NO_GAINS
+) -> Values:
+    top = r.upto(k)
+    dcg = top.sum(worth(top.grade, gain, gains) / np.log2(top.rank + 1.0))
+    return ratio(dcg, ideal_dcg(r, k, gain, gains))
+
+
+def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Mapping[float, float] | tuple[()]) -> Values:
+    """The DCG of the best order that the gold allows."""
+    gold, query, place = worth(r.gold_grade, gain, table), r.gold_query, r.gold_place
+    if table:  # the gains may fall where the grades rise
+        order = np.lexsort((-gold, query))
+        gold, query = gold[order], query[order]
+        place = place_in_group(query)
+    if k is not None:
+        kept = place <= k
+        gold, query, place = gold[kept], query[kept], place[kept]
+    return np.bincount(query, weights=gold / np.log2(place + 1.0), minlength=len(r)).astype(np.float64, copy=False)
+
+
+@metric(
+    "err", title="Expected reciprocal rank", family=FAMILY,
+    formula="Σ_i (1/i) · R_i · Π_{j<i} (1 − R_j), R = (2^grade − 1) / 2^max_grade",
+    tells="The expected 1/rank at which a user who scans from the top stops, satisfied.",
+    use_when="Graded answers of which one satisfies.",
+    caution="max_grade is stated, never taken from the data. Grades above it count as max_grade.",
+    cites="Chapelle et al. 2009", monotone=True, ranges={"max_grade": (0, None)},
+)  # fmt: skip
+def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
+    top = r.upto(k)
+    stop = (np.exp2(np.clip(top.grade, 0.0, max_grade)) - 1.0) / 2.0**max_grade
+    # The product over higher ranks, restarted at each query: one step per place, all queries at once.
+    place = place_in_group(top.query)
+    out, going_on = np.zeros(len(r)), np.ones(len(r))
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(1, int(place.max(initial=0)) + 2))
+    for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[a:b]
+        q = top.query[rows]
+        out[q] += going_on[q] * stop[rows] / top.rank[rows]
+        going_on[q] *= 1.0 - stop[rows]
+    return out
+
+
+@metric(
+    "q", aliases=("q_measure",), title="Q-measure", family=FAMILY,
+    formula="mean over relevant docs found at ranks i ≤ k of (hits so far + beta · gain so far) / (i + beta · ideal"
+    " gain so far), over all relevant docs",
+    tells="Average precision that knows grades.",
+    use_when="Several graded pieces are needed and their order matters.",
+    caution="A doc is relevant when its grade is above 0.",
+    cites="Sakai 2004", monotone=True, ranges={"beta": (0, None)},
+)  # fmt: skip
+def q_measure(r: Rankings, k: Cutoff = ALL, beta: float = 1) -> Values:
+    relevant = (r.grade > 0) if k is None else (r.grade > 0) & (r.rank <= k)
+    query, rank, grade = r.query[relevant], r.rank[relevant], r.grade[relevant]
+    so_far = _running(query, grade)
+    blended = place_in_group(query) + beta * so_far
+    ideal = _ideal_gain_at(r, query, rank)
+    weights = blended / (rank + beta * ideal)
+    total = np.bincount(query, weights=weights, minlength=len(r)).astype(np.float64, copy=False)
+    return ratio(total, np.bincount(r.gold_query[r.gold_grade > 0], minlength=len(r)).astype(np.float64))
+
+
+def _running(query: Counts, grade: Values) -> Values:
+    """The sum of a query's grades up to each row, untouched by the rounding of other queries."""
+    out = grade.astype(np.float64)
+    place = place_in_group(query)
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(2, int(place.max(initial=0)) + 2))
+    for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[a:b]
+        out[rows] += out[rows - 1]
+    return out
+
+
+def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
+    """The gain that the ideal order has collected at each rank."""
+    positive = r.gold_grade > 0
+    gold_query = r.gold_query[positive]
+    collected = _running(gold_query, r.gold_grade[positive])
+    size = np.bincount(gold_query, minlength=len(r))
+    last = np.cumsum(size)
+    place = np.minimum(rank, size[query])
+    return collected[last[query] - size[query] + place - 1] if len(collected) else np.zeros(len(rank))
+
+
+@metric(
+    "rbp", title="Rank-biased precision", family=FAMILY,
+    formula="(1 − p) · Σ over relevant ranks i of p^(i − 1)",
+    tells="The rate of relevant docs seen by a user who goes on to the next rank with probability p.",
+    use_when="Lists of unequal length, and gold that is incomplete (see rbp_residual).",
+    caution="Its best value is below 1 when the gold is small. Unjudged docs count as not relevant.",
+    cites="Moffat & Zobel 2008", monotone=True, ranges={"p": (0, 1), "rel": (0, None)},
+)  # fmt: skip
+def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
+    top = r.upto(k)
+    return (1 - p) * top.sum(np.where(top.hits(rel), p ** (top.rank - 1.0), 0.0))
+
+
+@metric(
+    "rbp_residual", title="Residual of rank-biased precision", family=FAMILY,
+    formula="1 − (1 − p) · Σ over judged ranks i of p^(i − 1)",
+    tells="How much rbp could still rise if every doc nobody judged, and all beyond the list, were relevant.",
+    use_when="Beside rbp, to see what incomplete gold hides.",
+    caution="Smaller is better; a short list has a large residual too.",
+    cites="Moffat & Zobel 2008", higher_is_better=False, no_results=1.0, empty_gold=1.0,
+    ranges={"p": (0, 1)},
+)  # fmt: skip
+def rbp_residual(r: Rankings, k: Cutoff = ALL, p: float = 0.8) -> Values:
+    top = r.upto(k)
+    return 1.0 - (1 - p) * top.sum(np.where(top.grade >= 0, p ** (top.rank - 1.0), 0.0))

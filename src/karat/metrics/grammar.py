@@ -1,0 +1,253 @@
+"""Metric names: `name(param=value,…)@k` and the spellings of other tools → one canonical form.
+
+ndcg@10 · ndcg(gain=exp)@10 · ndcg:gain=exp@10 · nDCG(dcg='exp-log2')@10 · ndcg_cut_10 ·
+ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from karat.errors import MetricError, nearest
+from karat.metrics.registry import Metric, Param, resolve, unknown
+from karat.model.rankings import Rankings, Values
+
+DEFAULT_METRICS = (
+    "hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10",
+)  # fmt: skip
+PRIMARY = "ndcg@10"
+
+_NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
+_SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.@])(?P<k>\d+(?:\.\d+)?|\.\d+)")
+_BRACES = re.compile(r"\{([^{}:=]*)\}\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric as asked for: with its parameters and cutoff. Two spellings of one are equal."""
+
+    metric: Metric
+    params: tuple[tuple[str, Any], ...]
+    k: float | None
+
+    @property
+    def name(self) -> str:
+        """The canonical name: lower case, only what differs from the defaults."""
+        told = ",".join(f"{n}={_printed(v)}" for n, v in self.params)
+        cut = "" if self.k is None else f"@{_printed(self.k)}"
+        return self.metric.name + (f"({told})" if told else "") + cut
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, rankings: Rankings) -> Values:
+        params = {n: dict(v) if isinstance(v, tuple) else v for n, v in self.params}
+        return self.metric(rankings, self.k, **params)
+
+
+def parse(text: str) -> Measure:
+    """The one measure that this name means."""
+    found = parse_all([text])
+    if len(found) != 1:
+        raise MetricError(f"expected one metric, found {len(found)} in {text!r}: {', '.join(m.name for m in found)}")
+    return found[0]
+
+
+def parse_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None = None) -> list[Measure]:
+    """All measures that these names mean, in order, each once. Commas outside brackets split a name.
+
+    With `ks`, a metric that takes a cutoff and was asked without one is expanded over them.
+    """
+    listed = [texts] if isinstance(texts, (str, Measure)) else list(texts)
+    found: dict[Measure, None] = {}
+    for text in listed:
+        if isinstance(text, Measure):
+            found[text] = None
+            continue
+        if not isinstance(text, str):
+            raise MetricError(f"a metric is named by a text such as 'ndcg@10', found {text!r}")
+        for part in split_outside_brackets(text):
+            for one in _expanded(part):
+                measure = _parsed(one, ks is None)
+                cuts = ks if ks is not None and measure.k is None and measure.metric.cutoff != "none" else None
+                for k in cuts if cuts is not None else (measure.k,):
+                    found[Measure(measure.metric, measure.params, _cutoff(measure.metric, k, one))] = None
+    if not found:
+        raise MetricError("no metric was named; expected a name such as 'ndcg@10'. See: karat metrics")
+    return list(found)
+
+
+def split_outside_brackets(text: str) -> list[str]:
+    """The parts between commas that stand outside of (), [] and {}."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            # `ndcg:gain=exp,rel=2@10`: a comma inside open parameters belongs to them.
+            rest = text[i + 1 :].split(",")[0]
+            if ":" in text[start:i] and "@" not in text[start:i] and re.match(r"\s*\w+=", rest):
+                continue
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _expanded(text: str) -> list[str]:
+    """`recall@{1,3,5}` → `recall@1`, `recall@3`, `recall@5`."""
+    braces = _BRACES.search(text)
+    if braces is None or "@" not in text[: braces.start()]:
+        return [text]
+    return [text[: braces.start()] + k.strip() for k in braces.group(1).split(",")]
+
+
+def _parsed_names(text: str) -> tuple[str, str, str | None] | None:
+    """The name, the parameters and the cutoff as written, or None if it is not of the grammar."""
+    suffixed = _SUFFIXED.fullmatch(text)
+    if suffixed and resolve(suffixed["name"]) and resolve(text) is None:
+        return suffixed["name"], "", suffixed["k"]
+    whole = _NAME.fullmatch(text)
+    if whole is None:
+        return None
+    return whole["name"], whole["args"] or whole["open"] or "", whole["k"]
+
+
+def _parsed(text: str, need_cutoff: bool) -> Measure:
+    split = _parsed_names(text)
+    if split is None:
+        raise MetricError(f"cannot read metric {text!r}; expected a name such as 'ndcg@10' or 'recall(rel=2)@100'")
+    name, args, k = split
+    found = resolve(name)
+    if found is None:
+        raise unknown(name, text)
+    metric, preset = found
+    params = {**_params(metric, preset, text), **_params(metric, args, text)}
+    ordered = tuple((p.name, params[p.name]) for p in metric.params if p.name in params and params[p.name] != p.default)
+    if k is None and metric.cutoff == "required" and need_cutoff:
+        raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
+    return Measure(metric, ordered, _number(k, text) if k is not None else None)
+
+
+def _cutoff(metric: Metric, k: float | None, written: str) -> float | None:
+    if k is None:
+        return None
+    if metric.cutoff == "none":
+        raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.name!r}")
+    if metric.cutoff == "recall":
+        if not 0 <= k <= 1:
+            raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_printed(k)}")
+        return float(k)
+    if k != int(k) or k < 1:
+        raise MetricError(f"metric {written!r}: the cutoff must be an integer from 1, found {_printed(k)}")
+    return int(k)
+
+
+def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
+    """The parameters written as `name=value,…`, checked against the declaration."""
+    out: dict[str, Any] = {}
+    known = {p.name: p for p in metric.params}
+    for part in split_outside_brackets(args):
+        name, equals, value = (s.strip() for s in part.partition("="))
+        name, value = name.lower(), value.strip("'\"")
+        if metric.name == "ndcg" and name == "dcg":  # the spelling of ir_measures
+            name, value = "gain", {"exp-log2": "exp", "log2": "linear"}.get(value, value)
+        if not equals or not value:
+            raise MetricError(f"metric {written!r}: expected parameters as name=value, found {part!r}")
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(known) or 'none'}"
+            raise MetricError(f"metric {written!r}: {metric.name} has no parameter {name!r}; {hint}")
+        out[name] = _value(known[name], value, written)
+    return out
+
+
+def _value(param: Param, value: str, written: str) -> Any:
+    wrong = f"metric {written!r}: {param.name} must be {{}}, found {value!r}"
+    if param.choices:
+        if value.lower() not in param.choices:
+            raise MetricError(wrong.format("one of " + ", ".join(param.choices)))
+        return value.lower()
+    if isinstance(param.default, bool):
+        if value.lower() not in ("true", "false"):
+            raise MetricError(wrong.format("true or false"))
+        return value.lower() == "true"
+    if isinstance(param.default, tuple):
+        return _mapping(value, wrong)
+    if isinstance(param.default, str):
+        return value
+    number = _number(value, written, wrong.format("a number"))
+    if (param.above is not None and number <= param.above) or (param.below is not None and number >= param.below):
+        low = f"above {_printed(param.above)}" if param.above is not None else ""
+        high = f"below {_printed(param.below)}" if param.below is not None else ""
+        raise MetricError(wrong.format(" and ".join(filter(None, (low, high)))))
+    return number
+
+
+def _mapping(value: str, wrong: str) -> tuple[tuple[float, float], ...]:
+    """`{1: 1, 2: 5}` → ((1, 1), (2, 5)), sorted by grade."""
+    pairs = {}
+    for part in value.strip("{} ").split(","):
+        grade, colon, gain = part.partition(":")
+        try:
+            pairs[float(grade)] = float(gain)
+        except ValueError:
+            colon = ""
+        if not colon:
+            raise MetricError(wrong.format("a map from grade to gain such as {1:1,2:5}"))
+    return tuple(sorted(pairs.items()))
+
+
+def _number(text: str, written: str, wrong: str | None = None) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if value != value or value in (float("inf"), float("-inf")):
+        raise MetricError(wrong or f"metric {written!r}: the cutoff must be a number from 1, found {text!r}") from None
+    return int(value) if value == int(value) else value
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(int(value)) if value == int(value) else repr(value)
+    if isinstance(value, tuple):
+        return "{" + ",".join(f"{_printed(g)}:{_printed(v)}" for g, v in value) + "}"
+    return str(value)
+
+
+class ByMeasure(Mapping[str, Any]):
+    """A mapping from canonical metric names that any spelling of a name can be looked up in."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._values:
+            return self._values[name]
+        canonical = parse(name).name
+        if canonical not in self._values:
+            raise KeyError(f"{canonical} was not asked for; this result holds {', '.join(self._values)}")
+        return self._values[canonical]
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and (name in self._values or parse(name).name in self._values)
+        except MetricError:
+            return False
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)

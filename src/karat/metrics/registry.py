@@ -1,0 +1,186 @@
+"""Every metric is declared once, here: from the declaration come names, help, docs and tooltips."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from karat.errors import MetricError, nearest
+from karat.model.rankings import Rankings, Values
+
+Compute = Callable[..., Values]
+Aggregate = Literal["mean", "sum", "geometric mean"]
+CutoffKind = Literal["none", "optional", "required", "recall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a metric: its default and what it may be."""
+
+    name: str
+    default: Any
+    choices: tuple[str, ...] = ()
+    above: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """The declaration of one metric."""
+
+    name: str
+    compute: Compute
+    title: str
+    formula: str
+    tells: str
+    use_when: str
+    caution: str
+    family: str
+    bounds: tuple[float, float | None]
+    cutoff: CutoffKind
+    cites: str
+    aliases: tuple[str, ...] = ()
+    higher_is_better: bool | None = True
+    aggregate: Aggregate = "mean"
+    binary: bool = False
+    monotone: bool = False
+    no_results: float = 0.0
+    empty_gold: float = 0.0
+    needs: tuple[str, ...] = ("gold",)
+    complexity: str = "judged docs"
+    params: tuple[Param, ...] = ()
+    bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    targets: Mapping[str, float] = field(default_factory=dict)
+    suits: tuple[str, ...] = ()
+
+    def __call__(self, rankings: Rankings, k: float | None = None, **params: Any) -> Values:
+        return self.compute(rankings, k, **params) if self.cutoff != "none" else self.compute(rankings, **params)
+
+
+_metrics: dict[str, Metric] = {}
+_spellings: dict[str, tuple[str, str]] = {}
+_entry_points_loaded = False
+
+
+def spelled(name: str) -> str:
+    """A metric's name as it is looked up: lower case, with underscores."""
+    return name.strip().lower().replace("-", "_")
+
+
+def metric(
+    name: str,
+    *,
+    title: str,
+    tells: str,
+    formula: str = "",
+    use_when: str = "",
+    caution: str = "",
+    family: str = "user",
+    bounds: tuple[float, float | None] = (0.0, 1.0),
+    cutoff: CutoffKind = "optional",
+    cites: str = "",
+    aliases: tuple[str, ...] = (),
+    choices: Mapping[str, tuple[str, ...]] | None = None,
+    ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
+    **declared: Any,
+) -> Callable[[Compute], Compute]:
+    """Declare a metric. The function takes rankings, the cutoff k (unless `cutoff="none"`), and its parameters.
+
+    The function's signature is the parameter list of the name grammar; a parameter needs a default.
+    An alias may carry parameters: `"ndcg_burges(gain=exp)"`.
+    """
+
+    def declare(compute: Compute) -> Compute:
+        signature = list(inspect.signature(compute).parameters.values())
+        params = []
+        for p in signature[1 if cutoff == "none" else 2 :]:
+            if p.default is inspect.Parameter.empty:
+                raise MetricError(f"metric {name!r}: parameter {p.name!r} needs a default value")
+            above, below = (ranges or {}).get(p.name, (None, None))
+            params.append(Param(p.name, p.default, (choices or {}).get(p.name, ()), above, below))
+        register(
+            Metric(
+                name=name, compute=compute, title=title, formula=formula, tells=tells, use_when=use_when,
+                caution=caution, family=family, bounds=bounds, cutoff=cutoff, cites=cites, aliases=aliases,
+                params=tuple(params), **declared,
+            )
+        )  # fmt: skip
+        return compute
+
+    return declare
+
+
+def register(declared: Metric) -> None:
+    """Add a metric to the registry. A name or alias that is taken already is an error."""
+    if declared.name != spelled(declared.name) or not declared.name.replace("_", "").isalnum():
+        raise MetricError(f"metric name {declared.name!r} must be lower-case letters, digits and underscores")
+    entries = {spelled(declared.name): (declared.name, "")}
+    for alias in declared.aliases:
+        base, _, args = alias.partition("(")
+        entries[spelled(base)] = (declared.name, args.rstrip(")"))
+    for spelling in entries:
+        if spelling in _spellings:
+            raise MetricError(
+                f"metric name {spelling!r} is taken by {_spellings[spelling][0]!r}; choose another name or alias"
+            )
+    _metrics[declared.name] = declared
+    _spellings.update(entries)
+
+
+def unregister(name: str) -> None:
+    """Take a registered metric out again, with its aliases."""
+    _metrics.pop(name)
+    for spelling in [s for s, (owner, _) in _spellings.items() if owner == name]:
+        del _spellings[spelling]
+
+
+def resolve(name: str) -> tuple[Metric, str] | None:
+    """The metric of this name or alias, and the parameters that the alias carries; None if unknown."""
+    found = _spellings.get(spelled(name))
+    if found is None and not _entry_points_loaded:
+        _load_entry_points()
+        found = _spellings.get(spelled(name))
+    return (_metrics[found[0]], found[1]) if found else None
+
+
+def lookup(name: str) -> Metric:
+    """The metric of this name or alias, or an error with the nearest known name."""
+    found = resolve(name)
+    if found is None:
+        raise unknown(name, name)
+    return found[0]
+
+
+def unknown(name: str, written: str) -> MetricError:
+    """The error for a name that no metric has, with the nearest name that one has."""
+    near = nearest(spelled(name), list(_spellings))
+    hint = f"; did you mean {written.lower().replace(spelled(name), near, 1)!r}?" if near else "."
+    return MetricError(f"unknown metric {written!r}{hint} See: karat metrics")
+
+
+def metrics() -> tuple[Metric, ...]:
+    """All metrics, in the order of their declaration."""
+    _load_entry_points()
+    return tuple(_metrics.values())
+
+
+def _load_entry_points() -> None:
+    """Import what installed packages declare under the entry point `karat.metrics`."""
+    global _entry_points_loaded
+    if _entry_points_loaded:
+        return
+    _entry_points_loaded = True
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="karat.metrics"):
+        try:
+            loaded = point.load()
+            if callable(loaded) and not inspect.ismodule(loaded):
+                loaded()
+        except Exception as error:
+            raise MetricError(
+                f"the metrics of the installed package behind {point.value!r} cannot be loaded: {error}. "
+                "Update or remove that package"
+            ) from error

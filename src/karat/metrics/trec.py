@@ -1,0 +1,154 @@
+"""What else trec_eval reports: R-precision, bpref, infAP, interpolated precision, counts, judged."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karat.metrics.registry import metric
+from karat.model.rankings import ALL, Counts, Cutoff, Rankings, Values, ratio
+
+FAMILY = "trec"
+INFAP_EPSILON = 1e-5  # as in trec_eval: keeps the share of relevant docs above a rank defined
+RECALL_LEVELS = tuple(i / 10 for i in range(11))
+
+
+@metric(
+    "rprec", aliases=("r_prec", "r_precision"), title="R-precision", family=FAMILY,
+    formula="precision@R, R = relevant docs in the gold",
+    tells="Precision at the rank where it equals recall.",
+    use_when="Queries have very different numbers of relevant docs.",
+    caution="Each query has its own cutoff.", cites="trec_eval Rprec", cutoff="none", monotone=True,
+    ranges={"rel": (0, None)},
+)  # fmt: skip
+def rprec(r: Rankings, rel: float = 1) -> Values:
+    gold = r.gold_count(rel)
+    return ratio(r.sum(r.hits(rel) & (r.rank <= gold[r.query])), gold)
+
+
+@metric(
+    "bpref", title="Binary preference", family=FAMILY,
+    formula="(1/R) · Σ over relevant docs found of 1 − min(judged non-relevant above it, R) / min(N, R), "
+    "N = judged non-relevant docs in the gold",
+    tells="How rarely a doc judged not relevant stands above a relevant one.",
+    use_when="The gold is incomplete: unjudged docs are ignored.",
+    caution="Needs judgments of non-relevant docs; with few of them it says little.",
+    cites="Buckley & Voorhees 2004; trec_eval bpref", cutoff="none", monotone=True, ranges={"rel": (0, None)},
+)  # fmt: skip
+def bpref(r: Rankings, rel: float = 1) -> Values:
+    gold = r.gold_count(rel)
+    below = np.bincount(r.gold_query[(r.gold_grade >= 0) & (r.gold_grade < rel)], minlength=len(r)).astype(np.float64)
+    hits = r.hits(rel)
+    above = _count_before(r, (r.grade >= 0) & ~hits)[hits]
+    q = r.query[hits]
+    lost = ratio(np.minimum(above, gold[q]), np.minimum(below, gold)[q])
+    return ratio(np.bincount(q, weights=1.0 - lost, minlength=len(r)).astype(np.float64, copy=False), gold)
+
+
+def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
+    """For each row, how many of its query's chosen rows stand above it. Counts are exact integers."""
+    chosen = rows.astype(np.int64)
+    before = np.cumsum(chosen) - chosen
+    first = np.searchsorted(r.query, r.query)
+    return before - before[first] if len(before) else before
+
+
+@metric(
+    "infap", aliases=("inf_ap",), title="Inferred average precision", family=FAMILY,
+    formula="(1/R) · Σ over relevant ranks i of 1/i + (i − 1)/i · (pooled above / (i − 1)) · "
+    "(relevant above + ε) / (relevant above + non-relevant above + 2ε), ε = 0.00001",
+    tells="Average precision estimated from gold in which only a sample of the pool was judged.",
+    use_when="Negative grades mark docs that were pooled but not judged.",
+    caution="With a completely judged pool it is close to map, not equal.",
+    cites="Yilmaz & Aslam 2006; trec_eval infAP", cutoff="none", ranges={"rel": (0, None)},
+)  # fmt: skip
+def infap(r: Rankings, rel: float = 1) -> Values:
+    hits = r.hits(rel)
+    relevant = _count_before(r, hits)[hits]
+    other = _count_before(r, (r.grade >= 0) & ~hits)[hits]
+    unjudged = _count_before(r, r.grade < 0)[hits]
+    above = r.rank[hits] - 1.0
+    share = (relevant + INFAP_EPSILON) / (relevant + other + 2 * INFAP_EPSILON)
+    # (i − 1)/i · pooled/(i − 1) is pooled/i, which is also right at rank 1.
+    value = 1.0 / (above + 1.0) + (relevant + other + unjudged) / (above + 1.0) * share
+    value[above == 0] = 1.0
+    total = np.bincount(r.query[hits], weights=value, minlength=len(r)).astype(np.float64, copy=False)
+    return ratio(total, r.gold_count(rel))
+
+
+@metric(
+    "iprec", aliases=("iprec_at_recall", "11pt_avg"), title="Interpolated precision at a recall level", family=FAMILY,
+    formula="largest precision@i at any rank i where recall is at least r",
+    tells="The precision that can be had at a recall level.",
+    use_when="Precision–recall curves in the tradition of TREC.",
+    caution="The level is rounded to a number of docs as trec_eval 9 does: int(r · R + 0.9).",
+    cites="trec_eval iprec_at_recall", cutoff="recall", monotone=True, ranges={"rel": (0, None)},
+)  # fmt: skip
+def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
+    """At one recall level; without one, the mean over the eleven levels 0, .1, … 1."""
+    gold = r.gold_count(rel)
+    hits = r.hits(rel)
+    query, place = r.query[hits], r.place_among(hits)
+    at = place / r.rank[hits]
+    total = np.zeros(len(r))
+    for one in RECALL_LEVELS if level is None else (level,):
+        needed = np.floor(one * gold + 0.9)
+        best = np.zeros(len(r))
+        enough = place >= needed[query]
+        np.maximum.at(best, query[enough], at[enough])
+        total += best
+    return total / (len(RECALL_LEVELS) if level is None else 1)
+
+
+@metric(
+    "judged", title="Share of judged docs", family=FAMILY,
+    formula="judged docs in the top k / min(k, docs returned)",
+    tells="Which share of the top k has a judgment at all.",
+    use_when="Before believing any other number: unjudged docs count as not relevant.",
+    caution="Undefined for an empty result. A grade below 0 is not a judgment.",
+    cites="ir_measures Judged", no_results=float("nan"), empty_gold=float("nan"),
+)  # fmt: skip
+def judged(r: Rankings, k: Cutoff = ALL) -> Values:
+    seen = r.sum(r.grade >= 0, upto=k)
+    if r.repeats is not None:
+        seen = seen + r.repeats.sum(r.repeats.grade >= 0, upto=k)
+    deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
+    return ratio(seen, deep, undefined=float("nan"))
+
+
+_COUNT = {"family": "counts", "bounds": (0.0, None), "aggregate": "sum", "higher_is_better": None}
+
+
+@metric(
+    "num_q", aliases=("numq",), title="Queries", formula="1 for each query",
+    tells="How many queries were scored.", cutoff="none", cites="trec_eval num_q", no_results=1.0, empty_gold=1.0,
+    **_COUNT,
+)  # fmt: skip
+def num_q(r: Rankings) -> Values:
+    return np.ones(len(r))
+
+
+@metric(
+    "num_ret", aliases=("numret",), title="Docs returned", formula="docs returned",
+    tells="How many docs the run returned.", cutoff="none", cites="trec_eval num_ret", **_COUNT,
+)  # fmt: skip
+def num_ret(r: Rankings) -> Values:
+    return r.returned.astype(np.float64)
+
+
+@metric(
+    "num_rel", aliases=("numrel",), title="Relevant docs", formula="relevant docs in the gold",
+    tells="How many relevant docs the gold has.", cutoff="none", cites="trec_eval num_rel", ranges={"rel": (0, None)},
+    **_COUNT,
+)  # fmt: skip
+def num_rel(r: Rankings, rel: float = 1) -> Values:
+    return r.gold_count(rel).copy()
+
+
+@metric(
+    "num_rel_ret", aliases=("numrelret", "hits"), title="Relevant docs returned",
+    formula="relevant docs in the top k", tells="How many relevant docs the run returned.",
+    cites="trec_eval num_rel_ret", ranges={"rel": (0, None)}, monotone=True, **_COUNT,
+)  # fmt: skip
+def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+    return r.found(rel, k)

@@ -1,0 +1,1 @@
+"""Plain frozen data: gold, runs, queries, rankings."""

@@ -1,0 +1,90 @@
+"""Every choice that could differ between tools when a run meets its gold, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from karat.errors import UsageError, nearest
+
+Precision = Literal["float64", "float32"]
+Level = Literal["auto", "chunk", "doc"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a run is lined up with its gold.
+
+    The order is always by falling score, then by falling doc id in byte order.
+    """
+
+    score_precision: Precision = "float64"
+    """float32 rounds scores first, as trec_eval 9 and pytrec_eval do: more docs tie."""
+    duplicates: Literal["first", "error"] = "first"
+    """A doc returned twice for a query: its best place counts and the rest are dropped, or an error."""
+    missing: Literal["zero", "skip"] = "zero"
+    """A query of the gold that the run lacks scores as an empty result, or is left out."""
+    empty_gold: Literal["zero", "skip"] = "zero"
+    """A query without any relevant doc scores 0, or is left out."""
+    level: Level = "auto"
+    """Whether gold ids are matched with the run's chunks or with the docs they belong to."""
+    chunk_credit: Literal["first", "all"] = "first"
+    """Doc-level gold: only a doc's first chunk earns its grade, or later ones count for precision too."""
+    separator: str = "#"
+    """What divides a chunk id into its doc and the rest."""
+    stage: str | None = None
+    """Evaluate this stage of a run log instead of its final list."""
+    as_of_filter: bool = False
+    """Drop items whose doc_version is later than the query's as_of."""
+    condensed: bool = False
+    """Drop docs without a judgment before ranks are given."""
+    ignore_self: bool = False
+    """Drop docs whose id is the query's id."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise UsageError(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
+        if not self.separator:
+            raise UsageError("separator must be at least one character, such as '#'")
+
+    def told(self) -> dict[str, Any]:
+        """The choices that differ from the defaults: what a report must name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "score_precision": get_args(Precision),
+    "duplicates": ("first", "error"),
+    "missing": ("zero", "skip"),
+    "empty_gold": ("zero", "skip"),
+    "level": get_args(Level),
+    "chunk_credit": ("first", "all"),
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Scores as 32-bit floats; means over the queries that both gold and run have (no -c).
+    "trec_eval": {"score_precision": "float32", "missing": "skip", "level": "chunk"},
+    # Runs through pytrec_eval; a query that the run lacks scores 0.
+    "ir_measures": {"score_precision": "float32", "missing": "zero", "level": "chunk"},
+    "ranx": {"score_precision": "float64", "missing": "zero", "level": "chunk"},
+    # pytrec_eval on the queries of both, with docs dropped whose id is the query's.
+    "beir": {"score_precision": "float32", "missing": "skip", "ignore_self": True, "level": "chunk"},
+}
+
+
+def policy(like: str | None = None, **choices: Any) -> Policy:
+    """The defaults, changed by the preset of another tool, changed by what was asked for."""
+    if like is not None and like not in PRESETS:
+        near = nearest(like, PRESETS)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"like must be one of {', '.join(PRESETS)}, found {like!r}{hint}")
+    known = {f.name for f in fields(Policy)}
+    for name in choices:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
+            raise UsageError(f"unknown option {name!r}; {hint}")
+    asked = {name: value for name, value in choices.items() if value is not None}
+    return replace(Policy(), **{**PRESETS.get(like or "", {}), **asked})

@@ -1,0 +1,53 @@
+"""Gold: which docs were judged for which query, and with which grade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Judgments grouped by query; queries in byte order of their ids.
+
+    The docs of query i are `docs[offsets[i]:offsets[i + 1]]`, with `grades` beside them.
+    """
+
+    query_ids: Sequence[str]
+    offsets: NDArray[np.int64]
+    docs: Sequence[str]
+    grades: NDArray[np.float64]
+    source: str = "qrels"
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    @cached_property
+    def query_index(self) -> dict[str, int]:
+        """Where each query stands."""
+        return {q: i for i, q in enumerate(self.query_ids)}
+
+    @cached_property
+    def query_of(self) -> NDArray[np.int64]:
+        """The query of each judgment."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @cached_property
+    def by_grade(self) -> NDArray[np.int64]:
+        """The judgments in the order of query and falling grade: each query's ideal order."""
+        return np.lexsort((-self.grades, self.query_of))
+
+    def for_query(self, query_id: str) -> dict[str, float]:
+        """The grades of one query's docs; empty for a query without gold."""
+        i = self.query_index.get(query_id)
+        if i is None:
+            return {}
+        a, b = int(self.offsets[i]), int(self.offsets[i + 1])
+        return dict(zip(self.docs[a:b], self.grades[a:b].tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        return f"Qrels({self.source!r}, {len(self)} queries, {len(self.docs)} judgments)"

@@ -1,0 +1,37 @@
+"""The table of queries: their text, and the fields that they are sliced by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Fields of each query by its id. Known ones: text, as_of, no_answer, conversation, weight, …"""
+
+    fields: Mapping[str, Mapping[str, Any]]
+    source: str = "queries"
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def field(self, name: str) -> dict[str, Any]:
+        """One field of all the queries that have it."""
+        return {q: fields[name] for q, fields in self.fields.items() if fields.get(name) is not None}
+
+    @property
+    def no_answer(self) -> list[str]:
+        """The queries for which nothing should be found."""
+        return [q for q, value in self.field("no_answer").items() if truth(value)]
+
+    @property
+    def as_of(self) -> dict[str, str]:
+        """The date at which each query's gold was true."""
+        return {q: str(value) for q, value in self.field("as_of").items()}
+
+
+def truth(value: Any) -> bool:
+    """Whether a cell of a table says yes."""
+    return value is True or str(value).strip().lower() in ("true", "1", "1.0", "yes", "y")

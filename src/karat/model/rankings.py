@@ -1,0 +1,115 @@
+"""What every relevance metric needs of a run and its gold, and no more.
+
+A row per judged doc that was returned, the number returned per query, and all gold grades. The size
+follows the judgments, not the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Cutoff = int | None
+"""The last rank that counts; None for all that was returned."""
+
+ALL: Cutoff = None
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Judged docs at their ranks, query by query.
+
+    `query`, `rank` and `grade` are one row per judged doc that was returned, sorted by query and
+    rank. A negative grade means pooled but not judged. `gold_query` and `gold_grade` are all
+    judgments, sorted by query and falling grade. `repeats` holds later chunks of a doc that already
+    took its grade, and is empty unless they are to earn precision.
+    """
+
+    query_ids: Sequence[str]
+    query: Counts
+    rank: Counts
+    grade: Values
+    returned: Counts
+    gold_query: Counts
+    gold_grade: Values
+    repeats: Rankings | None = None
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def upto(self, k: Cutoff) -> Rankings:
+        """The same rankings with nothing below rank k; the numbers returned stay as they were."""
+        if k is None:
+            return self
+        return self._upto(k)
+
+    def _upto(self, k: int) -> Rankings:
+        memo: dict[int, Rankings] = self.__dict__.setdefault("_cuts", {})
+        if k not in memo:
+            keep = self.rank <= k
+            repeats = self.repeats.upto(k) if self.repeats is not None else None
+            memo[k] = (
+                self
+                if keep.all() and repeats is self.repeats
+                else replace(
+                    self, query=self.query[keep], rank=self.rank[keep], grade=self.grade[keep], repeats=repeats
+                )
+            )
+        return memo[k]
+
+    def sum(self, weights: Values | NDArray[np.bool_], upto: Cutoff = ALL) -> Values:
+        """The weights of each query's rows added up, in the order of their ranks."""
+        if upto is not None:
+            weights = np.where(self.rank <= upto, weights, 0.0)
+        return np.bincount(self.query, weights=weights, minlength=len(self)).astype(np.float64, copy=False)
+
+    def hits(self, rel: float) -> NDArray[np.bool_]:
+        """Which rows are relevant."""
+        return self.grade >= rel
+
+    def found(self, rel: float, upto: Cutoff = ALL) -> Values:
+        """How many relevant docs each query has in its top k."""
+        return self.sum(self.hits(rel), upto)
+
+    def gold_count(self, rel: float) -> Values:
+        """How many gold docs of each query are relevant."""
+        memo: dict[float, Values] = self.__dict__.setdefault("_gold_counts", {})
+        if rel not in memo:
+            memo[rel] = np.bincount(self.gold_query[self.gold_grade >= rel], minlength=len(self)).astype(np.float64)
+        return memo[rel]
+
+    def gold_sum(self, weights: Values) -> Values:
+        """The weights of each query's gold added up, best grade first."""
+        return np.bincount(self.gold_query, weights=weights, minlength=len(self)).astype(np.float64, copy=False)
+
+    def place_among(self, rows: NDArray[np.bool_]) -> Counts:
+        """For each chosen row, its number (from 1) among its query's chosen rows."""
+        chosen = self.query[rows]
+        return place_in_group(chosen)
+
+    @cached_property
+    def gold_place(self) -> Counts:
+        """For each gold grade, its number (from 1) in its query: the rank it has in the ideal order."""
+        return place_in_group(self.gold_query)
+
+
+def place_in_group(group: Counts) -> Counts:
+    """The number (from 1) of each row within its run of equal group values."""
+    if len(group) == 0:
+        return np.zeros(0, dtype=np.int64)
+    first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    lengths = np.diff(first, append=len(group))
+    return np.arange(1, len(group) + 1) - np.repeat(first, lengths)
+
+
+def ratio(part: Values, whole: Values, undefined: float = 0.0) -> Values:
+    """part / whole, and `undefined` where whole is not positive."""
+    out = np.full(len(part), undefined)
+    np.divide(part, whole, out=out, where=whole > 0)
+    return out

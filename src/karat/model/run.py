@@ -1,0 +1,90 @@
+"""A run: what one system returned for each query, in the shape it came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karat.model.strings import Strings
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a run as columns. `near` marks scores that `score_text` knows more exactly."""
+
+    query: Strings
+    doc: Strings
+    score: NDArray[np.float64]
+    near: NDArray[np.bool_] | None = None
+    score_text: Strings | None = None
+    parent: Strings | None = None
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """The same columns with these rows."""
+        return Rows(
+            self.query.take(rows),
+            self.doc.take(rows),
+            self.score[rows],
+            self.near[rows] if self.near is not None else None,
+            self.score_text.take(rows) if self.score_text is not None else None,
+            self.parent.take(rows) if self.parent is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredLists:
+    """A score for each doc of each query; the order is by score."""
+
+    lists: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedLists:
+    """Docs in the order they were returned; `parents` names the doc that each chunk belongs to."""
+
+    lists: Mapping[str, Sequence[str]]
+    parents: Mapping[str, Sequence[str]] | None = None
+    scores: Mapping[str, Sequence[float | None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows held in memory, in any order."""
+
+    rows: Rows
+
+
+class StreamedFile(Protocol):
+    """A file of rows that is read block by block, each block holding whole queries if it is grouped."""
+
+    path: str
+
+    def blocks(self) -> Iterator[Any]:
+        """What a worker turns into rows, one piece after the other."""
+
+    def rows(self, block: Any) -> Rows:
+        """The rows of one block."""
+
+    def everything(self) -> Rows:
+        """All rows at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One system's results, its name, and the facts that are known about it."""
+
+    name: str
+    content: ScoredLists | OrderedLists | Table | StreamedFile
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r}, {type(self.content).__name__})"

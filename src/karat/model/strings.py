@@ -1,0 +1,101 @@
+"""A column of byte strings as slices of one buffer: the shape text has in files and in Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+U64 = np.uint64
+Indices = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+PAD = 32
+"""Bytes that stand free before and after the text, so that 8-byte loads stay inside the buffer."""
+
+_LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=U64)
+_MIX = tuple(U64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """Byte strings `buffer[start[i]:end[i]]`; the buffer has PAD free bytes at both ends."""
+
+    buffer: NDArray[np.uint8]
+    start: Indices
+    end: Indices
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, rows: Indices | NDArray[np.bool_]) -> Strings:
+        """The strings of these rows (indices or a mask), without copying their text."""
+        return Strings(self.buffer, self.start[rows], self.end[rows])
+
+    def word_count(self) -> int:
+        """How many 8-byte words the longest string fills."""
+        return max(1, (int((self.end - self.start).max(initial=0)) + 7) // 8)
+
+    def word(self, i: int) -> Words:
+        """Bytes 8i to 8i+7 of every string as a little-endian integer, zero past its end."""
+        loads = unaligned_words(self.buffer)
+        if i == 0:
+            return loads[self.start] & _LOW_BYTES[np.minimum(self.end - self.start, 8)]
+        place = self.start + 8 * i
+        left = np.clip(self.end - place, 0, 8)
+        return loads[np.minimum(place, len(loads) - 1)] & _LOW_BYTES[left]
+
+    def words(self) -> list[Words]:
+        """All the words of every string; two strings are equal where all their words are."""
+        return [self.word(i) for i in range(self.word_count())]
+
+    def bytes(self) -> list[bytes]:
+        """Each string as a bytes object."""
+        view = memoryview(self.buffer)
+        return [bytes(view[a:b]) for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True)]
+
+    def texts(self) -> list[str]:
+        """Each string decoded from UTF-8."""
+        return [raw.decode() for raw in self.bytes()]
+
+    @staticmethod
+    def of(values: Iterable[str]) -> Strings:
+        """The column that holds these texts."""
+        encoded = [v.encode() for v in values]
+        ends = np.cumsum([len(v) for v in encoded], dtype=np.int64) if encoded else np.zeros(0, np.int64)
+        lengths = np.diff(ends, prepend=0)
+        return Strings(padded(b"".join(encoded)), ends - lengths + PAD, ends + PAD)
+
+
+def padded(data: bytes | memoryview) -> NDArray[np.uint8]:
+    """A copy of the data with PAD zero bytes before and after it."""
+    buffer = np.zeros(len(data) + 2 * PAD, dtype=np.uint8)
+    buffer[PAD : PAD + len(data)] = np.frombuffer(data, dtype=np.uint8)
+    return buffer
+
+
+def unaligned_words(buffer: NDArray[np.uint8]) -> Words:
+    """A view in which element i is the 8 bytes from i on, as a little-endian integer."""
+    return np.ndarray((len(buffer) - 7,), dtype="<u8", buffer=buffer.data, strides=(1,))
+
+
+def hashed(words: list[Words], salt: Words | np.uint64) -> Words:
+    """A well-mixed 64-bit key of the strings with these words; equal strings have equal keys.
+
+    Trailing zero words do not change it, so that columns with a different longest string agree.
+    """
+    key = (words[0] + salt) * _MIX[0]
+    for i, word in enumerate(words[1:], start=1):
+        key += (word ^ (word >> U64(31))) * (_MIX[i % 2 + 1] + U64(2 * i))
+    key ^= key >> U64(32)
+    key *= _MIX[1]
+    key ^= key >> U64(29)
+    key *= _MIX[2]
+    return key
+
+
+def ranked_by_bytes(words: list[Words]) -> list[Words]:
+    """The words turned so that comparing them one after the other is comparing bytes."""
+    return [word.byteswap() for word in words]

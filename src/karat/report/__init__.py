@@ -1,0 +1,1 @@
+"""Views of a result: terminal tables and files."""
