@@ -1,39 +1,111 @@
 """Karat: is our retrieval good enough to ship, how sure are we, and what should we fix?"""
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
 
-from karat.errors import (
-    AmbiguousFormat,
-    InputError,
-    KaratError,
-    MetricError,
-    MissingPackage,
-    ResultError,
-    UsageError,
-)
-from karat.evaluate import evaluate
-from karat.functions import (
-    average_precision,
-    err_at_k,
-    f1_at_k,
-    hit_at_k,
-    ndcg_at_k,
-    precision_at_k,
-    r_precision,
-    rbp_at_k,
-    recall_at_k,
-    reciprocal_rank,
-    score,
-    wrecall_at_k,
-)
-from karat.ingest.read import read_qrels, read_queries, read_run
-from karat.metrics import Measure, Metric, lookup, metric, metrics, parse, parse_all
-from karat.model.policy import Policy
-from karat.model.qrels import Qrels
-from karat.model.queries import Queries
-from karat.model.rankings import Rankings
-from karat.model.run import Run
-from karat.result import Result, RunResult, load
+if TYPE_CHECKING:
+    from karat.errors import (
+        AmbiguousFormat,
+        InputError,
+        KaratError,
+        MetricError,
+        MissingPackage,
+        ResultError,
+        UsageError,
+    )
+    from karat.evaluation import evaluate
+    from karat.functions import (
+        average_precision,
+        err_at_k,
+        f1_at_k,
+        hit_at_k,
+        ndcg_at_k,
+        precision_at_k,
+        r_precision,
+        rbp_at_k,
+        recall_at_k,
+        reciprocal_rank,
+        score,
+        wrecall_at_k,
+    )
+    from karat.ingest.queries import read_queries
+    from karat.ingest.read import read_qrels, read_run
+    from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.model.run import Run
+    from karat.result import Result, RunResult, load
+
+_HOMES = {
+    "karat.errors": (
+        "AmbiguousFormat",
+        "InputError",
+        "KaratError",
+        "MetricError",
+        "MissingPackage",
+        "ResultError",
+        "UsageError",
+    ),
+    "karat.evaluation": ("evaluate",),
+    "karat.functions": (
+        "average_precision",
+        "err_at_k",
+        "f1_at_k",
+        "hit_at_k",
+        "ndcg_at_k",
+        "precision_at_k",
+        "r_precision",
+        "rbp_at_k",
+        "recall_at_k",
+        "reciprocal_rank",
+        "score",
+        "wrecall_at_k",
+    ),
+    "karat.ingest.queries": ("read_queries",),
+    "karat.ingest.read": (
+        "read_qrels",
+        "read_run",
+    ),
+    "karat.metrics": (
+        "Measure",
+        "Metric",
+        "all_metrics",
+        "lookup",
+        "metric",
+        "parse",
+        "parse_all",
+    ),
+    "karat.model.policy": ("Policy",),
+    "karat.model.qrels": ("Qrels",),
+    "karat.model.queries": ("Queries",),
+    "karat.model.rankings": ("Rankings",),
+    "karat.model.run": ("Run",),
+    "karat.result": (
+        "Result",
+        "RunResult",
+        "load",
+    ),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used, so that importing Karat costs nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'karat' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "AmbiguousFormat",
@@ -47,12 +119,13 @@ __all__ = [
     "Qrels",
     "Queries",
     "Rankings",
-    "ResultError",
     "Result",
+    "ResultError",
     "Run",
     "RunResult",
     "UsageError",
     "__version__",
+    "all_metrics",
     "average_precision",
     "err_at_k",
     "evaluate",
@@ -61,7 +134,6 @@ __all__ = [
     "load",
     "lookup",
     "metric",
-    "metrics",
     "ndcg_at_k",
     "parse",
     "parse_all",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.ingest.textfile import Hasher, TextFile
+from karat.ingest.textfile import Hasher
 from karat.model.rankings import Rankings
-from karat.model.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VERSION = 1
 SMALLEST = 1 << 20
@@ -128,7 +129,7 @@ class Entry:
     path: str
     stamps: tuple[Stamp, Stamp]
     started: int
-    hasher: Hasher | None = field(default=None)
+    _hasher: Hasher | None = field(default=None)
 
     def load(self) -> tuple[Rankings, dict[str, Any]] | None:
         """The rankings, if the entry is there and both files are what they were."""
@@ -162,24 +163,17 @@ class Entry:
                 return False
         return True
 
-    def watched(self, run: Run) -> Run:
-        """The run, with a fingerprint taken while it is read where that is possible."""
-        from karat.ingest.layout import is_packed
-
-        if isinstance(run.content, TextFile) and not is_packed(run.content.path):
-            self.hasher = Hasher()
-            return replace(run, content=replace(run.content, hasher=self.hasher))
-        return run
+    def hasher(self) -> Hasher:
+        """Takes the fingerprint of the run while it is read, so that it need not be read again."""
+        self._hasher = Hasher()
+        return self._hasher
 
     def store(self, rankings: Rankings, about: Mapping[str, Any]) -> None:
         """Keep the rankings. A cache that cannot be written is no error."""
         if rankings.repeats is not None or tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
             return
-        whole = self.hasher is not None and self.hasher.length == self.stamps[1].size
-        digests = [
-            digest(self.stamps[0].path),
-            self.hasher.digest() if whole and self.hasher else digest(self.stamps[1].path),
-        ]
+        seen = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
+        digests = [digest(self.stamps[0].path), seen.digest() if seen else digest(self.stamps[1].path)]
         head = {
             "files": [{**vars(s), "digest": d} for s, d in zip(self.stamps, digests, strict=True)],
             "read": self.started,
@@ -207,7 +201,8 @@ class Entry:
 
 
 def _unpacked(head: Mapping[str, Any], data: memoryview) -> Rankings:
-    arrays, place = {}, 0
+    arrays: dict[str, Any] = {}
+    place = 0
     for name in _ARRAYS:
         count = int(head["sizes"][name])
         kind = "<f8" if name in _FLOATS else "<i8"

@@ -11,7 +11,10 @@ KaratError                  exit code 2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 MAX_PROBLEMS = 20
 """How many problems are collected before reading stops."""

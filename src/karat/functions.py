@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import InputError
 from karat.ingest.objects import is_finite, text_id
-from karat.metrics.grammar import Measure, parse
+from karat.metrics.grammar import parse
 from karat.model.rankings import Rankings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from karat.metrics.grammar import Measure
 
 
 def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> float:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.errors import InputError, ResultError, nearest
-from karat.metrics.grammar import ByMeasure, Measure, parse
+from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.relevance import GM_FLOOR
 from karat.output import rounded, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.metrics.grammar import Measure
 
 FORMAT_VERSION = 1
 

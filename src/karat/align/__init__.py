@@ -6,8 +6,8 @@ Four ways to one meaning: lists in Python (`lists`), columns in memory and files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from karat.align.columns import NotGrouped
 from karat.align.found import Aligned, Found, into_rankings
@@ -16,9 +16,14 @@ from karat.align.lists import align_ordered, align_scored, ordered
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.ingest.textfile import Irregular, TextFile
-from karat.model.policy import Policy
-from karat.model.qrels import Qrels
-from karat.model.run import OrderedLists, Run, ScoredLists, Table
+from karat.model.run import OrderedLists, ScoredLists, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.run import Run
 
 IN_MEMORY = 64 << 20
 """A text file up to this size that is not grouped by query is put in order in memory."""
@@ -60,6 +65,8 @@ def find(
         return by_chunk, run.notes
     by_doc = aligner.at(True)
     chunks, docs, total = len(by_chunk.gold), len(by_doc.gold), len(qrels.docs)
+    if docs == chunks:
+        return by_chunk, run.notes
     chosen, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
     note = f"level={level}: {chunks} of {total} gold ids match a chunk, {docs} match a chunk's doc"
     return chosen, (*run.notes, note)
@@ -75,6 +82,7 @@ class _Aligner:
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
         self._content = run.content
         self._gold: GoldIndex | None = None
+        self._marked: list[bool] = []
 
     @property
     def gold(self) -> GoldIndex:
@@ -102,13 +110,13 @@ class _Aligner:
         try:
             return align_stream(
                 self.qrels, self.gold, file, self.policy,
-                at_doc=at_doc, threads=self.threads, keep_items=self.keep_items,
+                at_doc=at_doc, threads=self.threads, keep_items=self.keep_items, marked=self._marked,
             )  # fmt: skip
         except NotGrouped:
             regular = True
         except Irregular:
             regular = False
-        file = replace(file, hasher=None)  # it has seen its share of the bytes already
+        file = replace(file, watchers=())  # they have seen its bytes already
         if file.size() > min(IN_MEMORY, (self.memory or IN_MEMORY * 16) // 16):
             found = self._sql(file, at_doc)
             if found is not None:
@@ -145,4 +153,4 @@ class _Aligner:
             rows = content.rows
             return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
         assert isinstance(content, TextFile)
-        return content.layout.parent is not None or content.holds(mark.encode())
+        return content.layout.parent is not None or bool(self._marked)

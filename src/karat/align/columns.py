@@ -7,22 +7,30 @@ doc comes twice is checked on every row; most runs pass, and then a rank is a po
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.align.found import Found
-from karat.align.gold import GoldIndex, equal
-from karat.model.policy import Policy
+from karat.align.gold import equal
 from karat.errors import InputError, shown
 from karat.model.decimals import exact_decimals
 from karat.model.rankings import place_in_group
-from karat.model.run import Rows
-from karat.model.strings import Indices, Strings, Words, ranked_by_bytes
+from karat.model.strings import Strings, ranked_by_bytes
 
-Mask = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.align.gold import GoldIndex
+    from karat.model.policy import Policy
+    from karat.model.run import Rows
+    from karat.model.strings import Indices, Words
+
+    Mask = NDArray[np.bool_]
+
 _scratch = threading.local()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from karat.model.policy import Policy
-from karat.model.qrels import Qrels
 from karat.model.rankings import Rankings, place_in_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
 
 RELEVANT = 1.0
 """The lowest grade that makes a query's gold not empty."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from karat.model.qrels import Qrels
-from karat.model.strings import Indices, Strings, Words, hashed
+import numpy as np
+
+from karat.model.strings import Strings, hashed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karat.model.qrels import Qrels
+    from karat.model.strings import Indices, Words
 
 _SALTS = (0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
 
@@ -48,7 +54,7 @@ class GoldIndex:
 
 def equal(a: list[Words], b: list[Words]) -> NDArray[np.bool_]:
     """Which strings have the same words; a column of shorter strings ends in zeros."""
-    out = a[0] == b[0]
+    out: NDArray[np.bool_] = a[0] == b[0]
     for i in range(1, max(len(a), len(b))):
         left = a[i] if i < len(a) else np.uint64(0)
         right = b[i] if i < len(b) else np.uint64(0)

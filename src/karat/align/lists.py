@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.align.found import Found
-from karat.model.policy import Policy
 from karat.errors import InputError, shown
-from karat.model.qrels import Qrels
-from karat.model.run import OrderedLists, ScoredLists
+from karat.model.run import OrderedLists
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.run import ScoredLists
 
 _SHORT = 64
 """Lists up to this length are counted through together; longer ones one by one."""
@@ -40,10 +45,10 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
         if scored:
             get = scored.get
             for g in range(bounds[i], bounds[i + 1]):
-                score = get(docs[g])
-                if score is not None:
+                value = get(docs[g])
+                if value is not None:
                     gold.append(g)
-                    own.append(score)
+                    own.append(value)
     found = np.array(gold, dtype=np.int64)
     score = np.array(own, dtype=np.float64)
     if policy.score_precision == "float32":
@@ -84,7 +89,7 @@ def _counted(
     rows = np.flatnonzero(~short)
     cuts = np.flatnonzero(np.diff(query[rows], prepend=-1)).tolist() + [len(rows)]
     first, count = starts.tolist(), sizes.tolist()
-    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+    for a, b in pairwise(cuts):
         chosen = rows[a:b]
         q = int(query[chosen[0]])
         all_scores = scores[first[q] : first[q] + count[q]]

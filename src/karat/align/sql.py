@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.align.found import Found
 from karat.errors import InputError, shown
-from karat.model.policy import Policy
-from karat.model.qrels import Qrels
+
+if TYPE_CHECKING:
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
 
 ROWS_AT_ONCE = 4_000_000
 """Rows that are ranked together; more are ranked a share of the queries at a time."""
@@ -99,7 +101,10 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
     at_once = min(ROWS_AT_ONCE, memory // 2 // _BYTES_PER_ROW) if memory else ROWS_AT_ONCE
     shares = max(1, -(-rows // max(1, at_once)))
     returned = np.full(len(qrels), -1, dtype=np.int64)
-    gold, rank, later_gold, later_rank = ([] for _ in range(4))
+    gold: list[int] = []
+    rank: list[int] = []
+    later_gold: list[int] = []
+    later_rank: list[int] = []
     items: dict[int, list[tuple[str, float | None]]] = {}
     duplicates = 0
     for share in range(shares):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from karat.align.columns import Part, align_block, grouped, joined, parents
-from karat.align.found import Found
-from karat.align.gold import GoldIndex
-from karat.model.policy import Policy
-from karat.model.qrels import Qrels
-from karat.model.run import Rows, StreamedFile
+from karat.align.columns import align_block, grouped, joined, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from karat.align.columns import Part
+    from karat.align.found import Found
+    from karat.align.gold import GoldIndex
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.run import Rows, StreamedFile
 
 
 def default_threads() -> int:
@@ -22,11 +27,25 @@ def default_threads() -> int:
 
 
 def align_stream(
-    qrels: Qrels, gold: GoldIndex, file: StreamedFile, policy: Policy, *, at_doc: bool, threads: int, keep_items: int
+    qrels: Qrels,
+    gold: GoldIndex,
+    file: StreamedFile,
+    policy: Policy,
+    *,
+    at_doc: bool,
+    threads: int,
+    keep_items: int,
+    marked: list[bool],
 ) -> Found:
-    """Read, check and align block by block. A run that is not grouped by query raises NotGrouped."""
+    """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
+
+    `marked` is told of the first block that holds the mark between a doc and its chunks.
+    """
+    mark = policy.separator.encode()
 
     def work(block: Any) -> Part:
+        if not marked and mark in block.buffer:
+            marked.append(True)
         return align_block(with_parents(file.rows(block), policy, at_doc), gold, policy, keep_items)
 
     return joined(list(_in_order(work, file.blocks(), threads)), len(qrels))
@@ -56,7 +75,7 @@ def _in_order(work: Callable[[Any], Part], blocks: Iterator[Any], threads: int) 
         for block in blocks:
             yield work(block)
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
     pending: deque[Future[Part]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="karat") as pool:

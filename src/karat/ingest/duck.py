@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from karat.ingest.frames import connect, quoted
 from karat.ingest.layout import open_bytes
-from karat.ingest.textfile import TextFile
+
+if TYPE_CHECKING:
+    from karat.ingest.textfile import TextFile
 
 
 def text_source(file: TextFile) -> str | None:

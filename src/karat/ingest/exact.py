@@ -10,15 +10,18 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import MAX_PROBLEMS, InputError, shown
-from karat.ingest.layout import Layout
 from karat.model.run import Rows
 from karat.model.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karat.ingest.layout import Layout
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 Row = tuple[int, str, str, float, str | None]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.errors import InputError, MissingPackage
-from karat.ingest.layout import Layout, table_layout
+from karat.ingest.layout import table_layout
 from karat.ingest.textfile import together
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from karat.ingest.layout import Layout
 
 Role = Literal["qrels", "run"]
 
@@ -45,11 +50,11 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
 def frame_rows(frame: object, role: Role, name: str) -> Rows:
     """The rows of a data frame."""
     connection = connect()
-    source = _registered(connection, frame, name)
+    source = registered(connection, frame, name)
     return relation_rows(connection, f"SELECT * FROM {source}", role, name)
 
 
-def _registered(connection: Any, frame: Any, name: str) -> str:
+def registered(connection: Any, frame: Any, name: str) -> str:
     """Make a frame known to DuckDB; what it cannot scan itself comes through the Arrow interface."""
     import duckdb
 

@@ -7,15 +7,16 @@ so that one reader is both fast and exact.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import msgspec
 
-from karat.model.policy import Policy
 from karat.errors import InputError, shown
 from karat.ingest.exact import Problems, Row
 from karat.ingest.layout import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, open_bytes, unpacking_error
 from karat.ingest.objects import is_finite, qrels_from_mapping, run_from_mapping, text_id
+from karat.model.policy import Policy
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run
 
@@ -50,7 +51,7 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
 
     try:
         with open_bytes(path) if stdin is None else io.BytesIO(stdin) as file:
-            buffered = file if hasattr(file, "peek") or stdin is not None else io.BufferedReader(file)  # type: ignore[arg-type]
+            buffered: Any = file if hasattr(file, "peek") or stdin is not None else io.BufferedReader(cast(Any, file))
             for number, raw in enumerate(buffered, start=1):
                 line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
                 if line.strip():
@@ -176,7 +177,7 @@ def _ordered(items: list[Item], line: int, problems: Problems, policy: Policy) -
             problems.add(line, f"{len(items) - len(with_rank)} of {len(items)} results have no rank; give all or none")
             return None
         by_rank = sorted(items, key=lambda i: i.rank)
-        twice = [a.rank for a, b in zip(by_rank, by_rank[1:], strict=False) if a.rank == b.rank]
+        twice = [a.rank for a, b in pairwise(by_rank) if a.rank == b.rank]
         if twice:
             problems.add(line, f"rank {twice[0]} is given twice; expected each rank once")
             return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from karat.errors import AmbiguousFormat, InputError, MissingPackage, nearest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Kind = Literal["trec", "table", "jsonl", "json", "parquet"]
 FORMATS = ("trec", "csv", "tsv", "jsonl", "json", "parquet")

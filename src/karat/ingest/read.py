@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, shown
-from karat.ingest import frames, jsonl
-from karat.ingest.exact import Problems, Row, as_rows
-from karat.ingest.layout import QUERY_NAMES, Layout, checked_path, column, detect, head_of
-from karat.ingest.objects import qrels_from_mapping, run_from_mapping, text_id
+from karat.ingest import frames
+from karat.ingest.exact import Problems, as_rows
+from karat.ingest.layout import checked_path, detect, head_of
+from karat.ingest.objects import qrels_from_mapping, run_from_mapping
 from karat.ingest.textfile import TextFile
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
-from karat.model.queries import Queries
-from karat.model.run import OrderedLists, Rows, Run, Table
-from karat.model.strings import Strings, hashed
+from karat.model.run import OrderedLists, Run, Table
+from karat.model.strings import hashed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.ingest.exact import Row
+    from karat.ingest.layout import Layout
+    from karat.model.run import Rows
 
 Role = Literal["qrels", "run"]
 PACKED = (".gz", ".zst", ".zstd")
@@ -98,7 +102,7 @@ def _with_folder(path: str, depth: int) -> str:
     return "/".join([*folders[-depth:], run_name(path)])
 
 
-def _head(path: str) -> tuple[bytes, bytes | None]:
+def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
     """A file's first bytes; standard input is read whole, since it comes only once."""
     if path != "-":
         return head_of(path), None
@@ -111,11 +115,13 @@ def _head(path: str) -> tuple[bytes, bytes | None]:
 
 
 def _qrels_from_file(path: str, format: str | None) -> Qrels:
-    head, stdin = _head(path)
+    head, stdin = head_and_stdin(path)
     layout = detect(path, "qrels", format, head)
-    if layout.kind == "json":
-        return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
-    if layout.kind == "jsonl":
+    if layout.kind in ("json", "jsonl"):
+        from karat.ingest import jsonl
+
+        if layout.kind == "json":
+            return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
         return _qrels_with_lines(jsonl.read_json_rows(path, "qrels", stdin), path)
     if layout.kind == "parquet":
         return qrels_from_rows(frames.parquet_rows(path, "qrels"), path)
@@ -191,23 +197,37 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
 def _run_from_file(
     path: str, name: str | None, format: str | None, policy: Policy, as_of: Mapping[str, str] | None
 ) -> Run:
-    head, stdin = _head(path)
+    head, stdin = head_and_stdin(path)
     layout = detect(path, "run", format, head)
     name = name or run_name(path)
-    if layout.kind == "jsonl" and jsonl.is_run_log(head):
-        if policy.as_of_filter and not as_of:
-            raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
-        return jsonl.read_run_log(path, name, policy, as_of, stdin)
-    if layout.kind == "json":
-        run: Run = jsonl.read_json(path, "run", name, stdin)  # type: ignore[assignment]
-    elif layout.kind == "jsonl":
-        run = Run(name, Table(as_rows(jsonl.read_json_rows(path, "run", stdin))), path=path)
+    if layout.kind in ("json", "jsonl"):
+        run = _run_from_json(path, name, layout, head, policy, as_of, stdin)
     elif layout.kind == "parquet":
         run = Run(name, Table(frames.parquet_rows(path, "run")), path=path)
     else:
         facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
         run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None)
     return _without_stage(run, policy)
+
+
+def _run_from_json(
+    path: str,
+    name: str,
+    layout: Layout,
+    head: bytes,
+    policy: Policy,
+    as_of: Mapping[str, str] | None,
+    stdin: bytes | None,
+) -> Run:
+    from karat.ingest import jsonl
+
+    if layout.kind == "json":
+        return jsonl.read_json(path, "run", name, stdin)  # type: ignore[return-value]
+    if jsonl.is_run_log(head):
+        if policy.as_of_filter and not as_of:
+            raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
+        return jsonl.read_run_log(path, name, policy, as_of, stdin)
+    return Run(name, Table(as_rows(jsonl.read_json_rows(path, "run", stdin))), path=path)
 
 
 def _tag(layout: Layout, head: bytes) -> str | None:
@@ -228,76 +248,3 @@ def _without_stage(run: Run, policy: Policy) -> Run:
         if asked:
             raise UsageError(f"{run.name}: {what} needs a run log (JSONL with topk), which this run is not")
     return run
-
-
-def read_queries(source: Any) -> Queries:
-    """The table of queries from a path, a frame, a dict of fields, or what is one already."""
-    if isinstance(source, Queries):
-        return source
-    if isinstance(source, Mapping):
-        return Queries({str(q): v if isinstance(v, Mapping) else {"text": v} for q, v in source.items()})
-    if isinstance(source, (str, os.PathLike)):
-        path = checked_path(os.fspath(source))
-        return _queries_from_file(path, *_head(path))
-    if frames.is_frame(source):
-        connection = frames.connect()
-        return _queries_from_frame(connection, f"SELECT * FROM {frames._registered(connection, source, 'queries')}")
-    raise InputError(f"queries: expected a path, a dict or a data frame, found {type(source).__name__}")
-
-
-def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Queries:
-    result = connection.execute(sql)
-    names = [str(d[0]) for d in result.description]
-    return _queries([(i, dict(zip(names, row, strict=True))) for i, row in enumerate(result.fetchall(), 1)], source)
-
-
-def _queries_from_file(path: str, head: bytes, stdin: bytes | None) -> Queries:
-    if not head:
-        raise InputError(f"{path}: is empty, expected a table of queries")
-    if head[:4] == b"PAR1":
-        return _queries_from_frame(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})", path)
-    if head.lstrip()[:1] == b"{":
-        import msgspec
-
-        problems, rows = Problems(path), []
-        for number, raw in jsonl.numbered_lines(path, stdin):
-            try:
-                line = msgspec.json.decode(raw)
-                rows.append((number, {**line.get("metadata", {}), **line} if isinstance(line, dict) else {}))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                problems.add(number, f"{error}; expected one JSON object a line")
-        problems.check()
-        return _queries(rows, path)
-    data = stdin if stdin is not None else b"".join(raw for _, raw in jsonl.numbered_lines(path))
-    try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
-    first = text.split("\n", 1)[0].rstrip("\r")
-    delimiter = next((d for d in ("\t", ",", ";") if d in first), "\t")
-    table = [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if cells]
-    names = [n.strip().lower() for n in table[0]]
-    if column(names, (*QUERY_NAMES, "_id", "id")) is None:  # a topic file: id and text, no header
-        return _queries([(i, {"_id": cells[0], "text": cells[-1]}) for i, cells in enumerate(table, 1)], path)
-    return _queries(
-        [(i, {n: c for n, c in zip(names, cells, strict=False) if c != ""}) for i, cells in enumerate(table[1:], 2)],
-        path,
-    )
-
-
-def _queries(rows: list[tuple[int, Mapping[str, Any]]], source: str) -> Queries:
-    problems, out = Problems(source), {}
-    for line, fields in rows:
-        named = next((n for n in ("_id", "id", *QUERY_NAMES) if n in fields), None)
-        q = text_id(fields[named]) if named else None
-        if q is None:
-            problems.add(line, "no query id; expected one of _id, id, " + ", ".join(QUERY_NAMES))
-        elif q in out:
-            problems.add(line, f"query {shown(q)} is there twice; expected each query once")
-        else:
-            out[q] = {n: v for n, v in fields.items() if n != named and n != "metadata"}
-    problems.check()
-    return Queries(out, source)
-
-
-__all__ = ["Strings", "read_qrels", "read_queries", "read_run", "run_files", "run_name"]

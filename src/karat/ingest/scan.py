@@ -7,11 +7,16 @@ Regular blocks are cut with a handful of array operations. A block that is in an
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from karat.ingest.layout import Layout
+import numpy as np
+
 from karat.model.strings import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karat.ingest.layout import Layout
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMENT = 9, 10, 13, 32, 34, 35
 Fields = dict[int, Strings]

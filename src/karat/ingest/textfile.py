@@ -5,24 +5,30 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.errors import InputError
-from karat.ingest.exact import Row, as_rows, read_rows
-from karat.ingest.layout import Layout, open_bytes, unpacking_error
-from karat.model.decimals import decimals
+from karat.ingest.exact import as_rows, read_rows
+from karat.ingest.layout import open_bytes, unpacking_error
 from karat.ingest.scan import fields
+from karat.model.decimals import decimals
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from karat.ingest.exact import Row
+    from karat.ingest.layout import Layout
+
 FRONT = b"x" * PAD
 MARK = b"\xef\xbb\xbf"
-BLOCK = 1 << 20
+BLOCK = 2 << 20
 """Bytes read at a time: large enough to amortise Python, small enough to stay in the cache."""
 
 
@@ -45,11 +51,12 @@ class TextFile:
     path: str
     layout: Layout
     role: Literal["qrels", "run"]
-    hasher: Hasher | None = field(default=None, compare=False)
+    watchers: tuple[Callable[[memoryview], None], ...] = field(default=(), compare=False)
     stdin: bytes | None = field(default=None, compare=False, repr=False)
 
-    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+    def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
+        size = size or BLOCK
         rest, first = b"", True
         with self._opened() as file:
             while True:
@@ -80,7 +87,7 @@ class TextFile:
         return open_bytes(self.path) if self.stdin is None else io.BytesIO(self.stdin)
 
     def _fill(self, file: IO[bytes], space: memoryview) -> int:
-        """Fill the space from the file as far as it goes; the hasher sees what was read."""
+        """Fill the space from the file as far as it goes; the watchers see what was read."""
         count = 0
         try:
             while count < len(space) and (more := file.readinto(space[count:])):  # type: ignore[attr-defined]
@@ -91,8 +98,8 @@ class TextFile:
             if type(error).__name__ == "ZstdError":
                 raise unpacking_error(self.path, error) from None
             raise
-        if self.hasher is not None:
-            self.hasher.update(space[:count])
+        for watch in self.watchers:
+            watch(space[:count])
         return count
 
     def _body(self, buffer: bytearray, end: int) -> int:
@@ -165,17 +172,6 @@ class TextFile:
         """Bytes on disk, or in memory for standard input."""
         return len(self.stdin) if self.stdin is not None else os.path.getsize(self.path)
 
-    def holds(self, mark: bytes) -> bool:
-        """Whether these bytes stand anywhere in the file."""
-        overlap = b""
-        with self._opened() as file:
-            piece = bytearray(1 << 20)
-            while count := self._fill(file, memoryview(piece)):
-                if mark in overlap + piece[:count]:
-                    return True
-                overlap = bytes(piece[count - len(mark) + 1 : count]) if len(mark) > 1 else b""
-        return False
-
     def exactly(self) -> Rows:
         """All rows, line by line; errors name their lines."""
         return as_rows(self.exact_rows())
@@ -243,7 +239,7 @@ class Hasher:
         data = self._rest + bytes(piece) if self._rest else piece
         whole = len(data) // self.PIECE * self.PIECE
         words = np.frombuffer(data, dtype="<u8", count=whole // 8).reshape(-1, self.PIECE // 8)
-        self._sums += (words @ self._weights).tolist()
+        self._sums += [int(np.dot(row, self._weights)) for row in words]
         self._rest = bytes(data[whole:])
 
     def digest(self) -> str:

@@ -2,7 +2,7 @@
 
 from karat.metrics import graded, relevance, trec
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
-from karat.metrics.registry import Metric, lookup, metric, metrics, register, unregister
+from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -10,10 +10,10 @@ __all__ = [
     "ByMeasure",
     "Measure",
     "Metric",
+    "all_metrics",
     "graded",
     "lookup",
     "metric",
-    "metrics",
     "parse",
     "parse_all",
     "register",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.registry import metric
-from karat.model.rankings import ALL, Counts, Cutoff, Rankings, Values, place_in_group, ratio
+from karat.model.rankings import ALL, place_in_group, ratio
+
+if TYPE_CHECKING:
+    from karat.model.rankings import Counts, Cutoff, Rankings, Values
 
 FAMILY = "graded"
+Gains = Mapping[float, float] | tuple[tuple[float, float], ...]
 NO_GAINS: tuple[tuple[float, float], ...] = ()
 
 
-def worth(grade: Values, gain: str, table: Mapping[float, float] | tuple[()]) -> Values:
+def worth(grade: Values, gain: str, table: Gains) -> Values:
     """What each grade is worth. With a table, a grade that it does not name is worth nothing."""
     if table:
         listed = dict(table)
@@ -35,15 +40,13 @@ def worth(grade: Values, gain: str, table: Mapping[float, float] | tuple[()]) ->
     targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80}, suits=("graded", "top 3", "a/b test"),
     choices={"gain": ("linear", "exp")},
 )  # fmt: skip
-def ndcg(
-    r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Mapping[float, float] | tuple[()] = NO_GAINS
-) -> Values:
+def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS) -> Values:
     top = r.upto(k)
     dcg = top.sum(worth(top.grade, gain, gains) / np.log2(top.rank + 1.0))
     return ratio(dcg, ideal_dcg(r, k, gain, gains))
 
 
-def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Mapping[float, float] | tuple[()]) -> Values:
+def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains) -> Values:
     """The DCG of the best order that the gold allows."""
     gold, query, place = worth(r.gold_grade, gain, table), r.gold_query, r.gold_place
     if table:  # the gains may fall where the grades rise

@@ -7,13 +7,18 @@ ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5}
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, nearest
-from karat.metrics.registry import Metric, Param, resolve, unknown
-from karat.model.rankings import Rankings, Values
+from karat.metrics.registry import resolve, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karat.metrics.registry import Metric, Param
+    from karat.model.rankings import Rankings, Values
 
 DEFAULT_METRICS = (
     "hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10",

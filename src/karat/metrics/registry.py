@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from karat.errors import MetricError, nearest
-from karat.model.rankings import Rankings, Values
 
-Compute = Callable[..., Values]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from karat.model.rankings import Rankings, Values
+
+    Compute = Callable[..., Values]
+
 Aggregate = Literal["mean", "sum", "geometric mean"]
 CutoffKind = Literal["none", "optional", "required", "recall"]
 
@@ -160,7 +164,7 @@ def unknown(name: str, written: str) -> MetricError:
     return MetricError(f"unknown metric {written!r}{hint} See: karat metrics")
 
 
-def metrics() -> tuple[Metric, ...]:
+def all_metrics() -> tuple[Metric, ...]:
     """All metrics, in the order of their declaration."""
     _load_entry_points()
     return tuple(_metrics.values())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from karat.metrics.registry import metric
-from karat.model.rankings import ALL, Cutoff, Rankings, Values, ratio
+from karat.model.rankings import ALL, ratio
+
+if TYPE_CHECKING:
+    from karat.model.rankings import Cutoff, Rankings, Values
 
 FAMILY = "relevance"
 GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs as this much

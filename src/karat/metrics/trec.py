@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from karat.metrics.registry import metric
-from karat.model.rankings import ALL, Counts, Cutoff, Rankings, Values, ratio
+from karat.model.rankings import ALL, ratio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karat.model.rankings import Counts, Cutoff, Rankings, Values
 
 FAMILY = "trec"
 INFAP_EPSILON = 1e-5  # as in trec_eval: keeps the share of relevant docs above a rank defined
@@ -116,7 +122,7 @@ def judged(r: Rankings, k: Cutoff = ALL) -> Values:
     return ratio(seen, deep, undefined=float("nan"))
 
 
-_COUNT = {"family": "counts", "bounds": (0.0, None), "aggregate": "sum", "higher_is_better": None}
+_COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate": "sum", "higher_is_better": None}
 
 
 @metric(

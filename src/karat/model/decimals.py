@@ -9,11 +9,16 @@ their value is within two units in the last place, and `exact_decimals` gives th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from karat.model.strings import Strings, Words, unaligned_words
+from karat.model.strings import unaligned_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karat.model.strings import Strings, Words
 
 U64 = np.uint64
 

@@ -6,17 +6,21 @@ follows the judgments, not the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
-Counts = NDArray[np.int64]
-Cutoff = int | None
-"""The last rank that counts; None for all that was returned."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+    Cutoff = int | None
+    """The last rank that counts; None for all that was returned."""
 
 ALL: Cutoff = None
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
-from karat.model.strings import Strings
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karat.model.strings import Strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ class Table:
 class StreamedFile(Protocol):
     """A file of rows that is read block by block, each block holding whole queries if it is grouped."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Where the file is."""
 
     def blocks(self) -> Iterator[Any]:
         """What a worker turns into rows, one piece after the other."""

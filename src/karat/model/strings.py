@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Indices = NDArray[np.int64]
+    Words = NDArray[np.uint64]
 
 U64 = np.uint64
-Indices = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 PAD = 32
 """Bytes that stand free before and after the text, so that 8-byte loads stay inside the buffer."""
@@ -42,10 +47,12 @@ class Strings:
         """Bytes 8i to 8i+7 of every string as a little-endian integer, zero past its end."""
         loads = unaligned_words(self.buffer)
         if i == 0:
-            return loads[self.start] & _LOW_BYTES[np.minimum(self.end - self.start, 8)]
+            first: Words = loads[self.start] & _LOW_BYTES[np.minimum(self.end - self.start, 8)]
+            return first
         place = self.start + 8 * i
         left = np.clip(self.end - place, 0, 8)
-        return loads[np.minimum(place, len(loads) - 1)] & _LOW_BYTES[left]
+        word: Words = loads[np.minimum(place, len(loads) - 1)] & _LOW_BYTES[left]
+        return word
 
     def words(self) -> list[Words]:
         """All the words of every string; two strings are equal where all their words are."""
@@ -53,7 +60,7 @@ class Strings:
 
     def bytes(self) -> list[bytes]:
         """Each string as a bytes object."""
-        view = memoryview(self.buffer)
+        view = memoryview(self.buffer.data)
         return [bytes(view[a:b]) for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True)]
 
     def texts(self) -> list[str]:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.align import align
-from karat.align.found import Aligned
 from karat.cache import Cache
 from karat.errors import UsageError
 from karat.ingest.frames import is_frame
-from karat.ingest.read import read_qrels, read_queries, read_run, run_files
-from karat.metrics.grammar import DEFAULT_METRICS, Measure, parse_all
-from karat.model.policy import Policy
+from karat.ingest.layout import is_packed
+from karat.ingest.read import read_qrels, read_run, run_files
+from karat.ingest.textfile import TextFile
+from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.model.policy import policy as choose
-from karat.model.qrels import Qrels
-from karat.model.queries import Queries
-from karat.model.rankings import Rankings
 from karat.model.run import Run
 from karat.output import rounded
 from karat.result import Result, RunResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karat.align.found import Aligned
+    from karat.cache import Entry
+    from karat.metrics.grammar import Measure
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+
+Watch = Callable[[str, int, int], None]
 
 DEPTH = 100
 """How many docs of each query a full result keeps."""
@@ -53,6 +64,7 @@ def evaluate(
     threads: int | None = None,
     memory: str | int | None = None,
     cache: bool = True,
+    watch: Watch | None = None,
 ) -> Result:
     """Score one run, or several, against gold.
 
@@ -60,7 +72,8 @@ def evaluate(
     runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
     are computed. `like` takes the conventions of another tool; the options from `score_precision` to
     `ignore_self` are those of `karat.Policy`. `details` keeps each query's top 100 and the ranks of
-    its gold, for `save`. `memory` bounds what a run that is out of order may take ("2GB").
+    its gold, for `save`. `memory` bounds what a run that is out of order may take ("2GB"). `watch` is
+    told the path, the bytes read so far and all bytes of a file that is being read.
     """
     measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
     policy = choose(
@@ -68,20 +81,26 @@ def evaluate(
         level=level, chunk_credit=chunk_credit, separator=separator, stage=stage, as_of_filter=as_of_filter,
         condensed=condensed, ignore_self=ignore_self,
     )  # fmt: skip
-    table = read_queries(queries) if queries is not None else None
-    job = _Job(qrels, qrels_format, run_format, policy, table, details, threads, _bytes(memory), cache)
-    runs = [job.run(name, source, measures) for name, source in named_runs(run).items()]
+    table = _table(queries) if queries is not None else None
+    job = _Job(qrels, qrels_format, run_format, policy, table, details, threads, _bytes(memory), cache, watch)
+    runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
     return Result(tuple(runs), told)
 
 
-def named_runs(run: Any) -> dict[str | None, Any]:
+def _table(queries: Any) -> Queries:
+    from karat.ingest.queries import read_queries
+
+    return read_queries(queries)
+
+
+def named_runs(run: Any) -> list[tuple[str | None, Any]]:
     """The runs by name; None stands for the name that a single run brings itself."""
     if isinstance(run, (list, tuple)) and run and all(isinstance(r, (str, os.PathLike)) for r in run):
-        return dict(run_files([os.fspath(r) for r in run]))
+        return list(run_files([os.fspath(r) for r in run]).items())
     if isinstance(run, Mapping) and _holds_runs(run):
-        return {str(name): source for name, source in run.items()}
-    return {None: run}
+        return [(str(name), source) for name, source in run.items()]
+    return [(None, run)]
 
 
 def _holds_runs(data: Mapping[Any, Any]) -> bool:
@@ -104,11 +123,11 @@ class _Job:
 
     def __init__(
         self, qrels: Any, qrels_format: str | None, run_format: str | None, policy: Policy, queries: Queries | None,
-        details: bool, threads: int | None, memory: int | None, cache: bool,
+        details: bool, threads: int | None, memory: int | None, cache: bool, watch: Watch | None,
     ) -> None:  # fmt: skip
         self.source, self.qrels_format, self.run_format = qrels, qrels_format, run_format
         self.policy, self.queries, self.details = policy, queries, details
-        self.threads, self.memory = threads, memory
+        self.threads, self.memory, self.watch = threads, memory, watch
         self.cache = Cache() if cache and not details else None
         self._qrels: Qrels | None = None
 
@@ -128,7 +147,7 @@ class _Job:
         as_of = self.queries.as_of if self.queries else None
         run = read_run(source, name=name, format=self.run_format, policy=self.policy, as_of=as_of)
         aligned, notes = align(
-            self.qrels, run if entry is None else entry.watched(run), self.policy,
+            self.qrels, _watched(run, entry, self.watch), self.policy,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=DEPTH if self.details else 0,
         )  # fmt: skip
@@ -140,6 +159,26 @@ class _Job:
             name or run.name, aligned.rankings.query_ids, _scored(measures, aligned.rankings), aligned.counts,
             run.facts, notes, lists,
         )  # fmt: skip
+
+
+def _watched(run: Run, entry: Entry | None, watch: Watch | None) -> Run:
+    """The run as a file that tells how far it was read, to the cache and to whoever watches."""
+    if not isinstance(run.content, TextFile) or run.path is None:
+        return run
+    watchers = []
+    if entry is not None and not is_packed(run.path):
+        watchers.append(entry.hasher().update)
+    if watch is not None and not is_packed(run.path):
+        total, done = os.path.getsize(run.path), 0
+
+        def told(piece: memoryview) -> None:
+            nonlocal done
+            done += len(piece)
+            watch(run.path or "", done, total)
+
+        watchers.append(told)
+    file: TextFile = run.content
+    return replace(run, content=replace(file, watchers=tuple(watchers)))
 
 
 def _scored(measures: list[Measure], rankings: Rankings) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -1,0 +1,41 @@
+"""The verbs, and what they share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import cache, demo, evaluate, metrics
+
+app = typer.Typer(
+    name="karat",
+    help="Measure retrieval against gold, exactly and fast.\n\n"
+    "Start with: karat demo\n\nThen, on your own files: karat evaluate qrels.txt run.txt",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from karat import __version__
+
+        typer.echo(f"karat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    return
+
+
+app.command("evaluate")(evaluate.evaluate)
+app.command("metrics")(metrics.metrics)
+app.command("demo")(demo.demo)
+app.command("cache")(cache.cache)

@@ -1,0 +1,8 @@
+"""Exit codes, as CI systems see them."""
+
+SHIP = 0
+BLOCK = 1
+WRONG_INPUT = 2
+INCONCLUSIVE = 3
+FAULT = 70
+INTERRUPTED = 130

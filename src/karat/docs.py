@@ -1,0 +1,93 @@
+"""The pages of docs/ that are generated: `python -m karat.docs` writes them, `--check` compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from karat.metrics import DEFAULT_METRICS, Metric, all_metrics
+from karat.metrics.registry import Param
+from karat.report.explain import example
+
+DOCS = Path("docs")
+
+
+def metrics_page() -> str:
+    """docs/metrics.md, from the declarations."""
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from the registry by `make docs`; do not edit. The same text is shown by `karat metrics NAME`.",
+        "",
+        "A metric is named `name(param=value,…)@k`. Names are case-insensitive; the spellings of trec_eval, ir_measures,",
+        "ranx and MTEB are understood; what differs from a default is part of the printed name. A shell that dislikes",
+        "brackets takes `ndcg:gain=exp@10`. Lists expand: `recall@{1,3,5}`. Used when none is named:",
+        f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)}.",
+        "",
+        "`rel` is the lowest grade that counts as relevant (1 unless stated). A query without results or without",
+        "relevant gold scores 0 unless the table of a metric says otherwise; *undefined* leaves the mean.",
+        "",
+    ]
+    metrics = all_metrics()
+    for family in dict.fromkeys(m.family for m in metrics):
+        lines += [f"## {family.capitalize()}", "", "| metric | what it tells | formula |", "|---|---|---|"]
+        chosen = [m for m in metrics if m.family == family]
+        lines += [f"| [`{example(m)}`](#{m.name}) | {m.tells} | {_cell(m.formula)} |" for m in chosen]
+        lines.append("")
+    for metric in metrics:
+        lines += _section(metric)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(metric: Metric) -> list[str]:
+    low, high = metric.bounds
+    undefined = "undefined"
+    facts = {
+        "Formula": metric.formula,
+        "Use when": metric.use_when,
+        "Beware": metric.caution,
+        "Range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
+        + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better],
+        "Over queries": metric.aggregate,
+        "No results": undefined if metric.no_results != metric.no_results else f"{metric.no_results:g}",
+        "No relevant gold": undefined if metric.empty_gold != metric.empty_gold else f"{metric.empty_gold:g}",
+        "Parameters": ", ".join(_param(p) for p in metric.params),
+        "Other names": ", ".join(f"`{a}`" for a in metric.aliases),
+        "Reading": "; ".join(
+            f"`{n}` " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()
+        ),
+        "Targets": ", ".join(f"`{n}` {t:g}" for n, t in metric.targets.items()),
+        "Suits": ", ".join(metric.suits),
+        "Source": metric.cites,
+    }
+    body = [f"- **{label}:** {text}" for label, text in facts.items() if text]
+    return [f"### {metric.name}", "", f"{metric.title}. {metric.tells}", "", *body, ""]
+
+
+def _param(param: Param) -> str:
+    name, default, choices = param.name, param.default, param.choices
+    shown = "none" if default == () else str(default).lower() if isinstance(default, bool) else str(default)
+    return f"`{name}={shown}`" + (f" ({', '.join(choices)})" if choices else "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with --check say which are not in sync."""
+    pages = {DOCS / "metrics.md": metrics_page()}
+    stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path} is not in sync with the code: run `make docs`", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(pages[path], "utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""A result as files: JSON, and tables of values per query."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from karat.errors import UsageError
+from karat.output import write_atomically
+
+if TYPE_CHECKING:
+    from karat.result import Result
+
+TABLES = (".csv", ".jsonl", ".parquet")
+COLUMNS = ("run", "query_id", "metric", "value")
+
+
+def write_json(result: Result, path: str) -> None:
+    """The result as one JSON document, to a file or to standard output (`-`)."""
+    text = json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        write_atomically(path, text.encode())
+
+
+def check_table_name(path: str) -> None:
+    """Refuse an unknown kind of table before any work is done."""
+    if os.path.splitext(path)[1].lower() not in TABLES:
+        raise UsageError(f"{path}: the per-query table must end in one of {', '.join(TABLES)}")
+
+
+def write_per_query(result: Result, path: str) -> None:
+    """The long table of every query's values; the name's ending chooses the kind."""
+    check_table_name(path)
+    kind = os.path.splitext(path)[1].lower()
+    if kind == ".jsonl":
+        lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in result.rows())
+        write_atomically(path, "".join(line + "\n" for line in lines).encode())
+        return
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(result.rows())
+    table = buffer.getvalue().encode()
+    write_atomically(path, table if kind == ".csv" else _parquet(table))
+
+
+def _parquet(table: bytes) -> bytes:
+    """A CSV table as Parquet."""
+    from karat.ingest.frames import connect, quoted
+
+    with tempfile.TemporaryDirectory(prefix="karat-") as folder:
+        source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")
+        with open(source, "wb") as file:
+            file.write(table)
+        columns = "{'run': 'VARCHAR', 'query_id': 'VARCHAR', 'metric': 'VARCHAR', 'value': 'DOUBLE'}"
+        read = f"read_csv({quoted(source)}, header = true, auto_detect = false, quote = '\"', columns = {columns})"
+        connect().execute(f"COPY (SELECT * FROM {read}) TO {quoted(target)} (FORMAT parquet)")
+        with open(target, "rb") as file:
+            return file.read()

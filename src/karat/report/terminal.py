@@ -1,0 +1,174 @@
+"""A result for a person at a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from karat.errors import UsageError
+from karat.metrics.grammar import PRIMARY, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from karat.result import Result, RunResult
+
+FEW = 25
+Watch = Callable[[str, int, int], None]
+"""Told the file, the bytes read of it, and all its bytes."""
+
+
+def console(stderr: bool = False) -> Console:
+    """A console that has colours only on a terminal, and keeps tables whole when piped."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=width)
+
+
+def cutoffs(text: str | None) -> list[int] | None:
+    """`1,3,5` → cutoffs."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.strip("{}[] ").split(",")]
+    except ValueError:
+        raise UsageError(f"cutoffs must be integers such as 1,3,5, found {text!r}") from None
+
+
+@contextmanager
+def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
+    """A bar on standard error for work that takes longer than a second; none where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("reading {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+        console=console(stderr=True), transient=True,
+    )  # fmt: skip
+    tasks: dict[str, int] = {}
+    begun = time.monotonic()
+
+    def watch(path: str, done: int, total: int) -> None:
+        if not tasks and time.monotonic() - begun < after:
+            return
+        if path not in tasks:
+            bar.start()
+            tasks[path] = bar.add_task(os.path.basename(path), total=total)
+        bar.update(tasks[path], completed=done)  # type: ignore[arg-type]
+
+    try:
+        yield watch
+    finally:
+        bar.stop()
+
+
+def show(result: Result, gold: str, verbose: bool = False) -> None:
+    """The means of all runs side by side, then what should be known about them."""
+    out = console()
+    out.print(_table(result))
+    for line in _remarks(result, gold, verbose):
+        out.print(line, markup=True)
+
+
+def _table(result: Result) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for run in result.runs:
+        table.add_column(run.name, justify="right", no_wrap=True)
+    alone = len(result.runs) == 1
+    if alone:
+        table.add_column("", style="dim")
+    means = [run.mean for run in result.runs]
+    for name in result.metrics:
+        values = [m[name] for m in means]
+        cells = [_cell(name, v) for v in values]
+        if len(cells) > 1:
+            best = _best(name, values)
+            cells = [f"[bold]{c}[/bold]" if i in best else c for i, c in enumerate(cells)]
+        label = f"[bold]{name}[/bold]" if name == PRIMARY else name
+        table.add_row(label, *cells, *([reading(name, values[0])] if alone else []))
+    return table
+
+
+def _cell(name: str, value: float) -> str:
+    if value != value:
+        return "–"
+    return f"{value:,.0f}" if parse(name).metric.aggregate == "sum" else f"{value:.4f}"
+
+
+def _best(name: str, values: list[float]) -> set[int]:
+    better = parse(name).metric.higher_is_better
+    defined = [v for v in values if v == v]
+    if better is None or not defined or len({f"{v:.4f}" for v in defined}) < 2:
+        return set()
+    top = max(defined) if better else min(defined)
+    return {i for i, v in enumerate(values) if v == top}
+
+
+def reading(name: str, value: float) -> str:
+    """What the field makes of a value: a rule of thumb, never a gate."""
+    metric = parse(name).metric
+    for at_least, word in metric.bands.get(name, ()):
+        if value >= at_least:
+            return word
+    target = metric.targets.get(name)
+    if target is None or value != value:
+        return ""
+    return f"target {target:g}: {'reached' if value >= target else 'not reached'}"
+
+
+def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
+    counts = [run.counts for run in result.runs]
+    queries = sorted({c["queries"] for c in counts})
+    lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {os.path.basename(gold)} · "
+             f"ties by doc id, falling{_told(result)}[/dim]"]  # fmt: skip
+    if queries[0] < FEW:
+        lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
+    several = len(result.runs) > 1
+    for run in result.runs:
+        for text in warnings(run):
+            lines.append(f"[yellow]![/yellow] {f'{run.name}: ' if several else ''}{text}")
+        for note in run.notes:
+            lines.append(f"[dim]· {f'{run.name}: ' if several else ''}{note}[/dim]")
+        if verbose:
+            facts = ", ".join(f"{k}={v}" for k, v in {**run.counts, **run.facts}.items())
+            lines.append(f"[dim]{run.name}: {facts}[/dim]")
+    return lines
+
+
+def _told(result: Result) -> str:
+    told = {"score_precision": "float64", **result.conventions}
+    return " · " + ", ".join(f"{k}={v}" for k, v in told.items())
+
+
+def warnings(run: RunResult) -> list[str]:
+    """What a reader of the means must know before believing them."""
+    c = run.counts
+    out = []
+    if c.get("missing"):
+        out.append(f"{_many(c['missing'], 'query', 'queries')} of the gold without results in this run")
+    if c.get("without_gold"):
+        out.append(f"{_many(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
+    if c.get("empty_gold"):
+        out.append(f"{_many(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
+    if c.get("duplicates"):
+        out.append(f"{_many(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
+    return out
+
+
+def _many(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
