@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent / "data"
 VERSION = 1
@@ -95,7 +97,7 @@ def _write(path: Path, parts: Any) -> None:
     """Write under a temporary name, then rename: a file that is there is whole."""
     partial = path.with_suffix(path.suffix + f".{os.getpid()}.tmp")
     try:
-        with open(partial, "wb") as file:
+        with partial.open("wb") as file:
             for part in parts:
                 file.write(part)
         partial.replace(path)

@@ -6,18 +6,23 @@ parent held when it was started.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import re
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
@@ -45,22 +50,22 @@ class Run:
 
 def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Run:
     """Run this interpreter with arguments; time it as a whole and take its own peak memory."""
-    start = time.perf_counter()
-    child = subprocess.Popen(
-        [sys.executable, *map(os.fspath, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, **(env or {})},
-    )  # fmt: skip
-    assert child.stdout is not None and child.stderr is not None
-    output = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - start
-    child.returncode = os.waitstatus_to_exitcode(status)
-    errors = child.stderr.read()
-    child.stdout.close()
-    child.stderr.close()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, *map(os.fspath, args)], stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, **(env or {})},
+        )  # fmt: skip
+        assert child.stdout is not None
+        with child.stdout:
+            output = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        told = errors.read().strip().splitlines()
     if child.returncode:
-        last = errors.strip().splitlines()[-1:] or ["no message"]
-        raise Failed(f"exit code {child.returncode}: {last[0]}")
+        raise Failed(f"exit code {child.returncode}: {told[-1] if told else 'no message'}")
     return Run(seconds, peak_bytes(usage), output)
 
 
@@ -183,13 +188,13 @@ def machine() -> str:
     return (
         f"{time.strftime('%Y-%m-%d')}; {_processor()}, {cores} cores, {memory / 2**30:.0f} GiB memory; "
         f"{platform.system()} {platform.release().split('-')[0]}; Python {platform.python_version()}; "
-        + ", ".join(f"{p} {v}" for p in PACKAGES if (v := _version(p)))
+        f"source of Karat {source_digest()}; " + ", ".join(f"{p} {v}" for p in PACKAGES if (v := _version(p)))
     )
 
 
 def _processor() -> str:
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
@@ -200,6 +205,33 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def source_digest() -> str:
+    """The fingerprint of the source of Karat that the children import: it must stay the same during a run."""
+    spec = find_spec("karat")
+    if spec is None or spec.origin is None:
+        raise Failed("karat is not installed here")
+    folder, digest = Path(spec.origin).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:10]
+
+
+def finish(section: str, report: Report, begun: str, partial: bool) -> None:
+    """Print the report, and write it down if it is of everything and of one state of the source."""
+    print(report.plain())
+    changed = source_digest() != begun
+    if changed:
+        print("\nThe source of Karat changed during the run: the numbers are of no one state.")
+    if partial or changed:
+        print("\nbench/RESULTS.md is left as it is.")
+    else:
+        write_section(section, report.markdown())
+    missed = [bar for bar in report.bars if not bar.passed]
+    print(f"\n{len(report.bars) - len(missed)} of {len(report.bars)} bars pass{', missed:' if missed else '.'}")
+    for bar in missed:
+        print(bar)
 
 
 def seconds(value: float) -> str:

@@ -4,6 +4,7 @@
     peers.py dicts TOOL QRELS RUN     loads the dicts, then evaluates them once for each line on standard input
     peers.py cached QRELS RUN         evaluates with Karat's cache: cold, then other metrics from it
     peers.py once QRELS RUN NAMES     evaluates these metrics with Karat's cache as it is
+    peers.py bounded QRELS RUN SIZE   evaluates with Karat within this much memory
     peers.py newlines RUN             reads the file and finds its newlines, no more
     peers.py duckdb RUN               reads the file and sums one column
 
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Means = dict[str, float]
 METRICS = ("map", "ndcg@10", "mrr", "recall@100", "precision@10")
@@ -38,9 +41,9 @@ def karat_files(qrels: str, run: str) -> Means:
 def pytrec_eval_files(qrels: str, run: str) -> Means:
     import pytrec_eval
 
-    with open(qrels) as file:
+    with open(qrels) as file:  # noqa: PTH123
         gold = pytrec_eval.parse_qrel(file)
-    with open(run) as file:
+    with open(run) as file:  # noqa: PTH123
         ranked = pytrec_eval.parse_run(file)
     return pytrec_eval_dicts(gold, ranked)
 
@@ -99,12 +102,12 @@ def _named(found: Any, names: tuple[str, ...] = METRICS) -> Means:
 def load_dicts(qrels: str, run: str) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
     """Both files as plain dicts, no string shared between them."""
     gold: dict[str, dict[str, int]] = {}
-    with open(qrels) as file:
+    with open(qrels) as file:  # noqa: PTH123
         for line in file:
             query, _, doc, grade = line.split()
             gold.setdefault(query, {})[doc] = int(grade)
     ranked: dict[str, dict[str, float]] = {}
-    with open(run) as file:
+    with open(run) as file:  # noqa: PTH123
         for line in file:
             query, _, doc, _, score, _ = line.split()
             ranked.setdefault(query, {})[doc] = float(score)
@@ -144,20 +147,24 @@ def _resident() -> int:
 
 
 def cached(qrels: str, run: str) -> None:
-    """In one process: with an empty cache, then other metrics from what that left."""
-    import karat
-    from karat.cache import Cache
+    """In one process: with the empty cache that the driver gives, then other metrics from what that left."""
+    import os
 
-    Cache().clear()
+    import karat
+
+    folder = os.environ["KARAT_CACHE_DIR"]
+    empty = not os.listdir(folder)
     start = perf_counter()
     cold = karat.evaluate(qrels, run, METRICS).mean
     middle = perf_counter()
     warm = karat.evaluate(qrels, run, OTHER_METRICS).mean
     end = perf_counter()
-    entries = len(Cache().files())
+    filled = bool(os.listdir(folder))
+    fresh = karat.evaluate(qrels, run, OTHER_METRICS, cache=False).mean
     _answer(
-        cold=middle - start, warm=end - middle, entries=entries, means=_named(cold), other=_named(warm, OTHER_METRICS)
-    )
+        cold=middle - start, warm=end - middle, cached=empty and filled, means=_named(cold),
+        other=_named(warm, OTHER_METRICS), fresh=_named(fresh, OTHER_METRICS),
+    )  # fmt: skip
 
 
 def once(qrels: str, run: str, names: str) -> None:
@@ -165,6 +172,13 @@ def once(qrels: str, run: str, names: str) -> None:
 
     wanted = tuple(names.split(","))
     print(json.dumps({"means": _named(karat.evaluate(qrels, run, wanted).mean, wanted)}))
+
+
+def bounded(qrels: str, run: str, memory: str) -> None:
+    import karat
+
+    means = karat.evaluate(qrels, run, METRICS, memory=memory, cache=False).mean
+    print(json.dumps({"means": _named(means)}))
 
 
 def newlines(run: str) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from karat.metrics import DEFAULT_METRICS, Metric, all_metrics
-from karat.metrics.registry import Param
+from karat.metrics import DEFAULT_METRICS, all_metrics
 from karat.report.explain import example
+
+if TYPE_CHECKING:
+    from karat.metrics import Metric
+    from karat.metrics.registry import Param
 
 DOCS = Path("docs")
 
@@ -19,9 +23,9 @@ def metrics_page() -> str:
         "",
         "Generated from the registry by `make docs`; do not edit. The same text is shown by `karat metrics NAME`.",
         "",
-        "A metric is named `name(param=value,…)@k`. Names are case-insensitive; the spellings of trec_eval, ir_measures,",
-        "ranx and MTEB are understood; what differs from a default is part of the printed name. A shell that dislikes",
-        "brackets takes `ndcg:gain=exp@10`. Lists expand: `recall@{1,3,5}`. Used when none is named:",
+        "A metric is named `name(param=value,…)@k`. Names are case-insensitive; the spellings of trec_eval,",
+        "ir_measures, ranx and MTEB are understood; what differs from a default is part of the printed name. A shell",
+        "that dislikes brackets takes `ndcg:gain=exp@10`. Lists expand: `recall@{1,3,5}`. Used when none is named:",
         f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)}.",
         "",
         "`rel` is the lowest grade that counts as relevant (1 unless stated). A query without results or without",

@@ -7,6 +7,7 @@ Four ways to one meaning: lists in Python (`lists`), columns in memory and files
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from karat.align.columns import NotGrouped
@@ -19,7 +20,7 @@ from karat.ingest.textfile import Irregular, TextFile
 from karat.model.run import OrderedLists, ScoredLists, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -146,11 +147,16 @@ class _Aligner:
         """Whether any id of the run could belong to a doc with another id."""
         content, mark = self._content, self.policy.separator
         if isinstance(content, ScoredLists):
-            return any(mark in d for docs in content.lists.values() for d in docs)
+            return _marked(content.lists, mark)
         if isinstance(content, OrderedLists):
-            return content.parents is not None or any(mark in d for docs in content.lists.values() for d in docs)
+            return content.parents is not None or _marked(content.lists, mark)
         if isinstance(content, Table):
             rows = content.rows
             return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
         assert isinstance(content, TextFile)
         return content.layout.parent is not None or bool(self._marked)
+
+
+def _marked(lists: Mapping[str, Iterable[str]], mark: str) -> bool:
+    """Whether chunk ids are in use, by the first doc of each list."""
+    return any(map(mark.__class__.__contains__, map(next, map(iter, filter(None, lists.values()))), repeat(mark)))

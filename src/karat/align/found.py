@@ -95,7 +95,8 @@ def _rankings(
     number = np.cumsum(keep) - 1
     query = qrels.query_of[gold]
     rows = np.flatnonzero(keep[query])
-    rows = rows[np.lexsort((rank[rows], query[rows]))]
+    deepest = int(rank.max(initial=0)) + 1
+    rows = rows[np.argsort(query[rows] * deepest + rank[rows])]
     ideal = qrels.by_grade[keep[qrels.query_of[qrels.by_grade]]]
     everything = bool(keep.all())
     return Rankings(

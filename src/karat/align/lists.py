@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.align.found import Found
 from karat.errors import InputError, shown
-from karat.model.run import OrderedLists
+from karat.ingest.objects import checked_scores
+from karat.model.run import OrderedLists, ScoredLists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
-    from karat.model.run import ScoredLists
 
-_SHORT = 64
-"""Lists up to this length are counted through together; longer ones one by one."""
+_FEW = 250
+"""With fewer judged docs than one in so many returned, each is counted for itself."""
 
 
 def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int = 0) -> Found:
@@ -33,24 +33,14 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     returned = np.array([-1 if docs is None else len(docs) for docs in mine], dtype=np.int64)
     sizes = np.maximum(returned, 0)
     starts = np.cumsum(sizes) - sizes
-    scores = np.fromiter(
-        chain.from_iterable(docs.values() for docs in mine if docs), dtype=np.float64, count=int(sizes.sum())
-    )
+    scores = _all_scores(mine, int(sizes.sum()))
+    if scores is None:
+        return align_scored(qrels, ScoredLists(checked_scores(run.lists, "run")), policy, keep_items)
     if policy.score_precision == "float32":
         scores = scores.astype(np.float32).astype(np.float64)
-    bounds, docs = qrels.offsets.tolist(), qrels.docs
-    gold: list[int] = []
-    own: list[float] = []
-    for i, scored in enumerate(mine):
-        if scored:
-            get = scored.get
-            for g in range(bounds[i], bounds[i + 1]):
-                value = get(docs[g])
-                if value is not None:
-                    gold.append(g)
-                    own.append(value)
-    found = np.array(gold, dtype=np.int64)
-    score = np.array(own, dtype=np.float64)
+    score = _scores_of_gold(qrels, mine)
+    found = np.flatnonzero(~np.isnan(score))
+    score = score[found]
     if policy.score_precision == "float32":
         score = score.astype(np.float32).astype(np.float64)
     query = qrels.query_of[found]
@@ -61,9 +51,27 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
         found,
         rank,
         returned,
-        without_gold=sum(1 for q in lists if q not in qrels.query_index),
+        without_gold=len(lists) - int(np.count_nonzero(returned >= 0)),
         items=_top(mine, policy, keep_items),
     )
+
+
+def _all_scores(lists: Sequence[Mapping[str, float] | None], count: int) -> NDArray[np.float64] | None:
+    """The scores of all lists one after the other; None if one is no finite number."""
+    try:
+        scores = np.fromiter(chain.from_iterable(docs.values() for docs in lists if docs), np.float64, count=count)
+    except (TypeError, ValueError):
+        return None
+    return scores if np.isfinite(scores).all() else None
+
+
+def _scores_of_gold(qrels: Qrels, lists: Sequence[Mapping[str, float] | None]) -> NDArray[np.float64]:
+    """The score of each judged doc, NaN where it was not returned."""
+    bounds, docs = qrels.offsets.tolist(), qrels.docs
+    own: list[float | None] = []
+    for scored, (a, b) in zip(lists, pairwise(bounds), strict=True):
+        own.extend(map(scored.get, docs[a:b]) if scored else repeat(None, b - a))
+    return np.array(own, dtype=np.float64)
 
 
 def _counted(
@@ -74,35 +82,44 @@ def _counted(
     score: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """1 + the number of higher scores in its query, for each judged doc; and whether its score is tied."""
-    higher = np.zeros(len(query), dtype=np.int64)
-    level = np.zeros(len(query), dtype=np.int64)
-    short = sizes[query] <= _SHORT
-    rows = np.flatnonzero(short)
-    if len(rows):
-        size = sizes[query[rows]]
-        ends = np.cumsum(size)
-        owner = np.repeat(np.arange(len(rows)), size)
-        place = np.arange(int(ends[-1])) - np.repeat(ends - size, size) + starts[query[rows]][owner]
-        others, mine = scores[place], score[rows][owner]
-        higher[rows] = np.bincount(owner[others > mine], minlength=len(rows))
-        level[rows] = np.bincount(owner[others == mine], minlength=len(rows))
-    rows = np.flatnonzero(~short)
-    cuts = np.flatnonzero(np.diff(query[rows], prepend=-1)).tolist() + [len(rows)]
-    first, count = starts.tolist(), sizes.tolist()
-    for a, b in pairwise(cuts):
-        chosen = rows[a:b]
-        q = int(query[chosen[0]])
-        all_scores = scores[first[q] : first[q] + count[q]]
-        if b - a <= 4:
-            for row in chosen.tolist():
-                higher[row] = np.count_nonzero(all_scores > score[row])
-                level[row] = np.count_nonzero(all_scores == score[row])
-        else:
-            ordered = np.sort(all_scores)
-            upto = np.searchsorted(ordered, score[chosen], side="right")
-            higher[chosen] = len(ordered) - upto
-            level[chosen] = upto - np.searchsorted(ordered, score[chosen], side="left")
-    return higher + 1, level > 1
+    if len(query) * _FEW <= len(scores):  # so few are judged that counting is cheaper than sorting
+        rank, tied = np.empty(len(query), np.int64), np.empty(len(query), bool)
+        ends = (starts + sizes).tolist()
+        first = starts.tolist()
+        for i, (q, own) in enumerate(zip(query.tolist(), score.tolist(), strict=True)):
+            others = scores[first[q] : ends[q]]
+            rank[i] = np.count_nonzero(others > own) + 1
+            tied[i] = np.count_nonzero(others == own) > 1
+        return rank, tied
+    ordered = _each_sorted(scores, starts, sizes)
+    low, high = starts[query], starts[query] + sizes[query]
+    first_place, last_place = low.copy(), high.copy()
+    for _ in range(int(sizes.max(initial=0)).bit_length()):  # all bisections at once: the end of the own score
+        middle = (low + high) >> 1
+        right = (low < high) & (ordered[np.minimum(middle, len(ordered) - 1)] <= score)
+        high = np.where(right | (low >= high), high, middle)
+        low = np.where(right, middle + 1, low)
+    below = np.maximum(low - 2, first_place)
+    return last_place - low + 1, (below < low - 1) & (ordered[below] == score)
+
+
+def _each_sorted(
+    scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Every query's scores in rising order, in their place."""
+    width, count = int(sizes.max(initial=0)), int(np.count_nonzero(sizes))
+    if width * count == len(scores):
+        return np.sort(scores.reshape(count, width), axis=1).ravel() if width else scores
+    if width * count <= 4 * len(scores):
+        wide = np.full((count, width), np.inf)
+        there = np.arange(width) < sizes[sizes > 0][:, None]
+        wide[there] = scores
+        wide.sort(axis=1)
+        return wide[there]
+    ordered = scores.copy()
+    for a, b in zip(starts.tolist(), (starts + sizes).tolist(), strict=True):
+        ordered[a:b].sort()
+    return ordered
 
 
 def _ranked_among_ties(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,28 @@ def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
     """Gold from {query: {doc: grade}}, or from {query: docs} with grade 1 for each."""
     if not data:
         raise InputError(f"{source}: is empty, expected judgments as {{query: {{doc: grade}}}}")
+    return _clean_qrels(data, source) or _checked_qrels(data, source)
+
+
+def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
+    """Gold from dicts of dicts in which nothing is wrong, as nearly always; None to look closer."""
+    if set(map(type, data.values())) != {dict}:
+        return None
+    try:
+        query_ids = sorted(data)
+        judged = [data[q] for q in query_ids]
+        docs = list(chain.from_iterable(judged))
+        text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
+        grades = np.fromiter(chain.from_iterable(map(dict.values, judged)), np.float64, count=len(docs))
+    except (TypeError, ValueError):
+        return None
+    if not all(docs) or not all(query_ids) or "\x00" in text or not np.isfinite(grades).all():
+        return None
+    sizes = np.fromiter(map(len, judged), np.int64, count=len(query_ids))
+    return Qrels(query_ids, np.concatenate(([0], np.cumsum(sizes))), docs, grades, source)
+
+
+def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     problems = Problems(source)
     out: dict[str, dict[str, float]] = {}
     for query, judged in data.items():
@@ -76,6 +99,8 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run") -> Run:
             "write {query_id: result} with one result for each query"
         )
     values = list(data.values())
+    if set(map(type, values)) == {dict} and "ids" not in values[0]:
+        return Run(name, ScoredLists(_scored(data, name)))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
         return Run(name, OrderedLists(*_chroma(data, name)))
     if all(isinstance(v, Mapping) for v in values):
@@ -86,15 +111,15 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run") -> Run:
 
 
 def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
-    try:
-        # join is the quickest test that every id is a string; sum, that every score is a number and none is NaN.
-        clean = all(type(q) is str and q for q in data) and all(
-            ("".join(docs) is not None and math.isfinite(sum(docs.values()))) for docs in data.values()
-        )
-    except TypeError:
-        clean = False
-    if clean and not any("" in docs for docs in data.values()):
+    """The data itself if its ids are strings by the look of it; scores are checked when they are used."""
+    ends = (map(next, map(side, filter(None, data.values()))) for side in (iter, reversed))
+    if set(map(type, data)) == {str} and all(data) and all(set(map(type, end)) <= {str} for end in ends):
         return data
+    return checked_scores(data, name)
+
+
+def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:
+    """The scores with every id as a string; an error for each id or score that is none."""
     problems = Problems(name)
     out: dict[str, dict[str, float]] = {}
     for query, docs in data.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, nearest
+from karat.metrics import registry
 from karat.metrics.registry import resolve, unknown
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ DEFAULT_METRICS = (
     "hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10",
 )  # fmt: skip
 PRIMARY = "ndcg@10"
+_known: dict[tuple[int, str], Measure] = {}
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
 _SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.@])(?P<k>\d+(?:\.\d+)?|\.\d+)")
@@ -55,9 +57,13 @@ class Measure:
 
 def parse(text: str) -> Measure:
     """The one measure that this name means."""
+    known = _known.get((registry.generation, text))
+    if known is not None:
+        return known
     found = parse_all([text])
     if len(found) != 1:
         raise MetricError(f"expected one metric, found {len(found)} in {text!r}: {', '.join(m.name for m in found)}")
+    _known[registry.generation, text] = found[0]
     return found[0]
 
 

@@ -66,6 +66,8 @@ class Metric:
 _metrics: dict[str, Metric] = {}
 _spellings: dict[str, tuple[str, str]] = {}
 _entry_points_loaded = False
+generation = 0
+"""Grows with every change of the registry, so that what was derived from it can be dropped."""
 
 
 def spelled(name: str) -> str:
@@ -129,12 +131,16 @@ def register(declared: Metric) -> None:
             raise MetricError(
                 f"metric name {spelling!r} is taken by {_spellings[spelling][0]!r}; choose another name or alias"
             )
+    global generation
+    generation += 1
     _metrics[declared.name] = declared
     _spellings.update(entries)
 
 
 def unregister(name: str) -> None:
     """Take a registered metric out again, with its aliases."""
+    global generation
+    generation += 1
     _metrics.pop(name)
     for spelling in [s for s, (owner, _) in _spellings.items() if owner == name]:
         del _spellings[spelling]
