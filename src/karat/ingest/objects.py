@@ -112,8 +112,13 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run") -> Run:
 
 def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
     """The data itself if its ids are strings by the look of it; scores are checked when they are used."""
-    ends = (map(next, map(side, filter(None, data.values()))) for side in (iter, reversed))
-    if set(map(type, data)) == {str} and all(data) and all(set(map(type, end)) <= {str} for end in ends):
+    some = [docs for docs in data.values() if docs]
+    kinds = (
+        set(map(type, data))
+        | set(map(type, map(next, map(iter, some))))
+        | set(map(type, map(next, map(reversed, some))))
+    )
+    if kinds == {str} and all(data):
         return data
     return checked_scores(data, name)
 
