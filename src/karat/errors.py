@@ -65,6 +65,8 @@ class AmbiguousFormat(InputError):
 
 def shown(value: object, limit: int = 60) -> str:
     """A value as an error message shows it: quoted, on one line, and never long."""
+    if value is None:
+        return "nothing"
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     quoted = repr(text) if not isinstance(text, str) else '"' + text + '"'
     quoted = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in quoted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karat.ingest.frames import connect, quoted
-from karat.ingest.layout import open_bytes
+from karat.ingest.layout import BROKEN_PACKING, open_bytes, unpacking_error
 
 if TYPE_CHECKING:
     from karat.ingest.textfile import TextFile
@@ -35,9 +35,11 @@ def text_source(file: TextFile) -> str | None:
             f"SELECT * FROM read_csv({quoted(file.path)}, columns = {{{columns}}}, delim = {quoted(delimiter)}, "
             f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
         )
-    parent = f", c{layout.parent} AS parent" if layout.parent is not None else ""
+    clean = "trim(c{}, chr(32) || chr(9))" if layout.delimiter is not None else "c{}"
+    parent = f", {clean.format(layout.parent)} AS parent" if layout.parent is not None else ""
     return (
-        f"SELECT c{layout.query} AS query, c{layout.doc} AS doc, TRY_CAST(c{layout.value} AS DOUBLE) AS score{parent} "
+        f"SELECT {clean.format(layout.query)} AS query, {clean.format(layout.doc)} AS doc, "
+        f"TRY_CAST(c{layout.value} AS DOUBLE) AS score{parent} "
         f"FROM ({source})"
     )
 
@@ -69,10 +71,13 @@ def _one(sql: str) -> tuple[Any, ...]:
 
 def _line_count(file: TextFile) -> int:
     count, last = 0, b"\n"
-    with open_bytes(file.path) as stream:
-        while piece := stream.read(1 << 20):
-            count += piece.count(b"\n")
-            last = piece[-1:]
+    try:
+        with open_bytes(file.path) as stream:
+            while piece := stream.read(1 << 20):
+                count += piece.count(b"\n")
+                last = piece[-1:]
+    except BROKEN_PACKING as error:
+        raise unpacking_error(file.path, error) from None
     return count + (last != b"\n") - bool(file.layout.header)
 
 

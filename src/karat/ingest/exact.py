@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import MAX_PROBLEMS, InputError, shown
+from karat.ingest.layout import ascii_split
 from karat.model.run import Rows
 from karat.model.strings import Strings
 
@@ -36,10 +37,10 @@ class Problems:
         self.found: list[str] = []
 
     def add(self, line: int | None, text: str) -> None:
-        """Note a problem; the twentieth ends the reading."""
+        """Note a problem; one more than are shown ends the reading."""
         self.found.append(f"{self.name}:{line}: {text}" if line is not None else f"{self.name}: {text}")
-        if len(self.found) >= MAX_PROBLEMS:
-            raise InputError(self.found, more=True)
+        if len(self.found) > MAX_PROBLEMS:
+            raise InputError(self.found)
 
     def check(self) -> None:
         """Raise what was collected, if anything was."""
@@ -61,12 +62,13 @@ def read_rows(data: bytes, layout: Layout, role: Literal["qrels", "run"], name: 
     rows: list[Row] = []
     what = "grade" if role == "qrels" else "score"
     wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)
+    broken_off = None if data.endswith(b"\n") else first_line + data.count(b"\n")
     for line, cells in _cells(data, layout, problems, first_line):
         if len(cells) != layout.width:
             problems.add(
                 line,
-                f"found {len(cells)} column{'s' if len(cells) != 1 else ''}, expected {layout.width} "
-                f"({_shape(layout, role)}); {shown(' '.join(cells))}",
+                f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(' '.join(cells))}), expected "
+                f"{layout.width} ({_shape(layout, role)}){_likely(cells, layout, line == broken_off)}",
             )
             if len(cells) <= wanted:
                 continue
@@ -97,7 +99,7 @@ def _cells(data: bytes, layout: Layout, problems: Problems, first_line: int) -> 
         return
     if layout.delimiter is None:
         for line, content in enumerate(text.split("\n"), start=first_line):
-            cells = content.split()
+            cells = ascii_split(content)
             if cells and not content.startswith("#"):
                 yield line, cells
         return
@@ -107,7 +109,7 @@ def _cells(data: bytes, layout: Layout, problems: Problems, first_line: int) -> 
     try:
         for cells in reader:
             if cells:
-                yield line, cells
+                yield line, [cell.strip(" \t") for cell in cells]
             line = first_line + reader.line_num
     except csv.Error as error:
         problems.add(line, f"cannot be read as a table ({error})")
@@ -116,7 +118,15 @@ def _cells(data: bytes, layout: Layout, problems: Problems, first_line: int) -> 
 def _shape(layout: Layout, role: Literal["qrels", "run"]) -> str:
     if layout.header:
         return ", ".join(layout.header)
-    return "query iter doc grade" if role == "qrels" else "query Q0 doc rank score tag"
+    shape = "query iter doc grade" if role == "qrels" else "query Q0 doc rank score tag"
+    return " ".join(shape.split()[: layout.width])
+
+
+def _likely(cells: list[str], layout: Layout, last: bool) -> str:
+    """The likely reason for a wrong number of columns, where one can be told."""
+    if any("\n" in cell for cell in cells):
+        return "; is a quote not closed?"
+    return "; the file breaks off here: copy or write it again" if last and len(cells) < layout.width else ""
 
 
 def as_rows(rows: Iterable[Row]) -> Rows:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from karat.errors import InputError, MissingPackage
+from karat.errors import MAX_PROBLEMS, InputError, MissingPackage
 from karat.ingest.layout import table_layout
 from karat.ingest.textfile import together
 from karat.model.run import Rows
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from karat.ingest.layout import Layout
 
 Role = Literal["qrels", "run"]
+
+_TEXTS = ("VARCHAR", "UUID", "JSON")
+_INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")) + (
+    "INTEGER",
+    "UINTEGER",
+)
 
 
 def is_frame(value: object) -> bool:
@@ -85,7 +92,12 @@ def parquet_rows(path: str, role: Role) -> Rows:
     try:
         return relation_rows(connection, f"SELECT * FROM read_parquet({quoted(path)})", role, path)
     except duckdb.Error as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+        raise parquet_error(path, error) from None
+
+
+def parquet_error(path: str, error: Exception) -> InputError:
+    """The error for a Parquet file that breaks off, is damaged, or is none."""
+    return InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); copy or write the file again")
 
 
 def quoted(text: str) -> str:
@@ -112,15 +124,14 @@ def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name
     for idea, column in (("query", layout.query), ("doc", layout.doc), ("parent", layout.parent)):
         if column is None:
             continue
-        if types[column] in ("FLOAT", "DOUBLE") or types[column].startswith("DECIMAL"):
+        if types[column] not in _TEXTS + _INTEGERS and not types[column].startswith("ENUM"):
             raise InputError(
-                f"{name}: {idea} ids in column {names[column]!r} are {types[column]}, expected text or integers; "
-                "floats are no ids: convert the column to text"
+                f"{name}: {idea} ids in column {names[column]!r} are {types[column]}, expected text or integers: "
+                "convert the column to text"
             )
         out.append(f'CAST("{names[column]}" AS VARCHAR) AS {idea}')
     what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
-    numeric = ("INT", "FLOAT", "DOUBLE", "DECIMAL", "BOOL")
-    if not any(n in type_ for n in numeric):
+    if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
     out.append(f'CAST("{names[layout.value]}" AS DOUBLE) AS value')
     return out
@@ -173,10 +184,16 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     """Ids that are empty or hold NUL, and values that are not finite, are errors."""
     what = "grade" if role == "qrels" else "score"
     problems = []
-    for i in np.flatnonzero(~np.isfinite(rows.score))[:20].tolist():
-        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {rows.score[i]}")
+    some = MAX_PROBLEMS + 1
+    for i in np.flatnonzero(~np.isfinite(rows.score))[:some].tolist():
+        found = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
+        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {found}")
     for idea, column in (("query", rows.query), ("doc", rows.doc)):
-        for i in np.flatnonzero(column.start >= column.end)[:20].tolist():
-            problems.append(f"{name}: row {i + 1}: the {idea} id is empty, expected an id")
+        for i in np.flatnonzero(column.start >= column.end)[:some].tolist():
+            problems.append(f"{name}: row {i + 1}: the {idea} id is empty or null, expected an id")
+        zeros = np.flatnonzero(column.buffer == 0)
+        holds = np.searchsorted(zeros, column.start) < np.searchsorted(zeros, column.end)
+        for i in np.flatnonzero(holds)[:some].tolist():
+            problems.append(f"{name}: row {i + 1}: the {idea} id holds a NUL byte, expected text")
     if problems:
-        raise InputError(problems, more=len(problems) > 20)
+        raise InputError(problems)

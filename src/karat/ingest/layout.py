@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import zlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from karat.errors import AmbiguousFormat, InputError, MissingPackage, nearest, shown
+from karat.errors import AmbiguousFormat, InputError, MissingPackage, UsageError, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +21,13 @@ QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
 DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
 GRADE_NAMES = ("grade", "relevance", "score", "rel", "label")
 SCORE_NAMES = ("score", "sim")
+PACKED = (".gz", ".zst", ".zstd")
+
+BROKEN_PACKING = (EOFError, OSError, zlib.error)
+"""What reading a packed file raises when it breaks off or is damaged."""
 
 _HEAD = 1 << 16
+_MARKS = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"%PDF": "a PDF file", b"PK\x03\x04": "a ZIP file"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,10 @@ def checked_path(path: str) -> str:
         folder, base = os.path.split(path)
         beside = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
         near = nearest(base, beside)
-        hint = f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
-        raise InputError(f"{path}: no such file{hint}")
+        hint = f"did you mean {os.path.join(folder, near)!r}?" if near else "check the path"
+        if folder and not os.path.isdir(folder):
+            hint = f"there is no folder {folder!r}"
+        raise InputError(f"{path}: no such file; {hint}")
     try:
         with open(path, "rb"):
             return path
@@ -74,8 +83,44 @@ def open_bytes(path: str) -> IO[bytes]:
             import zstandard
         except ImportError:
             raise MissingPackage(f"{path}: reading zstd needs the package zstandard: pip install zstandard") from None
-        return zstandard.open(path, "rb")  # type: ignore[no-any-return]
+        return io.BufferedReader(_Zstd(open(path, "rb"), zstandard), 1 << 16)
     return open(path, "rb", buffering=0)
+
+
+class _Zstd(io.RawIOBase):
+    """The unpacked bytes of all frames of a zstd file; unlike zstandard's own reader it tells when one breaks off."""
+
+    def __init__(self, file: IO[bytes], zstandard: Any) -> None:
+        self._file, self._zstandard = file, zstandard
+        self._frame: Any = None
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            self._packed = self._packed or self._file.read(1 << 16)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("it ended before the end of its last frame")
+                return 0
+            self._frame = self._frame or self._zstandard.ZstdDecompressor().decompressobj()
+            try:
+                self._ready = memoryview(self._frame.decompress(self._packed))
+            except self._zstandard.ZstdError as error:
+                raise OSError(str(error)) from None
+            self._packed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def is_packed(path: str) -> bool:
@@ -99,13 +144,19 @@ def head_of(path: str) -> bytes:
             head = file.read(_HEAD)
             while len(head) < _HEAD and (more := file.read(_HEAD - len(head))):
                 head += more
-    except (EOFError, OSError) as error:
+    except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
-    except Exception as error:
-        if type(error).__name__ in ("ZstdError", "error"):
-            raise unpacking_error(path, error) from None
-        raise
     return head.removeprefix(b"\xef\xbb\xbf")
+
+
+def all_of(path: str, stdin: bytes | None = None) -> bytes:
+    """All bytes of the unpacked file, without a byte-order mark."""
+    try:
+        with open_bytes(path) if stdin is None else io.BytesIO(stdin) as file:
+            data = b"".join(iter(lambda: file.read(1 << 20), b""))
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: bytes) -> Layout:
@@ -113,14 +164,21 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
     if forced is not None and forced not in FORMATS:
         near = nearest(forced, FORMATS)
         hint = f"; did you mean {near!r}?" if near else ""
-        raise InputError(f"format must be one of {', '.join(FORMATS)}, found {forced!r}{hint}")
+        raise UsageError(f"{path}: the format must be one of {', '.join(FORMATS)}, found {forced!r}{hint}")
     if not head:
         raise InputError(f"{path}: is empty, expected {_expected(role)}")
     kind = forced or _told(path, head)
+    if kind == "parquet" and (path == "-" or is_packed(path)):
+        raise InputError(f"{path}: Parquet is read from plain files only; unpack or store it, and name that file")
     if kind in ("jsonl", "json", "parquet"):
         return Layout(kind)  # type: ignore[arg-type]
-    if b"\x00" in head and kind is None:
-        raise InputError(f"{path}: is a binary file, expected {_expected(role)}")
+    for mark, what in _MARKS.items():
+        if head.startswith(mark):
+            advice = ": convert it, e.g. with iconv" if what == "UTF-16 text" else ""
+            raise InputError(f"{path}: is {what}, expected {_expected(role)} as UTF-8 text{advice}")
+    if b"\x00" in head:
+        line = 1 + head.count(b"\n", 0, head.index(b"\x00"))
+        raise InputError(f"{path}:{line}: found a NUL byte: a binary file, or damaged text; expected {_expected(role)}")
     if kind == "trec":
         return _trec(path, role, head)
     return _text(path, role, head, {"csv": ",", "tsv": "\t"}.get(kind or ""))
@@ -129,14 +187,24 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
 def _told(path: str, head: bytes) -> str | None:
     if head[:4] == b"PAR1":
         return "parquet"
-    start = head.lstrip()[:1]
-    if start in (b"{", b"["):
-        first = head.lstrip().split(b"\n", 1)[0].strip()
-        whole = first[-1:] in (b"}", b"]") and not path.removesuffix(".gz").endswith(".json")
-        if start == b"{" and (whole or path.removesuffix(".gz").endswith((".jsonl", ".ndjson"))):
-            return "jsonl"
-        return "json" if start == b"[" or path.removesuffix(".gz").endswith(".json") or not whole else "jsonl"
-    return None
+    text = head.lstrip()
+    if text[:1] not in (b"{", b"["):
+        return None
+    for ending in PACKED:
+        path = path.removesuffix(ending)
+    first, _, rest = text.partition(b"\n")
+    row = b'"topk"' in first or all(_names_one_of(first, names) for names in (QUERY_NAMES, DOC_NAMES))
+    many = first.rstrip().endswith(b"}") and rest.lstrip()[:1] == b"{"
+    return "jsonl" if path.endswith((".jsonl", ".ndjson")) or row or many else "json"
+
+
+def _names_one_of(line: bytes, names: tuple[str, ...]) -> bool:
+    return any(f'"{name}"'.encode() in line for name in names)
+
+
+def ascii_split(line: str) -> list[str]:
+    """The fields of a line between white space. A no-break space, say, is part of an id."""
+    return line.split() if line.isascii() else [cell.decode() for cell in line.encode().split()]
 
 
 def lines_of(head: bytes) -> Iterator[tuple[int, str]]:
@@ -156,7 +224,7 @@ def _text(path: str, role: Literal["qrels", "run"], head: bytes, delimiter: str 
         names = [n.strip().strip('"').lower() for n in (line.split(mark) if mark else line.split())]
         if len(names) >= 2 and (column(names, QUERY_NAMES) is not None or column(names, DOC_NAMES) is not None):
             return table_layout(f"{path}:{number}", role, names, mark)
-    if delimiter is not None:
+    if delimiter is not None or (len(ascii_split(line)) < 4 and any(line.count(mark) >= 2 for mark in "\t,;|")):
         raise InputError(
             f"{path}:{number}: no header, expected a first line that names the columns, such as {_header(role)}; "
             f"found {shown(line)}"
@@ -177,10 +245,13 @@ def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], de
     wanted["grade" if role == "qrels" else "score"] = (value, values)
     for idea, (index, known) in wanted.items():
         if index is None:
+            gold = idea == "score" and column(names, GRADE_NAMES) is not None
             raise InputError(
                 f"{where}: no {idea} column; expected one of {', '.join(known)}; found {', '.join(map(shown, names))}. "
-                "Rename a column"
+                + ("This looks like gold: did you swap gold and run?" if gold else "Rename a column")
             )
+        if names.count(names[index]) > 1:
+            raise InputError(f"{where}: the column {shown(names[index])} is there twice; rename or remove one")
     assert query is not None and doc is not None and value is not None
     return Layout("table", delimiter, len(names), query, doc, value, parent, tuple(names))
 
@@ -195,16 +266,19 @@ def _trec(path: str, role: Literal["qrels", "run"], head: bytes) -> Layout:
     if first is None:
         raise InputError(f"{path}: holds no rows, expected {_expected(role)}")
     number, line = first
-    width = len(line.split())
+    width = len(ascii_split(line))
     if role == "qrels" and width == 4:
         return Layout("trec", None, 4, 0, 2, 3)
     if role == "run" and width in (5, 6):
         return Layout("trec", None, width, 0, 2, 4)
-    other = "; this looks like a run: did you swap gold and run?" if role == "qrels" and width == 6 else ""
-    other = "; this looks like qrels: did you swap gold and run?" if role == "run" and width == 4 else other
+    advice = f"Or state the format ({', '.join(FORMATS)})"
+    if role == "qrels" and width == 6:
+        advice = "This looks like a run: did you swap gold and run?"
+    if role == "run" and width == 4:
+        advice = "This looks like qrels: did you swap gold and run?"
     raise AmbiguousFormat(
         f"{path}:{number}: found {width} column{'s' if width != 1 else ''} ({shown(line.strip())}), expected "
-        f"{_expected(role)}{other}. Or state the format ({', '.join(FORMATS)})"
+        f"{_expected(role)}. {advice}"
     )
 
 

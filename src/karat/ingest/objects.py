@@ -56,7 +56,7 @@ def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
         docs = list(chain.from_iterable(judged))
         text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
         grades = np.fromiter(chain.from_iterable(map(dict.values, judged)), np.float64, count=len(docs))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if not all(docs) or not all(query_ids) or "\x00" in text or not np.isfinite(grades).all():
         return None
@@ -70,19 +70,23 @@ def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     for query, judged in data.items():
         q = text_id(query)
         if q is None:
-            problems.add(None, f"a query id must be text or an integer, found {query!r}")
+            problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
             continue
         if isinstance(judged, (str, bytes)) or not isinstance(judged, Iterable):
-            problems.add(None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {judged!r}")
+            problems.add(
+                None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {shown(judged)}"
+            )
             continue
         pairs = judged.items() if isinstance(judged, Mapping) else ((doc, 1) for doc in judged)
         grades = out.setdefault(q, {})
         for doc, grade in pairs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
             elif not is_finite(grade):
-                problems.add(None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {grade!r}")
+                problems.add(
+                    None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {shown(grade)}"
+                )
             elif grades.setdefault(d, float(grade)) != float(grade):
                 problems.add(None, f"query {shown(q)}, doc {shown(d)}: judged twice, as {grades[d]:g} and as {grade:g}")
     problems.check()
@@ -135,9 +139,11 @@ def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, fl
         for doc, score in docs.items():
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
             elif not is_finite(score):
-                problems.add(None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {score!r}")
+                problems.add(
+                    None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {shown(score)}"
+                )
             else:
                 mine[d] = float(score)
     problems.check()
@@ -152,7 +158,7 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
         if q is None:
             continue
         if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
-            problems.add(None, f"query {shown(q)}: expected a dict of scores or a list of docs, found {docs!r}")
+            problems.add(None, f"query {shown(q)}: expected a dict of scores or a list of docs, found {shown(docs)}")
             continue
         if isinstance(docs, (set, frozenset)):
             problems.add(None, f"query {shown(q)}: a set has no order; expected a list of docs, best first")
@@ -161,7 +167,7 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
         for doc in docs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {doc!r}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
             else:
                 listed.append(d)
         out[q] = listed
@@ -195,10 +201,13 @@ def _chroma(
 def _known_query(query: Any, problems: Problems) -> str | None:
     q = text_id(query)
     if q is None:
-        problems.add(None, f"a query id must be text or an integer, found {query!r}")
+        problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
     return q
 
 
 def is_finite(value: Any) -> bool:
     """Whether this is a number, and a finite one."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+    try:
+        return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False

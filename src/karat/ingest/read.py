@@ -13,7 +13,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.ingest import frames
 from karat.ingest.exact import Problems, as_rows
-from karat.ingest.layout import checked_path, detect, head_of
+from karat.ingest.layout import BROKEN_PACKING, PACKED, checked_path, detect, head_of, unpacking_error
 from karat.ingest.objects import qrels_from_mapping, run_from_mapping
 from karat.ingest.textfile import TextFile
 from karat.model.policy import Policy
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from karat.model.run import Rows
 
 Role = Literal["qrels", "run"]
-PACKED = (".gz", ".zst", ".zstd")
 
 
 def read_qrels(source: Any, *, format: str | None = None) -> Qrels:
@@ -75,16 +74,22 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
     for pattern in patterns:
         found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) and not os.path.exists(pattern) else [pattern]
         if not found:
-            raise InputError(f"{pattern}: no file matches")
-        paths += [p for p in found if p not in paths]
-    stems = [run_name(p) for p in paths]
-    for depth in range(1, 8):
-        if len(set(stems)) == len(stems):
+            raise InputError(f"{pattern}: no file matches, expected at least one; check the folder and the pattern")
+        known = set(map(os.path.abspath, paths))
+        paths += dict.fromkeys(p for p in found if os.path.abspath(p) not in known)
+    places = [_with_folder(p, run_name(p), 99) for p in paths]
+    # Files of one folder that differ in their endings only keep them.
+    stems = [
+        run_name(p) if places.count(place) == 1 else os.path.basename(p) for p, place in zip(paths, places, strict=True)
+    ]
+    names = stems
+    for depth in range(1, 99):
+        if len(set(names)) == len(names):
             break
-        stems = [_with_folder(p, depth) if stems.count(s) > 1 else s for p, s in zip(paths, stems, strict=True)]
-    if len(set(stems)) < len(stems):
-        raise UsageError(f"two runs have one name: {', '.join(sorted({s for s in stems if stems.count(s) > 1}))}")
-    return dict(zip(stems, paths, strict=True))
+        names = [
+            _with_folder(p, s, depth) if names.count(n) > 1 else n for p, s, n in zip(paths, stems, names, strict=True)
+        ]
+    return dict(zip(names, paths, strict=True))
 
 
 def run_name(path: str) -> str:
@@ -97,9 +102,9 @@ def run_name(path: str) -> str:
     return os.path.splitext(base)[0] or base
 
 
-def _with_folder(path: str, depth: int) -> str:
+def _with_folder(path: str, stem: str, depth: int) -> str:
     folders = os.path.abspath(path).split(os.sep)[:-1]
-    return "/".join([*folders[-depth:], run_name(path)])
+    return "/".join([*folders[-depth:], stem])
 
 
 def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
@@ -107,10 +112,15 @@ def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
     if path != "-":
         return head_of(path), None
     data = sys.stdin.buffer.read()
+    if not data:
+        raise InputError("-: standard input is empty, or was read already; name at most one input -")
     if data[:2] == b"\x1f\x8b":
         import gzip
 
-        data = gzip.decompress(data)
+        try:
+            data = gzip.decompress(data)
+        except BROKEN_PACKING as error:
+            raise unpacking_error(path, error) from None
     return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
 
 

@@ -112,6 +112,10 @@ def _delimited(
         column = found[last]
         end = column.end - ((column.end > column.start) & (buffer[column.end - 1] == _RETURN))
         found[last] = Strings(buffer, column.start, end)
-    if any((found[c].start >= found[c].end).any() for c in (layout.query, layout.doc)):
-        return None
+    for c in wanted:
+        if c == layout.value:
+            continue
+        start, end = found[c].start, found[c].end
+        if (start >= end).any() or (buffer[start] <= _SPACE).any() or (buffer[end - 1] <= _SPACE).any():
+            return None
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import zlib
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.ingest.exact import as_rows, read_rows
-from karat.ingest.layout import open_bytes, unpacking_error
+from karat.ingest.layout import BROKEN_PACKING, open_bytes, unpacking_error
 from karat.ingest.scan import fields
 from karat.model.decimals import decimals
 from karat.model.run import Rows
@@ -57,7 +56,7 @@ class TextFile:
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
         size = size or BLOCK
-        rest, first = b"", True
+        rest, first, empty = b"", True, True
         with self._opened() as file:
             while True:
                 start = PAD + len(rest)
@@ -79,9 +78,13 @@ class TextFile:
                 cut = self._cut(buffer, end)
                 rest = bytes(memoryview(buffer)[cut:end])
                 if cut > PAD:
+                    empty = False
                     yield Block(buffer, cut)
         if rest.strip() and not (first and self.layout.header):
+            empty = False
             yield Block(bytearray(FRONT) + rest + b"\n" + bytes(PAD), PAD + len(rest) + 1)
+        if empty:
+            raise Irregular  # nothing but a header
 
     def _opened(self) -> IO[bytes]:
         return open_bytes(self.path) if self.stdin is None else io.BytesIO(self.stdin)
@@ -92,12 +95,8 @@ class TextFile:
         try:
             while count < len(space) and (more := file.readinto(space[count:])):  # type: ignore[attr-defined]
                 count += more
-        except (EOFError, OSError, zlib.error) as error:
+        except BROKEN_PACKING as error:
             raise unpacking_error(self.path, error) from None
-        except Exception as error:
-            if type(error).__name__ == "ZstdError":
-                raise unpacking_error(self.path, error) from None
-            raise
         for watch in self.watchers:
             watch(space[:count])
         return count
@@ -164,9 +163,12 @@ class TextFile:
         if self.layout.delimiter is not None and b'"' in data:
             raise Irregular  # a quoted field may reach beyond this block
         try:
-            return as_rows(read_rows(data, self.layout, self.role, self.path))
+            rows = read_rows(data, self.layout, self.role, self.path)
         except InputError:
             raise Irregular from None
+        if not rows:
+            raise Irregular  # blank lines and comments may be all there is
+        return as_rows(rows)
 
     def size(self) -> int:
         """Bytes on disk, or in memory for standard input."""

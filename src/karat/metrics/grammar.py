@@ -142,7 +142,10 @@ def _parsed(text: str, need_cutoff: bool) -> Measure:
     ordered = tuple((p.name, params[p.name]) for p in metric.params if p.name in params and params[p.name] != p.default)
     if k is None and metric.cutoff == "required" and need_cutoff:
         raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
-    return Measure(metric, ordered, _number(k, text) if k is not None else None)
+    cut = _number(k) if k is not None else None
+    if k is not None and cut is None:
+        raise MetricError(f"metric {text!r}: the cutoff must be a number from 1, found {k!r}")
+    return Measure(metric, ordered, cut)
 
 
 def _cutoff(metric: Metric, k: float | None, written: str) -> float | None:
@@ -179,48 +182,53 @@ def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
 
 
 def _value(param: Param, value: str, written: str) -> Any:
-    wrong = f"metric {written!r}: {param.name} must be {{}}, found {value!r}"
+    def wrong(expected: str) -> MetricError:
+        return MetricError(f"metric {written!r}: {param.name} must be {expected}, found {value!r}")
+
     if param.choices:
         if value.lower() not in param.choices:
-            raise MetricError(wrong.format("one of " + ", ".join(param.choices)))
+            raise wrong("one of " + ", ".join(param.choices))
         return value.lower()
     if isinstance(param.default, bool):
         if value.lower() not in ("true", "false"):
-            raise MetricError(wrong.format("true or false"))
+            raise wrong("true or false")
         return value.lower() == "true"
     if isinstance(param.default, tuple):
-        return _mapping(value, wrong)
+        pairs = _mapping(value)
+        if pairs is None:
+            raise wrong("a map from grade to gain such as {1:1,2:5}")
+        return pairs
     if isinstance(param.default, str):
         return value
-    number = _number(value, written, wrong.format("a number"))
+    number = _number(value)
+    if number is None:
+        raise wrong("a number")
     if (param.above is not None and number <= param.above) or (param.below is not None and number >= param.below):
         low = f"above {_printed(param.above)}" if param.above is not None else ""
         high = f"below {_printed(param.below)}" if param.below is not None else ""
-        raise MetricError(wrong.format(" and ".join(filter(None, (low, high)))))
+        raise wrong(" and ".join(filter(None, (low, high))))
     return number
 
 
-def _mapping(value: str, wrong: str) -> tuple[tuple[float, float], ...]:
-    """`{1: 1, 2: 5}` → ((1, 1), (2, 5)), sorted by grade."""
+def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
+    """`{1: 1, 2: 5}` → ((1, 1), (2, 5)), sorted by grade; None if it is no such map."""
     pairs = {}
     for part in value.strip("{} ").split(","):
-        grade, colon, gain = part.partition(":")
-        try:
-            pairs[float(grade)] = float(gain)
-        except ValueError:
-            colon = ""
-        if not colon:
-            raise MetricError(wrong.format("a map from grade to gain such as {1:1,2:5}"))
+        grade, gain = (_number(n) for n in (part.partition(":")[0], part.partition(":")[2]))
+        if grade is None or gain is None:
+            return None
+        pairs[grade] = gain
     return tuple(sorted(pairs.items()))
 
 
-def _number(text: str, written: str, wrong: str | None = None) -> float:
+def _number(text: str) -> float | None:
+    """The finite number that this text is, an integer where it is whole."""
     try:
         value = float(text)
     except ValueError:
-        value = float("nan")
+        return None
     if value != value or value in (float("inf"), float("-inf")):
-        raise MetricError(wrong or f"metric {written!r}: the cutoff must be a number from 1, found {text!r}") from None
+        return None
     return int(value) if value == int(value) else value
 
 

@@ -1,0 +1,102 @@
+"""Lower rooms never import higher ones, and importing Karat loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import karat
+
+SOURCE = Path(karat.__file__).parent
+FLOORS = [
+    {"errors"},
+    {"model", "output"},
+    {"ingest", "metrics"},
+    {"align", "functions", "result"},
+    {"cache"},
+    {"evaluation"},
+    {"report"},
+    {"cli", "docs"},
+]
+FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
+HEAVY = (
+    "duckdb",
+    "scipy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "nanoarrow",
+    "msgspec",
+    "rich",
+    "typer",
+    "concurrent.futures",
+)
+
+
+def imports(path: Path) -> set[str]:
+    """The karat modules that a file imports, anywhere in it; type-only imports count too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "karat":
+            names = [f"{node.module}.{a.name}" for a in node.names] if node.module == "karat" else [node.module]
+            found |= set(names)
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.split(".")[0] == "karat"}
+    return found
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {p.stem if p.suffix == ".py" else p.name for p in SOURCE.iterdir() if p.name != "__pycache__"}
+    assert rooms - {"__init__", "__main__", "py.typed", "example"} == set(FLOOR)
+
+
+def test_lower_rooms_never_import_higher_ones() -> None:
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for module in imports(path) if room in FLOOR else ():
+            other = module.split(".")[1] if "." in module else ""
+            if other in FLOOR and FLOOR[other] > FLOOR[room]:
+                wrong.append(f"{path.relative_to(SOURCE)} imports {module}")
+    assert wrong == []
+
+
+def test_no_module_passes_400_lines_or_is_a_drawer() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 400, path
+        assert path.stem not in ("utils", "helpers", "common", "misc")
+
+
+def test_evaluating_dicts_and_trec_files_loads_nothing_heavy(tmp_path: Path) -> None:
+    (tmp_path / "q").write_text("q1 0 d1 1\n")
+    (tmp_path / "r").write_text("q1 Q0 d1 1 2.0 t\n")
+    code = (
+        "import karat, sys\n"
+        "karat.evaluate({'q': {'d': 1}}, {'q': {'d': 1.0}})\n"
+        f"karat.evaluate({str(tmp_path / 'q')!r}, {str(tmp_path / 'r')!r})\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_karat_does_not_import_numpy() -> None:
+    code = "import karat, sys; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_public_name_loads_and_no_module_hides_one() -> None:
+    modules = {p.stem for p in SOURCE.glob("*.py")} | {p.name for p in SOURCE.iterdir() if p.is_dir()}
+    for name in karat.__all__:
+        assert getattr(karat, name) is not None
+        assert name not in modules
+    assert sorted(karat.__all__) == sorted(set(karat.__all__)) == sorted(karat.__dir__())
+
+
+def test_the_generated_pages_are_in_sync() -> None:
+    from karat.docs import metrics_page
+
+    assert (SOURCE.parents[1] / "docs" / "metrics.md").read_text("utf-8") == metrics_page()
