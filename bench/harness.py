@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) 
         start = time.perf_counter()
         child = subprocess.Popen(
             [sys.executable, *map(os.fspath, args)], stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **(env or {})},
+            env=environment(env),
         )  # fmt: skip
         assert child.stdout is not None
         with child.stdout:
@@ -69,6 +70,53 @@ def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) 
     return Run(seconds, peak_bytes(usage), output)
 
 
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of all children: bytecode is kept, as it is where packages are installed as usual.
+
+    Else a package that is installed from its sources, as Karat is here, would be compiled by every process.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(HERE / "data" / "bytecode"), **(more or {})}
+
+
+class OtherLoad:
+    """How many cores other processes kept busy since this was made; where that cannot be known, None."""
+
+    def __init__(self) -> None:
+        self.start, self.busy, self.own = time.perf_counter(), _busy(), _own()
+
+    def cores(self) -> float | None:
+        busy = _busy()
+        if busy is None or self.busy is None:
+            return None
+        return max(0.0, busy - self.busy - (_own() - self.own)) / (time.perf_counter() - self.start)
+
+    def told(self) -> str:
+        cores = self.cores()
+        if cores is None:
+            return "It is not known how busy other processes kept the machine."
+        told = f"Other processes kept {cores:.2f} cores busy meanwhile"
+        return told + (
+            ": **repeat this on an idle machine**; tools that use all cores look worse." if cores > 0.1 else "."
+        )
+
+
+def _busy() -> float | None:
+    """Seconds of all cores that were not idle, since the start of the machine; stolen time counts."""
+    try:
+        numbers = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return None
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, numbers)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own() -> float:
+    """Seconds that this process and its ended children took."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
 def peak_bytes(usage: Any) -> int:
     """Peak resident memory: kilobytes on Linux, bytes on macOS."""
     return int(usage.ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
@@ -80,7 +128,7 @@ class Worker:
     def __init__(self, *args: str | os.PathLike[str]) -> None:
         self.child = subprocess.Popen(
             [sys.executable, *map(os.fspath, args)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(),
         )  # fmt: skip
         self.loaded = int(self._read()["memory"])
 

@@ -41,9 +41,9 @@ def karat_files(qrels: str, run: str) -> Means:
 def pytrec_eval_files(qrels: str, run: str) -> Means:
     import pytrec_eval
 
-    with open(qrels) as file:  # noqa: PTH123
+    with open(qrels) as file:
         gold = pytrec_eval.parse_qrel(file)
-    with open(run) as file:  # noqa: PTH123
+    with open(run) as file:
         ranked = pytrec_eval.parse_run(file)
     return pytrec_eval_dicts(gold, ranked)
 
@@ -102,12 +102,12 @@ def _named(found: Any, names: tuple[str, ...] = METRICS) -> Means:
 def load_dicts(qrels: str, run: str) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
     """Both files as plain dicts, no string shared between them."""
     gold: dict[str, dict[str, int]] = {}
-    with open(qrels) as file:  # noqa: PTH123
+    with open(qrels) as file:
         for line in file:
             query, _, doc, grade = line.split()
             gold.setdefault(query, {})[doc] = int(grade)
     ranked: dict[str, dict[str, float]] = {}
-    with open(run) as file:  # noqa: PTH123
+    with open(run) as file:
         for line in file:
             query, _, doc, _, score, _ = line.split()
             ranked.setdefault(query, {})[doc] = float(score)

@@ -17,7 +17,20 @@ import shutil
 from typing import TYPE_CHECKING
 
 from data import FOLDER, SCALE, SHUFFLED
-from harness import HERE, Failed, Report, finish, machine, megabytes, progress, python, seconds, source_digest, times
+from harness import (
+    HERE,
+    Failed,
+    OtherLoad,
+    Report,
+    finish,
+    machine,
+    megabytes,
+    progress,
+    python,
+    seconds,
+    source_digest,
+    times,
+)
 from peers import METRICS
 
 if TYPE_CHECKING:
@@ -100,7 +113,7 @@ def main() -> None:
     names = list(SCALE)[: list(SCALE).index(args.largest) + 1]
     works = [*(SCALE[n] for n in names), SHUFFLED[f"shuffled-{args.largest}"]]
     check_disk(works)
-    begun = source_digest()
+    begun, load = source_digest(), OtherLoad()
     report = Report("Large runs under a memory limit")
     report.note(machine())
     report.note(f'1,000 docs a query, 1–4 judged; `karat.evaluate(..., memory="{MEMORY}", cache=False)`, each once.')
@@ -115,6 +128,7 @@ def main() -> None:
     tell(report, works, found)
     means = found[works[-1].name].answer["means"]
     report.note("Grouped and shuffled give the same means: " + ", ".join(f"{m} {means[m]:.6f}" for m in METRICS) + ".")
+    report.note(load.told())
     finish("scale", report, begun, partial=args.largest != "70m")
 
 

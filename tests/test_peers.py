@@ -5,8 +5,9 @@ Left out, because the peer is at fault or cannot say:
   measures and trec_eval: those two are compared on scores without ties.
 - ir_measures counts a negative grade as a judgment in Judged, and its Perl script (ERR, nDCG with
   exponential gain) prints five digits, wants numeric query ids and knows no grade above 4.
-- pytrec_eval crashes on a query that returned nothing, has no fractional grades, and leaves out
-  queries that the run lacks: only queries that it scores are compared.
+- pytrec_eval crashes on a query that returned nothing, corrupts memory on one whose grades are all
+  negative, has no fractional grades, and leaves out queries that the run lacks: only what it can
+  score is compared.
 - pytrec_eval's gm_map per query is the logarithm of max(map, 0.00001).
 """
 
@@ -127,7 +128,8 @@ DOCS = st.sampled_from([*"abcde", "B", "d1", "d10", "d2", "ä", "long-document-i
 GRADES = st.integers(-2, 4)
 TIED_SCORES = st.sampled_from([-2.5, -1.0, 0.0, 0.5, 0.5000000001, 0.50000001, 1.0, 3.25, 1e9, 1e9 + 1])
 ANY_SCORES = st.floats(-1e6, 1e6, allow_nan=False)
-golds = st.dictionaries(QUERIES, st.dictionaries(DOCS, GRADES, min_size=1, max_size=8), min_size=1, max_size=3)
+judgments = st.dictionaries(DOCS, GRADES, min_size=1, max_size=8).filter(lambda grades: max(grades.values()) >= 0)
+golds = st.dictionaries(QUERIES, judgments, min_size=1, max_size=3)
 runs = st.dictionaries(
     QUERIES, st.dictionaries(DOCS, TIED_SCORES | ANY_SCORES, min_size=1, max_size=12), min_size=1, max_size=3
 )
@@ -166,7 +168,7 @@ def bulk(seed: int, queries: int, *, lowest: int = -1, ties: bool = True) -> tup
         if rng.random() > 0.05:
             weights = rng.dirichlet([4, 2, 1, 1, 0.5])
             grades = rng.choice(5, size=len(judged), p=weights)
-            grades[rng.random(len(judged)) < 0.1] = lowest
+            grades[1:][rng.random(len(judged) - 1) < 0.1] = lowest  # one grade from 0 up: see above
             gold[query] = {d: int(g) for d, g in zip(judged, grades, strict=True)}
         if rng.random() > 0.05:
             size = int(rng.choice([1, 2, 3, 8, 15, 40, 150, 300]))
@@ -205,7 +207,7 @@ def test_judged_scores_as_in_ir_measures_without_ties_and_negative_grades() -> N
 def test_a_gain_table_scores_as_in_ir_measures_when_it_names_all_grades() -> None:
     gold, run = bulk(8, 100, lowest=0)
     name = "nDCG(gains={0:0,1:1,2:5,3:2,4:20})@10"
-    (parsed,) = (ir_measures.parse_measure("nDCG(gains={1:1,2:5,3:2,4:20})@10"),)
+    parsed = ir_measures.parse_measure("nDCG(gains={1:1,2:5,3:2,4:20})@10")
     values = ours(gold, run, [name]).per_query(name)
     answers = [m for m in ir_measures.iter_calc([parsed], gold, run) if m.query_id in run]
     assert len(answers) == scored_by_both(gold, run)
@@ -249,6 +251,58 @@ def test_scores_that_only_float32_ties_agree_in_float32_and_not_in_float64() -> 
     assert theirs == 1 / 2
     assert ours(gold, run, ["mrr"]).mean["mrr"] == theirs
     assert karat.evaluate(gold, run, "mrr", cache=False).mean["mrr"] == 1
+
+
+# --- metrics without a peer at hand: the formula of the paper, as plainly as it can be written ---------
+
+
+def rbp_plain(grades: list[int | None], gold: list[int], p: float = 0.8) -> float:
+    return (1 - p) * sum(p**i for i, g in enumerate(grades) if g is not None and g >= 1)
+
+
+def residual_plain(grades: list[int | None], gold: list[int], p: float = 0.8) -> float:
+    return 1 - (1 - p) * sum(p**i for i, g in enumerate(grades) if g is not None and g >= 0)
+
+
+def err_plain(grades: list[int | None], gold: list[int], max_grade: int = 4) -> float:
+    total, going_on = 0.0, 1.0
+    for rank, grade in enumerate(grades, start=1):
+        stop = (2 ** max(grade or 0, 0) - 1) / 2**max_grade
+        total += going_on * stop / rank
+        going_on *= 1 - stop
+    return total
+
+
+def q_plain(grades: list[int | None], gold: list[int]) -> float:
+    ideal = sorted((g for g in gold if g > 0), reverse=True)
+    total = 0.0
+    for rank, grade in enumerate(grades, start=1):
+        if grade is not None and grade > 0:
+            found = [g for g in grades[:rank] if g is not None and g > 0]
+            total += (len(found) + sum(found)) / (rank + sum(ideal[:rank]))
+    return total / len(ideal) if ideal else 0.0
+
+
+def wrecall_plain(grades: list[int | None], gold: list[int]) -> float:
+    whole = sum(g for g in gold if g > 0)
+    return sum(g for g in grades[:10] if g is not None and g > 0) / whole if whole else 0.0
+
+
+PLAIN = {
+    "rbp": rbp_plain, "rbp_residual": residual_plain, "err": err_plain, "q": q_plain, "wrecall@10": wrecall_plain,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_many_random_queries_score_as_the_plain_formula(name: str) -> None:
+    gold, run = bulk(12, 300)
+    values = karat.evaluate(gold, run, name, level="chunk", cache=False).per_query(name)
+    assert values.keys() == gold.keys()
+    for query, judged in gold.items():
+        scores = run.get(query, {})
+        order = sorted(scores, key=lambda d: (scores[d], d.encode()), reverse=True)
+        expected = PLAIN[name]([judged.get(d) for d in order], list(judged.values()))
+        assert values[query] == pytest.approx(expected, abs=TOLERANCE), query
 
 
 # --- real systems -------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.output import rounded
-from karat.result import Result, RunResult
+from karat.result import Result, RunResult, aggregated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from karat.align.found import Aligned
     from karat.cache import Entry
@@ -98,6 +100,8 @@ def named_runs(run: Any) -> list[tuple[str | None, Any]]:
     """The runs by name; None stands for the name that a single run brings itself."""
     if isinstance(run, (list, tuple)) and run and all(isinstance(r, (str, os.PathLike)) for r in run):
         return list(run_files([os.fspath(r) for r in run]).items())
+    if isinstance(run, str) and run != "-" and not os.path.exists(run) and any(c in run for c in "*?["):
+        return list(run_files([run]).items())
     if isinstance(run, Mapping) and _holds_runs(run):
         return [(str(name), source) for name, source in run.items()]
     return [(None, run)]
@@ -138,27 +142,60 @@ class _Job:
         return self._qrels
 
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
+        """One run's result, from the cache where its files are unchanged."""
+        entry = self._entry(source)
+        stored = entry.load() if entry is not None else None
+        rankings, about = stored if stored is not None else self._aligned(name, source, entry)
+        values = {measure.name: measure(rankings) for measure in measures}
+        notes = list(about["notes"])
+        if self.policy.as_of_filter:
+            notes += self._made_by_filter(name, source, measures, values)
+        return RunResult(
+            name or about["name"], rankings.query_ids, values, about["counts"], about["facts"], tuple(notes),
+            attainable(measures, rankings), about.get("lists", {}),
+        )  # fmt: skip
+
+    def _entry(self, source: Any) -> Entry | None:
+        if self.cache is None or self.policy.as_of_filter:
+            return None
         choices = [self.policy, self.qrels_format, self.run_format, self.queries and sorted(self.queries.no_answer)]
-        entry = self.cache.entry(self.source, source, choices) if self.cache else None
-        if entry is not None and (stored := entry.load()) is not None:
-            rankings, about = stored
-            return RunResult(name or about["name"], rankings.query_ids, _scored(measures, rankings), about["counts"],
-                             about["facts"], tuple(about["notes"]))  # fmt: skip
+        return self.cache.entry(self.source, source, choices)
+
+    def _aligned(
+        self, name: str | None, source: Any, entry: Entry | None, policy: Policy | None = None
+    ) -> tuple[Rankings, dict[str, Any]]:
+        chosen = policy or self.policy
         as_of = self.queries.as_of if self.queries else None
-        run = read_run(source, name=name, format=self.run_format, policy=self.policy, as_of=as_of)
+        run = read_run(source, name=name, format=self.run_format, policy=chosen, as_of=as_of)
         aligned, notes = align(
-            self.qrels, _watched(run, entry, self.watch), self.policy,
+            self.qrels, _watched(run, entry, self.watch), chosen,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=DEPTH if self.details else 0,
         )  # fmt: skip
+        about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
         if entry is not None:
-            about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
             entry.store(aligned.rankings, about)
-        lists = _lists(self.qrels, aligned) if self.details else {}
-        return RunResult(
-            name or run.name, aligned.rankings.query_ids, _scored(measures, aligned.rankings), aligned.counts,
-            run.facts, notes, lists,
-        )  # fmt: skip
+        if self.details:
+            about["lists"] = _lists(self.qrels, aligned)
+        return aligned.rankings, about
+
+    def _made_by_filter(
+        self, name: str | None, source: Any, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
+    ) -> list[str]:
+        """What dropping items that are too new does to each metric."""
+        unfiltered, _ = self._aligned(name, source, None, replace(self.policy, as_of_filter=False))
+        told = []
+        for measure in measures:
+            before, after = aggregated(measure, measure(unfiltered))[0], aggregated(measure, values[measure.name])[0]
+            told.append(f"as_of_filter: {measure.name} {before:.4f} → {after:.4f} ({after - before:+.4f})")
+        return told
+
+
+def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
+    """The best value that the gold allows, for the metrics that have a target."""
+    return {
+        m.name: aggregated(m, m(rankings.ideal()))[0] for m in measures if m.name in m.metric.targets and len(rankings)
+    }
 
 
 def _watched(run: Run, entry: Entry | None, watch: Watch | None) -> Run:
@@ -179,10 +216,6 @@ def _watched(run: Run, entry: Entry | None, watch: Watch | None) -> Run:
         watchers.append(told)
     file: TextFile = run.content
     return replace(run, content=replace(file, watchers=tuple(watchers)))
-
-
-def _scored(measures: list[Measure], rankings: Rankings) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    return {measure.name: measure(rankings) for measure in measures}
 
 
 def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:

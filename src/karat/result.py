@@ -47,6 +47,8 @@ class RunResult:
     counts: Mapping[str, int]
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    attainable: Mapping[str, float] = field(default_factory=dict)
+    """The best value that the gold allows, where a metric has a target."""
     lists: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """By query: `top` docs with score and grade, `gold` with grade and rank; empty unless asked for."""
 
@@ -162,6 +164,8 @@ class Result:
         for run, written in zip(self.runs, document["runs"], strict=True):
             written["query_ids"] = list(run.query_ids)
             written["per_query"] = {n: [rounded(x) for x in v.tolist()] for n, v in run.values.items()}
+            if run.attainable:
+                written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
             if run.lists:
                 written["lists"] = run.lists
         data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
@@ -216,7 +220,7 @@ def load(path: str) -> Result:
         runs.append(
             RunResult(
                 run["name"], run["query_ids"], values, run["counts"], run.get("facts", {}),
-                tuple(run.get("notes", ())), run.get("lists", {}),
+                tuple(run.get("notes", ())), run.get("attainable", {}), run.get("lists", {}),
             )
         )  # fmt: skip
     return Result(tuple(runs), document.get("conventions", {}))

@@ -6,6 +6,7 @@ so that one reader is both fast and exact.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -14,7 +15,16 @@ import msgspec
 
 from karat.errors import InputError, shown
 from karat.ingest.exact import Problems, Row
-from karat.ingest.layout import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, open_bytes, unpacking_error
+from karat.ingest.layout import (
+    BROKEN_PACKING,
+    DOC_NAMES,
+    GRADE_NAMES,
+    QUERY_NAMES,
+    SCORE_NAMES,
+    all_of,
+    open_bytes,
+    unpacking_error,
+)
 from karat.ingest.objects import is_finite, qrels_from_mapping, run_from_mapping, text_id
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
@@ -24,7 +34,8 @@ FACTS = (
     "system", "index_version", "chunker", "embedding_model", "reranker", "dataset_version", "as_of_range",
     "code_version", "k_raw", "embedding_update_cost", "index_storage",
 )  # fmt: skip
-Id = str | int
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises when a text is no JSON, or not the JSON that was asked for."""
 
 
 class Item(msgspec.Struct):
@@ -54,9 +65,15 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
             buffered: Any = file if hasattr(file, "peek") or stdin is not None else io.BufferedReader(cast(Any, file))
             for number, raw in enumerate(buffered, start=1):
                 line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                if line.strip():
+                content = line.strip()
+                if content in (b"{", b"["):
+                    raise InputError(
+                        f"{path}:{number}: JSON spread over several lines; expected one JSON object a line: "
+                        "write each on one line"
+                    )
+                if content:
                     yield number, line
-    except (EOFError, OSError) as error:
+    except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
 
 
@@ -82,12 +99,12 @@ def read_run_log(
     for number, raw in numbered_lines(path, stdin):
         try:
             line = decoder.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problems.add(number, f"{_reason(error)}; expected one JSON object with query_id and topk")
+        except NOT_JSON as error:
+            problems.add(number, reason(error, raw, "expected one JSON object with query_id and topk"))
             continue
         query = text_id(line.query_id)
         if query is None:
-            problems.add(number, f"query_id must be text or an integer, found {line.query_id!r}")
+            problems.add(number, f"query_id must be text or an integer, found {shown(line.query_id)}")
             continue
         if query in lines:
             problems.add(number, f"query {shown(query)} was logged before at line {lines[query]}; expected it once")
@@ -101,12 +118,17 @@ def read_run_log(
         if policy.stage is not None:
             staged = (line.stages or {}).get(policy.stage)
             if staged is None:
-                known = ", ".join(sorted(line.stages or ())) or "none"
-                problems.add(number, f"no stage {policy.stage!r}; this line has {known}")
+                known = ", ".join(map(shown, sorted(line.stages or ())))
+                problems.add(
+                    number,
+                    f"no stage {shown(policy.stage)}; "
+                    + (f"expected one that this line has: {known}" if known else "this line has no stages"),
+                )
                 continue
             ids = [text_id(i) for i in staged]
             if None in ids:
-                problems.add(number, f"stage {policy.stage!r}: an id must be text or an integer")
+                found = shown(staged[ids.index(None)])
+                problems.add(number, f"stage {shown(policy.stage)}: an id must be text or an integer, found {found}")
                 continue
             lists[query] = [i for i in ids if i is not None]
             parents[query] = [i.partition(policy.separator)[0] for i in lists[query]]
@@ -133,17 +155,41 @@ def read_run_log(
     problems.check()
     if not lines:
         raise InputError(f"{path}: is empty, expected a run log with one JSON object a line")
-    notes = [f"{gaps} lines have gaps in their ranks; positions were renumbered from 1"] if gaps else []
+    lacking = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
+    notes = [f"{lacking}; positions were renumbered from 1"] if gaps else []
     notes += [f"as_of_filter dropped {late} items newer than their query's as_of"] if policy.as_of_filter else []
     told = {key: values[0] if len(values) == 1 else values for key, values in facts.items()}
     return Run(name, OrderedLists(lists, parents, scores or None), told, path, tuple(notes))
 
 
-def _reason(error: Exception) -> str:
-    text = (
-        str(error).replace("JSON is malformed", "not JSON").replace("Input data was truncated", "the line breaks off")
-    )
-    return text[:1].lower() + text[1:]
+def reason(error: Exception, raw: bytes, expected: str) -> str:
+    """Why this text could not be decoded, and what was expected instead."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 near {shown(error.object[-20:])}; expected UTF-8 text: convert the file, e.g. with iconv"
+    if isinstance(error, RecursionError):
+        return f"nested too deeply; {expected}"
+    text = str(error)
+    if "truncated" in text:
+        return f"the JSON breaks off after {shown(raw.strip()[-20:])}; {expected}"
+    at = re.search(r"\(byte (\d+)\)", text)
+    if at:
+        found = raw[int(at[1]) :].strip()[:20]
+        if found.startswith((b"NaN", b"Infinity", b"-Infinity")):
+            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', found)[0])}"
+        return f"not JSON at {shown(found)}; {expected}"
+    if text.startswith("Number out of range"):
+        return f"a number is too large, expected a finite one; {expected}"
+    wrong = re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?([^`]*)`)?", text)
+    if wrong is None:
+        return f"{text[:1].lower()}{text[1:]}; {expected}"
+    wanted, found_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))
+    item = re.fullmatch(r"topk\[(\d+)\]", wrong[3] or "")
+    place = f"topk item {int(item[1]) + 1}: " if item else f"{wrong[3]}: " if wrong[3] else ""
+    return f"{place}expected {wanted}, found {found_type}" if place else f"found {found_type}; {expected}"
+
+
+_TYPES = {"array": "a list", "object": "an object", "str": "text", "int": "a number", "float": "a number",
+          "bool": "true or false", "null": "nothing"}  # fmt: skip
 
 
 def _facts(decoder: msgspec.json.Decoder[Any], raw: bytes) -> dict[str, Any]:
@@ -162,13 +208,15 @@ def _ordered(items: list[Item], line: int, problems: Problems, policy: Policy) -
     """A line's results in their order: by rank where given, else by score, else as listed."""
     before = len(problems.found)
     for place, item in enumerate(items, start=1):
-        if _item_id(item) is None:
-            found = item.chunk_id if item.chunk_id is not None else item.doc_id
-            problems.add(line, f"topk[{place}]: chunk_id or doc_id must be text or an integer, found {found!r}")
+        if item.chunk_id is None and item.doc_id is None:
+            problems.add(line, f"topk item {place}: no chunk_id and no doc_id; expected one of them")
+        for name, value in (("chunk_id", item.chunk_id), ("doc_id", item.doc_id)):
+            if value is not None and text_id(value) is None:
+                problems.add(line, f"topk item {place}: {name} must be text or an integer, found {shown(value)}")
         if item.rank is not None and (type(item.rank) is not int or item.rank < 1):
-            problems.add(line, f"topk[{place}]: rank must be an integer from 1, found {shown(item.rank)}")
+            problems.add(line, f"topk item {place}: rank must be an integer from 1, found {shown(item.rank)}")
         if item.score is not None and not is_finite(item.score):
-            problems.add(line, f"topk[{place}]: score must be a finite number, found {shown(item.score)}")
+            problems.add(line, f"topk item {place}: score must be a finite number, found {shown(item.score)}")
     if len(problems.found) > before:
         return None
     with_rank = [i for i in items if i.rank is not None]
@@ -201,8 +249,8 @@ def read_json_rows(path: str, role: str, stdin: bytes | None = None) -> list[Row
     for number, raw in numbered_lines(path, stdin):
         try:
             line = decoder.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problems.add(number, f"{_reason(error)}; expected one JSON object a line")
+        except NOT_JSON as error:
+            problems.add(number, reason(error, raw, "expected one JSON object a line"))
             continue
         if not isinstance(line, dict):
             problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
@@ -214,6 +262,8 @@ def read_json_rows(path: str, role: str, stdin: bytes | None = None) -> list[Row
         q, d = text_id(query), text_id(doc)
         if q is None:
             problems.add(number, f"query id must be text or an integer in {QUERY_NAMES[0]!r}, found {shown(query)}")
+        if parent is not None and text_id(parent) is None:
+            problems.add(number, f"doc id must be text or an integer in 'doc_id', found {shown(parent)}")
         if d is None:
             problems.add(number, f"doc id must be text or an integer in {DOC_NAMES[0]!r}, found {shown(doc)}")
         if not is_finite(value):
@@ -230,16 +280,40 @@ def _field(line: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def read_json(path: str, role: str, name: str, stdin: bytes | None = None) -> Qrels | Run:
     """One JSON object that maps queries to docs."""
-    import io
-
+    raw = all_of(path, stdin)
     try:
-        with open_bytes(path) if stdin is None else io.BytesIO(stdin) as file:
-            raw = b"".join(iter(lambda: file.read(1 << 20), b""))
-        data = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"))
-    except (EOFError, OSError) as error:
-        raise unpacking_error(path, error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a JSON object {{query: {{doc: value}}}}") from None
+        data = msgspec.json.decode(raw)
+    except NOT_JSON as error:
+        at = re.search(r"\(byte (\d+)\)", str(error))
+        line = f":{raw[: int(at[1])].count(10) + 1}" if at else ""
+        raise InputError(
+            f"{path}{line}: {reason(error, raw, 'expected a JSON object {query: {doc: value}}')}"
+        ) from None
     if not isinstance(data, dict):
-        raise InputError(f"{path}: expected a JSON object {{query: {{doc: value}}}}, found a {type(data).__name__}")
-    return qrels_from_mapping(data, path) if role == "qrels" else run_from_mapping(data, name)
+        raise InputError(
+            f"{path}: expected a JSON object {{query: {{doc: value}}}}, found {shown(raw.strip())}. "
+            "Rows and run logs are written as JSONL, one object a line"
+        )
+    if role == "run" and isinstance(data.get("topk"), list):
+        raise InputError(f"{path}: looks like one line of a run log; expected JSONL: write each object on one line")
+    if role == "run":
+        return run_from_mapping(data, name, path)
+    _check_keys(raw, path)
+    return qrels_from_mapping(data, path)
+
+
+def _check_keys(raw: bytes, path: str) -> None:
+    """A key that is there twice with two values is an error: decoding would keep the last and say nothing."""
+    import json
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, value in pairs:
+            if out.setdefault(key, value) != value:
+                raise InputError(
+                    f"{path}: {shown(key)} is there twice, with {shown(out[key])} and with {shown(value)}; "
+                    "expected one of them: remove one"
+                )
+        return out
+
+    json.loads(raw, object_pairs_hook=once)

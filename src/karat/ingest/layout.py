@@ -79,12 +79,17 @@ def open_bytes(path: str) -> IO[bytes]:
 
         return gzip.open(path, "rb")  # type: ignore[return-value]
     if magic == b"\x28\xb5\x2f\xfd":
-        try:
-            import zstandard
-        except ImportError:
-            raise MissingPackage(f"{path}: reading zstd needs the package zstandard: pip install zstandard") from None
-        return io.BufferedReader(_Zstd(open(path, "rb"), zstandard), 1 << 16)
+        return unpacked_zstd(path, open(path, "rb"))
     return open(path, "rb", buffering=0)
+
+
+def unpacked_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
+    """What is packed in a zstd file."""
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingPackage(f"{path}: reading zstd needs the package zstandard: pip install zstandard") from None
+    return io.BufferedReader(_Zstd(file, zstandard), 1 << 16)
 
 
 class _Zstd(io.RawIOBase):
@@ -224,7 +229,8 @@ def _text(path: str, role: Literal["qrels", "run"], head: bytes, delimiter: str 
         names = [n.strip().strip('"').lower() for n in (line.split(mark) if mark else line.split())]
         if len(names) >= 2 and (column(names, QUERY_NAMES) is not None or column(names, DOC_NAMES) is not None):
             return table_layout(f"{path}:{number}", role, names, mark)
-    if delimiter is not None or (len(ascii_split(line)) < 4 and any(line.count(mark) >= 2 for mark in "\t,;|")):
+    as_table = len(ascii_split(line)) < 4 and any(line.count(mark) >= 2 for mark in "\t,;|")
+    if delimiter is not None or (as_table and not line.startswith("{")):
         raise InputError(
             f"{path}:{number}: no header, expected a first line that names the columns, such as {_header(role)}; "
             f"found {shown(line)}"

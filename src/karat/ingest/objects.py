@@ -70,7 +70,7 @@ def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     for query, judged in data.items():
         q = text_id(query)
         if q is None:
-            problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
+            problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
             continue
         if isinstance(judged, (str, bytes)) or not isinstance(judged, Iterable):
             problems.add(
@@ -82,7 +82,7 @@ def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
         for doc, grade in pairs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
             elif not is_finite(grade):
                 problems.add(
                     None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {shown(grade)}"
@@ -93,25 +93,29 @@ def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     return build_qrels(out, source)
 
 
-def run_from_mapping(data: Mapping[Any, Any], name: str = "run") -> Run:
-    """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied."""
+def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | None = None) -> Run:
+    """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied.
+
+    `source` is what errors name: the file, if there is one.
+    """
+    source = source or name
     if not data:
-        raise InputError(f"{name}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
+        raise InputError(f"{source}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
     if "ids" in data and isinstance(data["ids"], Sequence) and ("metadatas" in data or "distances" in data):
         raise InputError(
-            f"{name}: looks like one result of Chroma, which does not name its queries; "
+            f"{source}: looks like one result of Chroma, which does not name its queries; "
             "write {query_id: result} with one result for each query"
         )
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
-        return Run(name, ScoredLists(_scored(data, name)))
+        return Run(name, ScoredLists(_scored(data, source)))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
-        return Run(name, OrderedLists(*_chroma(data, name)))
+        return Run(name, OrderedLists(*_chroma(data, source)))
     if all(isinstance(v, Mapping) for v in values):
-        return Run(name, ScoredLists(_scored(data, name)))
+        return Run(name, ScoredLists(_scored(data, source)))
     if any(isinstance(v, Mapping) for v in values):
-        raise InputError(f"{name}: some queries have scores and some have lists; expected one kind for all")
-    return Run(name, OrderedLists(_ordered(data, name)))
+        raise InputError(f"{source}: some queries have scores and some have lists; expected one kind for all")
+    return Run(name, OrderedLists(_ordered(data, source)))
 
 
 def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
@@ -139,7 +143,7 @@ def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, fl
         for doc, score in docs.items():
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
             elif not is_finite(score):
                 problems.add(
                     None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {shown(score)}"
@@ -167,7 +171,7 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
         for doc in docs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {shown(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
             else:
                 listed.append(d)
         out[q] = listed
@@ -187,21 +191,37 @@ def _chroma(
         if q is None:
             continue
         ids, metadata = result["ids"], result.get("metadatas")
-        if ids and isinstance(ids[0], (list, tuple)):  # Chroma nests one level for its list of queries
+        if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], (list, tuple)):
+            if len(ids) > 1:  # Chroma nests one level for its list of queries
+                problems.add(None, f"query {shown(q)}: holds the results of {len(ids)} queries, expected those of one")
+                continue
             ids, metadata = ids[0], metadata[0] if metadata else None
-        lists[q] = [str(i) for i in ids]
+        known = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
+        if None in known:
+            problems.add(None, f"query {shown(q)}: ids must be a list of texts or integers, found {shown(ids)}")
+            continue
+        metadata = metadata or [None] * len(known)
+        if len(metadata) != len(known) or not all(m is None or isinstance(m, Mapping) for m in metadata):
+            problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(known)} ids")
+            continue
+        lists[q] = [i for i in known if i is not None]
         parents[q] = [
             str(m["doc_id"]) if m and "doc_id" in m else i.partition("#")[0]
-            for i, m in zip(lists[q], metadata or [None] * len(lists[q]), strict=True)
+            for i, m in zip(lists[q], metadata, strict=True)
         ]
     problems.check()
     return lists, parents, None
 
 
+def _found(value: Any) -> str:
+    """What stands where an id should; bytes are shown as such, since they are no text."""
+    return repr(value)[:60] if isinstance(value, bytes) else shown(value)
+
+
 def _known_query(query: Any, problems: Problems) -> str | None:
     q = text_id(query)
     if q is None:
-        problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
+        problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
     return q
 
 

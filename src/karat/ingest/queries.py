@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, shown
 from karat.ingest import frames
 from karat.ingest.exact import Problems
-from karat.ingest.layout import QUERY_NAMES, checked_path, column
+from karat.ingest.layout import QUERY_NAMES, all_of, checked_path, column
 from karat.ingest.objects import text_id
 from karat.ingest.read import head_and_stdin
 from karat.model.queries import Queries
@@ -23,7 +23,7 @@ def read_queries(source: Any) -> Queries:
     if isinstance(source, Queries):
         return source
     if isinstance(source, Mapping):
-        return Queries({str(q): v if isinstance(v, Mapping) else {"text": v} for q, v in source.items()})
+        return _queries_from_mapping(source)
     if isinstance(source, (str, os.PathLike)):
         path = checked_path(os.fspath(source))
         return _queries_from_file(path, *head_and_stdin(path))
@@ -33,6 +33,18 @@ def read_queries(source: Any) -> Queries:
     raise InputError(f"queries: expected a path, a dict or a data frame, found {type(source).__name__}")
 
 
+def _queries_from_mapping(source: Mapping[Any, Any]) -> Queries:
+    problems, out = Problems("queries"), {}
+    for query, fields in source.items():
+        q = text_id(query)
+        if q is None:
+            problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
+        else:
+            out[q] = fields if isinstance(fields, Mapping) else {"text": fields}
+    problems.check()
+    return Queries(out)
+
+
 def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Queries:
     result = connection.execute(sql)
     names = [str(d[0]) for d in result.description]
@@ -40,54 +52,88 @@ def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Q
 
 
 def _queries_from_file(path: str, head: bytes, stdin: bytes | None) -> Queries:
-    if not head:
+    if not head.strip():
         raise InputError(f"{path}: is empty, expected a table of queries")
     if head[:4] == b"PAR1":
-        return _queries_from_frame(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})", path)
+        import duckdb
+
+        try:
+            return _queries_from_frame(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})", path)
+        except duckdb.Error as error:
+            raise frames.parquet_error(path, error) from None
+    if head.lstrip()[:1] in (b"{", b"["):
+        return _queries_from_json(path, stdin)
+    data = all_of(path, stdin)
+    try:
+        return _queries_from_table(path, data.decode())
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise InputError(f"{path}:{line}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
+
+
+def _queries_from_json(path: str, stdin: bytes | None) -> Queries:
+    import msgspec
+
     from karat.ingest import jsonl
 
-    if head.lstrip()[:1] == b"{":
-        import msgspec
+    problems, rows = Problems(path), []
+    for number, raw in jsonl.numbered_lines(path, stdin):
+        try:
+            line = msgspec.json.decode(raw)
+        except jsonl.NOT_JSON as error:
+            problems.add(number, jsonl.reason(error, raw, "expected one JSON object a line"))
+            continue
+        if not isinstance(line, dict):
+            problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
+            continue
+        more = line.get("metadata")
+        rows.append((number, {**more, **line} if isinstance(more, dict) else line))
+    problems.check()
+    return _queries(rows, path)
 
-        problems, rows = Problems(path), []
-        for number, raw in jsonl.numbered_lines(path, stdin):
-            try:
-                line = msgspec.json.decode(raw)
-                rows.append((number, {**line.get("metadata", {}), **line} if isinstance(line, dict) else {}))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                problems.add(number, f"{error}; expected one JSON object a line")
-        problems.check()
-        return _queries(rows, path)
+
+def _queries_from_table(path: str, text: str) -> Queries:
     import csv
     import io
 
-    data = stdin if stdin is not None else b"".join(raw for _, raw in jsonl.numbered_lines(path))
-    try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
-    first = text.split("\n", 1)[0].rstrip("\r")
+    first = next((line for line in text.split("\n") if line.strip()), "")
     delimiter = next((d for d in ("\t", ",", ";") if d in first), "\t")
-    table = [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if cells]
-    names = [n.strip().lower() for n in table[0]]
+    csv.field_size_limit(1 << 30)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    table, line = [], 1
+    for cells in reader:
+        if any(cells):
+            table.append((line, cells))
+        line = 1 + reader.line_num
+    names = [n.strip().lower() for n in table[0][1]]
     if column(names, (*QUERY_NAMES, "_id", "id")) is None:  # a topic file: id and text, no header
-        return _queries([(i, {"_id": cells[0], "text": cells[-1]}) for i, cells in enumerate(table, 1)], path)
+        if delimiter not in first:
+            table = [(line, cells[0].split(None, 1)) for line, cells in table]
+        return _queries([(line, {"_id": cells[0], "text": cells[-1]}) for line, cells in table], path)
+    problems = Problems(path)
+    for line, cells in table:
+        if len(cells) != len(names):
+            problems.add(line, f"found {len(cells)} columns, expected {len(names)} ({', '.join(names)})")
+    problems.check()
     return _queries(
-        [(i, {n: c for n, c in zip(names, cells, strict=False) if c != ""}) for i, cells in enumerate(table[1:], 2)],
-        path,
+        [(line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}) for line, cells in table[1:]], path
     )
 
 
 def _queries(rows: Sequence[tuple[int, Mapping[str, Any]]], source: str) -> Queries:
     problems, out = Problems(source), {}
+    lines: dict[str, int] = {}
     for line, fields in rows:
         named = next((n for n in ("_id", "id", *QUERY_NAMES) if n in fields), None)
         q = text_id(fields[named]) if named else None
-        if q is None:
+        if named is not None and q is None:
+            problems.add(line, f"{named} must be text or an integer, found {shown(fields[named])}")
+        elif q is None:
             problems.add(line, "no query id; expected one of _id, id, " + ", ".join(QUERY_NAMES))
         elif q in out:
-            problems.add(line, f"query {shown(q)} is there twice; expected each query once")
+            problems.add(line, f"query {shown(q)} was there before at line {lines[q]}; expected each query once")
         else:
+            lines[q] = line
             out[q] = {n: v for n, v in fields.items() if n != named and n != "metadata"}
     problems.check()
     return Queries(out, source)

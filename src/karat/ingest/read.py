@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.ingest import frames
 from karat.ingest.exact import Problems, as_rows
-from karat.ingest.layout import BROKEN_PACKING, PACKED, checked_path, detect, head_of, unpacking_error
+from karat.ingest.layout import BROKEN_PACKING, PACKED, checked_path, detect, head_of, unpacked_zstd, unpacking_error
 from karat.ingest.objects import qrels_from_mapping, run_from_mapping
 from karat.ingest.textfile import TextFile
 from karat.model.policy import Policy
@@ -114,13 +115,15 @@ def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
     data = sys.stdin.buffer.read()
     if not data:
         raise InputError("-: standard input is empty, or was read already; name at most one input -")
-    if data[:2] == b"\x1f\x8b":
-        import gzip
+    try:
+        if data[:2] == b"\x1f\x8b":
+            import gzip
 
-        try:
             data = gzip.decompress(data)
-        except BROKEN_PACKING as error:
-            raise unpacking_error(path, error) from None
+        elif data[:4] == b"\x28\xb5\x2f\xfd":
+            data = unpacked_zstd(path, io.BytesIO(data)).read()
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
     return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
 
 

@@ -97,6 +97,15 @@ class Rankings:
         chosen = self.query[rows]
         return place_in_group(chosen)
 
+    def ideal(self) -> Rankings:
+        """The rankings of a run that returns all judged docs in the best order, and nothing else."""
+        judged = self.gold_grade >= 0
+        query = self.gold_query[judged]
+        return Rankings(
+            self.query_ids, query, self.gold_place[judged], self.gold_grade[judged],
+            np.bincount(query, minlength=len(self)), self.gold_query, self.gold_grade,
+        )  # fmt: skip
+
     @cached_property
     def gold_place(self) -> Counts:
         """For each gold grade, its number (from 1) in its query: the rank it has in the ideal order."""

@@ -100,7 +100,7 @@ def _table(result: Result) -> Table:
             best = _best(name, values)
             cells = [f"[bold]{c}[/bold]" if i in best else c for i, c in enumerate(cells)]
         label = f"[bold]{name}[/bold]" if name == PRIMARY else name
-        table.add_row(label, *cells, *([reading(name, values[0])] if alone else []))
+        table.add_row(label, *cells, *([reading(name, values[0], result.runs[0])] if alone else []))
     return table
 
 
@@ -119,7 +119,7 @@ def _best(name: str, values: list[float]) -> set[int]:
     return {i for i, v in enumerate(values) if v == top}
 
 
-def reading(name: str, value: float) -> str:
+def reading(name: str, value: float, run: RunResult) -> str:
     """What the field makes of a value: a rule of thumb, never a gate."""
     metric = parse(name).metric
     for at_least, word in metric.bands.get(name, ()):
@@ -128,7 +128,9 @@ def reading(name: str, value: float) -> str:
     target = metric.targets.get(name)
     if target is None or value != value:
         return ""
-    return f"target {target:g}: {'reached' if value >= target else 'not reached'}"
+    best = run.attainable.get(name, 1.0)
+    limit = f", the gold allows {best:.2f}" if best < target else ""
+    return f"target {target:g} {'reached' if value >= target else 'not reached'}{limit}"
 
 
 def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
