@@ -344,7 +344,8 @@ def build_report(plan: Plan) -> Report:
     sizes = "; ".join(f"({name}) {work.told()}" for name, work in plan.works.items())
     report.note(
         f"Generated data: {sizes}. Metrics: {', '.join(METRICS)}. The best of several rounds, tools in turn, "
-        "each with its own defaults (Karat uses all cores); bytecode is cached for all. Peak is the peak resident memory of the process."
+        "each with its own defaults (Karat uses all cores); bytecode is cached for all. "
+        "Peak is the peak resident memory of the process."
     )
     warm_up(plan)
     load = OtherLoad()

@@ -134,14 +134,15 @@ class _Aligner:
         from karat.ingest.frames import connect
 
         source = duck.text_source(file)
-        if source is None or not duck.is_clean(file, source):
+        queries = duck.queries_if_clean(file, source) if source is not None else None
+        if source is None or queries is None:
             return None
         found = align_sql(
             self.qrels, source, self.policy, connect=connect, at_doc=at_doc,
             has_parent=file.layout.parent is not None, memory=self.memory, threads=self.threads,
             keep_items=self.keep_items,
         )  # fmt: skip
-        return replace(found, without_gold=duck.queries_beside(source, set(self.qrels.query_ids)))
+        return replace(found, without_gold=queries - int((found.returned >= 0).sum()))
 
     def has_parents(self) -> bool:
         """Whether any id of the run could belong to a doc with another id."""

@@ -5,6 +5,7 @@ The statements use only what DuckDB and Spark have in common: joins, groups and 
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import tempfile
@@ -16,6 +17,8 @@ from karat.align.found import Found
 from karat.errors import InputError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
 
@@ -58,17 +61,17 @@ def align_sql(
         )
         engine.execute(f"ATTACH '{os.path.join(folder, 'run.duckdb')}' AS disk")
         engine.execute("SET preserve_insertion_order = false")
-        _load(engine, qrels, source, policy, at_doc, has_parent)
+        _load(engine, folder, qrels, source, policy, at_doc, has_parent)
         return _ranked(engine, qrels, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load(engine: Any, qrels: Qrels, source: str, policy: Policy, at_doc: bool, has_parent: bool) -> None:
+def _load(engine: Any, folder: str, qrels: Qrels, source: str, policy: Policy, at_doc: bool, has_parent: bool) -> None:
     engine.execute("CREATE TABLE queries(query VARCHAR, code INTEGER)")
     engine.execute("CREATE TABLE gold(query INTEGER, doc VARCHAR, id INTEGER)")
-    _insert(engine, "queries", [(q, i) for i, q in enumerate(qrels.query_ids)])
-    _insert(engine, "gold", list(zip(qrels.query_of.tolist(), qrels.docs, range(len(qrels.docs)), strict=True)))
+    _insert(engine, folder, "queries", ((q, i) for i, q in enumerate(qrels.query_ids)))
+    _insert(engine, folder, "gold", zip(qrels.query_of.tolist(), qrels.docs, range(len(qrels.docs)), strict=True))
     single = policy.score_precision == "float32"
     parent = ""
     if at_doc:
@@ -84,16 +87,15 @@ def _load(engine: Any, qrels: Qrels, source: str, policy: Policy, at_doc: bool, 
     engine.execute("CREATE VIEW run AS SELECT * FROM disk.run")
 
 
-def _insert(engine: Any, table: str, rows: list[tuple[Any, ...]]) -> None:
-    """Rows into a small table, many to a statement."""
-    for start in range(0, len(rows), 10_000):
-        part = rows[start : start + 10_000]
-        marks = ", ".join("(" + ", ".join("?" * len(part[0])) + ")" for _ in part[:1000])
-        for at in range(0, len(part), 1000):
-            piece = part[at : at + 1000]
-            if len(piece) < 1000:
-                marks = ", ".join("(" + ", ".join("?" * len(piece[0])) + ")" for _ in piece)
-            engine.execute(f"INSERT INTO {table} VALUES {marks}", [v for row in piece for v in row])
+def _insert(engine: Any, folder: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Rows into a table, by way of a file."""
+    path = os.path.join(folder, f"{table}.csv")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+    engine.execute(
+        f"COPY {table} FROM '{path}' (HEADER false, DELIMITER ',', QUOTE '\"', ESCAPE '\"', AUTO_DETECT false)"
+    )
+    os.unlink(path)
 
 
 def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int | None, keep_items: int) -> Found:

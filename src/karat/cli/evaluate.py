@@ -27,9 +27,7 @@ _DUPLICATES = _option(_CONVENTIONS, "RULE", "A doc returned twice: first (best c
 _MISSING = _option(_CONVENTIONS, "RULE", "Query that a run lacks: zero or skip.", "--missing")
 _EMPTY_GOLD = _option(_CONVENTIONS, "RULE", "Query without relevant docs: zero or skip.", "--empty-gold")
 _LEVEL = _option(_CONVENTIONS, "LEVEL", "Match gold with chunk or doc ids; auto finds out.", "--level")
-_CREDIT = _option(
-    _CONVENTIONS, "RULE", "Later chunks of a gold doc: first (none), all (precision).", "--chunk-credit"
-)
+_CREDIT = _option(_CONVENTIONS, "RULE", "Later chunks of a gold doc: first (none), all (precision).", "--chunk-credit")
 _SEPARATOR = _option(_CONVENTIONS, "MARK", "Between doc and chunk in an id; # by default.", "--separator")
 _STAGE = _option(_CONVENTIONS, "NAME", "Evaluate a stage of a run log, such as retrieve.", "--stage")
 _AS_OF = _option(_CONVENTIONS, None, "Drop items newer than the query's as_of.", "--as-of-filter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.ingest.frames import connect, quoted
 from karat.ingest.layout import BROKEN_PACKING, open_bytes, unpacking_error
@@ -44,29 +44,22 @@ def text_source(file: TextFile) -> str | None:
     )
 
 
-def is_clean(file: TextFile, source: str) -> bool:
-    """Whether every row has its ids and a finite score. DuckDB itself lets `1e999` and NaN pass."""
+def queries_if_clean(file: TextFile, source: str) -> int | None:
+    """How many queries the run has; None if a row lacks its ids or a finite score.
+
+    DuckDB itself lets `1e999` and NaN pass.
+    """
     import duckdb
 
     try:
-        bad, rows = _one(
+        row = connect().execute(
             f"SELECT count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
-            f"OR doc IS NULL OR doc = '' OR query LIKE '#%'), count(*) FROM ({source})"
+            f"OR doc IS NULL OR doc = '' OR query LIKE '#%'), count(*), count(DISTINCT query) FROM ({source})"
         )
+        bad, rows, queries = row.fetchone()
     except duckdb.Error:
-        return False
-    return bool(bad == 0 and rows == _line_count(file))
-
-
-def queries_beside(source: str, known: set[str]) -> int:
-    """How many queries of the run are not among these."""
-    engine = connect()
-    return sum(1 for (q,) in engine.execute(f"SELECT DISTINCT query FROM ({source})").fetchall() if q not in known)
-
-
-def _one(sql: str) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = connect().execute(sql).fetchone()
-    return row
+        return None
+    return int(queries) if bad == 0 and rows == _line_count(file) else None
 
 
 def _line_count(file: TextFile) -> int:
