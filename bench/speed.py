@@ -350,20 +350,27 @@ def build_report(plan: Plan) -> Report:
     warm_up(plan)
     load = OtherLoad()
     files = measure_files(plan)
-    compiled = measure_ranx_first(plan.works["c"]) if "c" in plan.works and not plan.quick else None
     means = {name: files["pytrec_eval", name].means for name in plan.works}
     check_agreement(files, means)
+    compiled = measure_ranx_first(plan.works["c"]) if "c" in plan.works and not plan.quick else None
+    tell_files(report, plan, files, compiled)
+    report.note(load.told())
+    load = OtherLoad()
     dicts = measure_dicts(plan)
     check_agreement(dicts, means)
-    imports = measure_imports(plan)
-    tell_files(report, plan, files, compiled)
     tell_dicts(report, plan, dicts)
-    tell_imports(report, imports)
-    if (large := plan.works.get("a")) is not None:
-        tell_cache(report, "a", measure_cache(plan, large))
-        tell_scans(report, "a", measure_scans(plan, large))
-    tell_means(report, means)
     report.note(load.told())
+    load = OtherLoad()
+    tell_imports(report, measure_imports(plan))
+    report.note(load.told())
+    if (large := plan.works.get("a")) is not None:
+        load = OtherLoad()
+        tell_cache(report, "a", measure_cache(plan, large))
+        report.note(load.told())
+        load = OtherLoad()
+        tell_scans(report, "a", measure_scans(plan, large))
+        report.note(load.told())
+    tell_means(report, means)
     return report
 
 

@@ -13,7 +13,7 @@ SOURCE = Path(karat.__file__).parent
 FLOORS = [
     {"errors"},
     {"model", "output"},
-    {"ingest", "metrics"},
+    {"ingest", "metrics", "stats"},
     {"align", "functions", "result"},
     {"cache"},
     {"evaluation"},

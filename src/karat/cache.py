@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +20,16 @@ from karat.model.rankings import Rankings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
 VERSION = 1
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 LIMIT = 512 << 20
 _YOUNG = 2_000_000_000
 _ARRAYS = ("query", "rank", "grade", "returned", "gold_query", "gold_grade")
-_FLOATS = ("grade", "gold_grade")
+_HITS = ("query", "rank", "grade")
+_KINDS = {n: "<f8" if n.endswith("grade") else "<i8" for n in (*_ARRAYS, *(f"later_{n}" for n in _HITS))}
 
 
 def cache_folder() -> str:
@@ -170,7 +173,7 @@ class Entry:
 
     def store(self, rankings: Rankings, about: Mapping[str, Any]) -> None:
         """Keep the rankings. A cache that cannot be written is no error."""
-        if rankings.repeats is not None or tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
+        if tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
             return
         seen = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
         digests = [digest(self.stamps[0].path), seen.digest() if seen else digest(self.stamps[1].path)]
@@ -178,17 +181,15 @@ class Entry:
             "files": [{**vars(s), "digest": d} for s, d in zip(self.stamps, digests, strict=True)],
             "read": self.started,
             "about": dict(about),
-            "sizes": {n: len(getattr(rankings, n)) for n in _ARRAYS},
+            "sizes": {n: len(a) for n, a in _arrays(rankings).items()},
+            "repeats_earn": rankings.repeats_earn,
             "query_ids": list(rankings.query_ids),
         }
         try:
             packed = json.dumps(head, ensure_ascii=False).encode()
         except TypeError:
             return
-        arrays = b"".join(
-            np.ascontiguousarray(getattr(rankings, n), dtype="<f8" if n in _FLOATS else "<i8").tobytes()
-            for n in _ARRAYS
-        )
+        arrays = b"".join(np.ascontiguousarray(a, dtype=_KINDS[n]).tobytes() for n, a in _arrays(rankings).items())
         from karat.errors import InputError
         from karat.output import write_atomically
 
@@ -200,12 +201,21 @@ class Entry:
             return
 
 
+def _arrays(rankings: Rankings) -> dict[str, NDArray[Any]]:
+    """All arrays of the rankings, those of the repeats among them, by name."""
+    own = {n: getattr(rankings, n) for n in _ARRAYS}
+    later = rankings.repeats
+    return own if later is None else {**own, **{f"later_{n}": getattr(later, n) for n in _HITS}}
+
+
 def _unpacked(head: Mapping[str, Any], data: memoryview) -> Rankings:
     arrays: dict[str, Any] = {}
     place = 0
-    for name in _ARRAYS:
-        count = int(head["sizes"][name])
-        kind = "<f8" if name in _FLOATS else "<i8"
-        arrays[name] = np.frombuffer(data, dtype=kind, count=count, offset=place)
+    for name, count in head["sizes"].items():
+        arrays[name] = np.frombuffer(data, dtype=_KINDS[name], count=count, offset=place)
         place += 8 * count
-    return Rankings(head["query_ids"], **arrays)
+    later = {n: arrays.pop(f"later_{n}") for n in _HITS if f"later_{n}" in arrays}
+    rankings = Rankings(head["query_ids"], **arrays)
+    if not later:
+        return rankings
+    return replace(rankings, repeats=replace(rankings, **later), repeats_earn=head["repeats_earn"])

@@ -38,8 +38,10 @@ class MissingPackage(UsageError):
     """An optional package that is needed here and not installed."""
 
 
-class ResultError(KaratError, LookupError):
+class ResultError(KaratError, KeyError):
     """A question that this result cannot answer."""
+
+    __str__ = Exception.__str__
 
 
 class InputError(KaratError, ValueError):

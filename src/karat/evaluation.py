@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from karat.align import align
 from karat.cache import Cache
-from karat.errors import UsageError
+from karat.errors import UsageError, shown
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
@@ -84,7 +85,7 @@ def evaluate(
         condensed=condensed, ignore_self=ignore_self,
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
-    job = _Job(qrels, qrels_format, run_format, policy, table, details, threads, _bytes(memory), cache, watch)
+    job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
     return Result(tuple(runs), told)
@@ -172,6 +173,9 @@ class _Job:
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=DEPTH if self.details else 0,
         )  # fmt: skip
+        if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
+            one = self.qrels.query_ids[0]
+            notes = (*notes, f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids")
         about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
         if entry is not None:
             entry.store(aligned.rankings, about)
@@ -243,12 +247,20 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 
 def _bytes(memory: str | int | None) -> int | None:
     """`2GB`, `512MiB` or a number of bytes."""
-    if memory is None or isinstance(memory, int):
-        return memory
-    text = memory.strip().upper()
+    if memory is None:
+        return None
+    text = str(memory).strip().upper()
     digits = text.rstrip("BKMGTI ")
-    unit = text[len(digits) :].strip()
     try:
-        return int(float(digits) * _UNITS[unit])
+        size = float(digits) * _UNITS[text[len(digits) :].strip()]
     except (ValueError, KeyError):
-        raise UsageError(f"memory must be a size such as 2GB or 512MiB, found {memory!r}") from None
+        size = math.nan
+    if isinstance(memory, (bool, float)) or not 1 <= size < 2**63:
+        raise UsageError(f"memory must be a size such as 2GB or 512MiB, found {memory!r}")
+    return int(size)
+
+
+def _threads(threads: int | None) -> int | None:
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+        raise UsageError(f"threads must be an integer from 1, found {threads!r}")
+    return threads

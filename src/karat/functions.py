@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import InputError
+from karat.errors import InputError, shown
 from karat.ingest.objects import is_finite, text_id
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.model.rankings import Rankings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from karat.metrics.grammar import Measure
-
 
 def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> float:
     """One metric of one list: docs in their order, against docs that are relevant or have grades."""
-    measure = parse(metric) if isinstance(metric, str) else metric
+    measure = metric if isinstance(metric, Measure) else parse(metric)
     return float(measure(_one_query(retrieved, relevant))[0])
 
 
 def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> Rankings:
-    if isinstance(retrieved, (str, bytes, set, frozenset)):
+    if isinstance(retrieved, (str, bytes, set, frozenset)) or not isinstance(retrieved, Iterable):
         raise InputError(f"retrieved must be a list of doc ids, best first, found a {type(retrieved).__name__}")
-    if isinstance(relevant, (str, bytes)):
+    if isinstance(relevant, (str, bytes)) or not isinstance(relevant, Iterable):
         raise InputError(f"relevant must be a set or a dict of doc ids, found a {type(relevant).__name__}")
     graded = relevant.items() if isinstance(relevant, Mapping) else ((doc, 1.0) for doc in relevant)
     gold: dict[str, float] = {}
     for doc, grade in graded:
         if not is_finite(grade):
-            raise InputError(f"doc {doc!r}: grade must be a finite number, found {grade!r}")
+            raise InputError(f"doc {doc!r}: grade must be a finite number, found {shown(grade)}")
         gold[_id(doc)] = float(grade)
     docs = list(dict.fromkeys(_id(doc) for doc in retrieved))
     hits = [(rank, gold[doc]) for rank, doc in enumerate(docs, start=1) if doc in gold]

@@ -24,7 +24,7 @@ def write_atomically(path: str, data: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         _remove(temporary)
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another name") from None
     except BaseException:
         _remove(temporary)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,7 @@ def load(path: str) -> Result:
     """Read back what `save` wrote."""
     from karat.ingest.layout import checked_path, open_bytes
 
+    path = os.fspath(path)
     try:
         with open_bytes(checked_path(path)) as file:
             document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))

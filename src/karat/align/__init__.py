@@ -7,11 +7,12 @@ Four ways to one meaning: lists in Python (`lists`), columns in memory and files
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import repeat
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karat.align.columns import NotGrouped
-from karat.align.found import Aligned, Found, into_rankings
+from karat.align.found import Aligned, Found, RepeatedDocs, into_rankings
 from karat.align.gold import GoldIndex
 from karat.align.lists import align_ordered, align_scored, ordered
 from karat.align.stream import align_stream, align_table, default_threads
@@ -20,7 +21,7 @@ from karat.ingest.textfile import Irregular, TextFile
 from karat.model.run import OrderedLists, ScoredLists, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -62,7 +63,7 @@ def find(
     if policy.level != "auto":
         return aligner.at(policy.level == "doc"), run.notes
     by_chunk = aligner.at(False)
-    if len(by_chunk.gold) == len(qrels.docs) or not aligner.has_parents():
+    if len(by_chunk.gold) == len(qrels.docs) or not aligner.has_parents(by_chunk):
         return by_chunk, run.notes
     by_doc = aligner.at(True)
     chunks, docs, total = len(by_chunk.gold), len(by_doc.gold), len(qrels.docs)
@@ -92,6 +93,13 @@ class _Aligner:
         return self._gold
 
     def at(self, at_doc: bool) -> Found:
+        """What is found when gold ids are matched with chunks, or with their docs."""
+        try:
+            return self._found(at_doc)
+        except RepeatedDocs as repeated:
+            raise repeated.told(self.run.path or self.run.name) from None
+
+    def _found(self, at_doc: bool) -> Found:
         content = self._content
         if isinstance(content, ScoredLists):
             if at_doc:
@@ -126,17 +134,17 @@ class _Aligner:
         if len(rows) == 0:
             raise InputError(f"{file.path}: holds no results, expected at least one")
         self._content = Table(rows)
-        return self.at(at_doc)
+        return self._found(at_doc)
 
     def _sql(self, file: TextFile, at_doc: bool) -> Found | None:
         from karat.align.sql import align_sql
         from karat.ingest import duck
         from karat.ingest.frames import connect
 
-        source = duck.text_source(file)
-        queries = duck.queries_if_clean(file, source) if source is not None else None
-        if source is None or queries is None:
+        clean = duck.clean_source(file)
+        if clean is None:
             return None
+        source, queries = clean
         found = align_sql(
             self.qrels, source, self.policy, connect=connect, at_doc=at_doc,
             has_parent=file.layout.parent is not None, memory=self.memory, threads=self.threads,
@@ -144,20 +152,18 @@ class _Aligner:
         )  # fmt: skip
         return replace(found, without_gold=queries - int((found.returned >= 0).sum()))
 
-    def has_parents(self) -> bool:
-        """Whether any id of the run could belong to a doc with another id."""
+    def has_parents(self, found: Found) -> bool:
+        """Whether an id of the run could belong to a doc with another id, where gold was not found by chunk."""
         content, mark = self._content, self.policy.separator
-        if isinstance(content, ScoredLists):
-            return _marked(content.lists, mark)
-        if isinstance(content, OrderedLists):
-            return content.parents is not None or _marked(content.lists, mark)
+        if isinstance(content, OrderedLists) and content.parents is not None:
+            return True
+        if isinstance(content, (ScoredLists, OrderedLists)):
+            missed = np.ones(len(self.qrels.docs), dtype=bool)
+            missed[found.gold] = False
+            queries = np.unique(self.qrels.query_of[missed]).tolist()
+            return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
             rows = content.rows
             return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
         assert isinstance(content, TextFile)
         return content.layout.parent is not None or bool(self._marked)
-
-
-def _marked(lists: Mapping[str, Iterable[str]], mark: str) -> bool:
-    """Whether chunk ids are in use, by the first doc of each list."""
-    return any(map(mark.__class__.__contains__, map(next, map(iter, filter(None, lists.values()))), repeat(mark)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.found import Found
+from karat.align.found import Found, RepeatedDocs
 from karat.align.gold import equal
-from karat.errors import InputError, shown
+from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
 from karat.model.rankings import place_in_group
 from karat.model.strings import Strings, ranked_by_bytes
@@ -50,7 +50,7 @@ class Part:
     later_rank: Indices
     without_gold: tuple[bytes, ...]
     duplicates: int
-    problems: tuple[str, ...]
+    repeated: list[tuple[str, str]]
     items: dict[int, list[tuple[str, float | None]]]
 
 
@@ -95,9 +95,10 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0
         dropped = _ranked_again(rows, scores, words, keys, group, again, rank, policy)
     if len(dropped):
         lengths = lengths - np.bincount(group[dropped], minlength=len(known))
-    problems: tuple[str, ...] = ()
+    repeated_docs: list[tuple[str, str]] = []
     if len(dropped) and policy.duplicates == "error":
-        problems = _duplicate_problems(rows, dropped)
+        some = rows.take(dropped[: MAX_PROBLEMS + 1])
+        repeated_docs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
     if rows.parent is None:
         judged, which = gold.find(keys, words, query)
     else:
@@ -112,7 +113,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0
         later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
     return Part(
         queries=known, returned=lengths, gold=which[~later], rank=rank[judged[~later]], later_gold=which[later],
-        later_rank=rank[judged[later]], without_gold=without, duplicates=len(dropped), problems=problems,
+        later_rank=rank[judged[later]], without_gold=without, duplicates=len(dropped), repeated=repeated_docs,
         items=_items(rows, rank, query, keep_items),
     )  # fmt: skip
 
@@ -122,9 +123,9 @@ def joined(parts: Sequence[Part], size: int) -> Found:
     queries = np.concatenate([p.queries for p in parts]) if parts else np.zeros(0, np.int64)
     if (np.bincount(queries, minlength=size) > 1).any():
         raise NotGrouped
-    problems = [text for p in parts for text in p.problems]
-    if problems:
-        raise InputError(problems)
+    repeated = [pair for p in parts for pair in p.repeated]
+    if repeated:
+        raise RepeatedDocs(repeated)
     returned = np.full(size, -1, dtype=np.int64)
     for p in parts:
         returned[p.queries] = p.returned
@@ -191,8 +192,7 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     within = group[1:] == group[:-1]
     if rows.near is not None:
         scores = _sure_enough(rows, scores, within, policy)
-    if policy.score_precision == "float32":
-        scores = scores.astype(np.float32).astype(np.float64)
+    scores = policy.compared(scores)
     rising = (scores[1:] > scores[:-1]) & within
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
     wrong = np.flatnonzero(rising)
@@ -211,7 +211,7 @@ def _sure_enough(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: 
     unsure[1:] |= close
     unsure[:-1] |= close
     if policy.score_precision == "float32":
-        unsure |= (scores - margin).astype(np.float32) != (scores + margin).astype(np.float32)
+        unsure |= policy.compared(scores - margin) != policy.compared(scores + margin)
     return _refined(rows, scores, np.flatnonzero(unsure & rows.near))
 
 
@@ -242,9 +242,7 @@ def _ranked_again(
     flagged[again] = True
     sub = np.flatnonzero(flagged[group])
     if rows.near is not None:
-        scores = _refined(rows, scores, sub[rows.near[sub]])
-        if policy.score_precision == "float32":
-            scores = scores.astype(np.float32).astype(np.float64)
+        scores = policy.compared(_refined(rows, scores, sub[rows.near[sub]]))
     turned = ranked_by_bytes([w[sub] for w in words])
     sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
     by_key = np.argsort(keys[sub], kind="stable")
@@ -258,15 +256,6 @@ def _ranked_again(
     rank[kept] = place_in_group(group[kept])
     rank[dropped] = 0
     return np.sort(dropped)
-
-
-def _duplicate_problems(rows: Rows, dropped: Indices) -> tuple[str, ...]:
-    some = rows.take(dropped[:20])
-    return tuple(
-        f"query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
-        "Remove the repeats, or use duplicates=first to count its best place"
-        for q, d in zip(some.query.texts(), some.doc.texts(), strict=True)
-    )
 
 
 def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[tuple[str, float | None]]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.errors import InputError, shown
 from karat.model.rankings import Rankings, place_in_group
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 
 RELEVANT = 1.0
 """The lowest grade that makes a query's gold not empty."""
+
+
+class RepeatedDocs(Exception):
+    """Docs that were returned twice where that is to be an error: (query, doc) pairs."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        super().__init__()
+        self.pairs = list(pairs)
+
+    def told(self, name: str) -> InputError:
+        """The error that names the run."""
+        return InputError(
+            f"{name}: query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
+            "Remove the repeats, or use duplicates=first to count its best place"
+            for q, d in self.pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -79,8 +96,9 @@ def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequenc
     if policy.condensed:
         gold, rank, later, returned = _condensed(qrels, found)
     rankings = _rankings(qrels, keep, gold, rank, returned)
-    if policy.chunk_credit == "all" and len(later[0]):
-        object.__setattr__(rankings, "repeats", _rankings(qrels, keep, *later, returned))
+    if len(later[0]):
+        earn = policy.chunk_credit == "all"
+        rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
     counts["unjudged_at_10"] = int(_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
     return Aligned(rankings, counts, np.flatnonzero(keep), found)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found
-from karat.errors import InputError, shown
+from karat.align.found import Found, RepeatedDocs
 from karat.ingest.objects import checked_scores
 from karat.model.run import OrderedLists, ScoredLists
 
@@ -35,14 +35,11 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     starts = np.cumsum(sizes) - sizes
     scores = _all_scores(mine, int(sizes.sum()))
     if scores is None:
-        return align_scored(qrels, ScoredLists(checked_scores(run.lists, "run")), policy, keep_items)
-    if policy.score_precision == "float32":
-        scores = scores.astype(np.float32).astype(np.float64)
+        return align_scored(qrels, ScoredLists(checked_scores(run.lists, run.source), run.source), policy, keep_items)
+    scores = policy.compared(scores)
     score = _scores_of_gold(qrels, mine)
     found = np.flatnonzero(~np.isnan(score))
-    score = score[found]
-    if policy.score_precision == "float32":
-        score = score.astype(np.float32).astype(np.float64)
+    score = policy.compared(score[found])
     query = qrels.query_of[found]
     rank, ties = _counted(scores, starts, sizes, query, score)
     for q in np.unique(query[ties]).tolist():
@@ -60,7 +57,7 @@ def _all_scores(lists: Sequence[Mapping[str, float] | None], count: int) -> NDAr
     """The scores of all lists one after the other; None if one is no finite number."""
     try:
         scores = np.fromiter(chain.from_iterable(docs.values() for docs in lists if docs), np.float64, count=count)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return scores if np.isfinite(scores).all() else None
 
@@ -68,10 +65,12 @@ def _all_scores(lists: Sequence[Mapping[str, float] | None], count: int) -> NDAr
 def _scores_of_gold(qrels: Qrels, lists: Sequence[Mapping[str, float] | None]) -> NDArray[np.float64]:
     """The score of each judged doc, NaN where it was not returned."""
     bounds, docs = qrels.offsets.tolist(), qrels.docs
-    own: list[float | None] = []
-    for scored, (a, b) in zip(lists, pairwise(bounds), strict=True):
-        own.extend(map(scored.get, docs[a:b]) if scored else repeat(None, b - a))
-    return np.array(own, dtype=np.float64)
+    absent = repeat(math.nan)
+    own = (
+        map(scored.get, docs[a:b], absent) if scored else repeat(math.nan, b - a)
+        for scored, (a, b) in zip(lists, pairwise(bounds), strict=True)
+    )
+    return np.fromiter(chain.from_iterable(own), np.float64, count=len(docs))
 
 
 def _counted(
@@ -138,10 +137,10 @@ def _ranked_among_ties(
 
 def ranked(docs: Mapping[str, float], policy: Policy) -> list[tuple[str, float]]:
     """Docs by falling score, then by falling id. The order of code points is that of UTF-8 bytes."""
-    if policy.score_precision == "float32":
-        rounded = {d: float(np.float32(s)) for d, s in docs.items()}
-        return [(d, docs[d]) for d in sorted(docs, key=lambda d: (rounded[d], d), reverse=True)]
-    return sorted(docs.items(), key=lambda item: (item[1], item[0]), reverse=True)
+    ids = list(docs)
+    compared = policy.compared(np.fromiter(docs.values(), np.float64, count=len(docs))).tolist()
+    order = sorted(zip(compared, ids, strict=True), reverse=True)
+    return [(doc, docs[doc]) for _, doc in order]
 
 
 def _top(
@@ -196,11 +195,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
             scores = run.scores.get(query) if run.scores else None
             items[i] = [(d, scores[p] if scores else None) for d, p in list(places.items())[:keep_items]]
     if repeats:
-        raise InputError(
-            f"query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
-            "Remove the repeats, or use duplicates=first to count its best place"
-            for q, d in repeats
-        )
+        raise RepeatedDocs(repeats)
     return Found(
         np.array(gold, dtype=np.int64),
         np.array(rank, dtype=np.int64),

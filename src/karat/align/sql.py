@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found
-from karat.errors import InputError, shown
+from karat.align.found import Found, RepeatedDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +27,12 @@ _BYTES_PER_ROW = 400  # what grouping and ranking a row takes in the engine, mea
 
 KEPT = """
 SELECT q.code AS query, r.doc AS doc, {score} AS score{parent}
-FROM ({source}) r JOIN queries q ON r.query = q.query{condition}
+FROM ({source}) r JOIN queries q ON r.query = q.query
+"""
+
+SINGLE = """
+CASE WHEN abs(r.score) < 3.4028235677973366e38 THEN CAST(CAST(r.score AS FLOAT) AS DOUBLE)
+     WHEN r.score > 0 THEN CAST('infinity' AS DOUBLE) ELSE CAST('-infinity' AS DOUBLE) END
 """
 
 BEST = """
@@ -76,15 +80,16 @@ def _load(engine: Any, folder: str, qrels: Qrels, source: str, policy: Policy, a
     parent = ""
     if at_doc:
         mark = policy.separator.replace("'", "''")
-        parent = ", r.parent AS parent" if has_parent else f", split_part(r.doc, '{mark}', 1) AS parent"
+        before = f"split_part(r.doc, '{mark}', 1)"
+        parent = f", coalesce(nullif(r.parent, ''), {before}) AS parent" if has_parent else f", {before} AS parent"
     kept = KEPT.format(
-        score="CAST(CAST(r.score AS FLOAT) AS DOUBLE)" if single else "r.score",
+        score=SINGLE if single else "r.score",
         parent=parent,
         source=source,
-        condition=" WHERE r.doc <> r.query" if policy.ignore_self else "",
     )
     engine.execute(f"CREATE TABLE disk.run AS {kept}")
-    engine.execute("CREATE VIEW run AS SELECT * FROM disk.run")
+    condition = "WHERE doc <> (SELECT q.query FROM queries q WHERE q.code = r.query)" if policy.ignore_self else ""
+    engine.execute(f"CREATE VIEW run AS SELECT * FROM disk.run r {condition}")
 
 
 def _insert(engine: Any, folder: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -103,6 +108,7 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
     at_once = min(ROWS_AT_ONCE, memory // 2 // _BYTES_PER_ROW) if memory else ROWS_AT_ONCE
     shares = max(1, -(-rows // max(1, at_once)))
     returned = np.full(len(qrels), -1, dtype=np.int64)
+    returned[[q for (q,) in engine.execute("SELECT DISTINCT query FROM disk.run").fetchall()]] = 0
     gold: list[int] = []
     rank: list[int] = []
     later_gold: list[int] = []
@@ -110,7 +116,7 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
     items: dict[int, list[tuple[str, float | None]]] = {}
     duplicates = 0
     for share in range(shares):
-        parent = ", min(parent) AS parent" if at_doc else ""
+        parent = ", arg_max(parent, score) AS parent" if at_doc else ""
         engine.execute(f"CREATE OR REPLACE TEMP TABLE best AS {BEST.format(shares=shares, share=share, parent=parent)}")
         engine.execute(f"CREATE OR REPLACE TEMP TABLE ranked AS {RANKED}")
         engine.execute("DROP TABLE best")
@@ -150,8 +156,4 @@ def _refuse(engine: Any) -> None:
         "SELECT q.query, r.doc FROM ranked r JOIN queries q ON r.query = q.code WHERE copies > 1 LIMIT 21"
     ).fetchall()
     if twice:
-        raise InputError(
-            f"query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
-            "Remove the repeats, or use duplicates=first to count its best place"
-            for q, d in twice
-        )
+        raise RepeatedDocs(twice)

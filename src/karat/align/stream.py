@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections import deque
+import threading
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from karat.align.columns import align_block, grouped, joined, parents
+from karat.model.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
 
     from karat.align.columns import Part
     from karat.align.found import Found
@@ -48,7 +49,7 @@ def align_stream(
             marked.append(True)
         return align_block(with_parents(file.rows(block), policy, at_doc), gold, policy, keep_items)
 
-    return joined(list(_in_order(work, file.blocks(), threads)), len(qrels))
+    return joined(_in_order(work, file.blocks(), threads), len(qrels))
 
 
 def align_table(qrels: Qrels, gold: GoldIndex, rows: Rows, policy: Policy, *, at_doc: bool, keep_items: int) -> Found:
@@ -61,32 +62,46 @@ def with_parents(rows: Rows, policy: Policy, at_doc: bool) -> Rows:
     """The rows with the docs that their chunks belong to, if these are to be matched, else without."""
     if not at_doc:
         return rows if rows.parent is None else replace(rows, parent=None)
-    return rows if rows.parent is not None else replace(rows, parent=parents(rows.doc, policy.separator))
+    derived = parents(rows.doc, policy.separator)
+    if rows.parent is None:
+        return replace(rows, parent=derived)
+    unnamed = rows.parent.start >= rows.parent.end
+    if not unnamed.any():
+        return rows
+    named = zip(rows.parent.texts(), derived.texts(), strict=True)
+    return replace(rows, parent=Strings.of(own or before for own, before in named))
 
 
-def _in_order(work: Callable[[Any], Part], blocks: Iterator[Any], threads: int) -> Iterator[Part]:
-    """The work on each block, in the order of the blocks; few blocks are held at a time."""
+def _in_order(work: Callable[[Any], Part], blocks: Iterator[Any], threads: int) -> list[Part]:
+    """The work on each block, in the order of the blocks. Each thread holds one block at a time."""
     first = next(blocks, None)
     second = next(blocks, None) if first is not None else None
     if threads <= 1 or second is None:
-        for block in (first, second):
-            if block is not None:
-                yield work(block)
-        for block in blocks:
-            yield work(block)
-        return
-    from concurrent.futures import ThreadPoolExecutor
+        return [work(block) for block in chain((first, second), blocks) if block is not None]
+    numbered = enumerate(chain((first, second), blocks))
+    parts: dict[int, Part] = {}
+    failures: list[BaseException] = []
+    turn = threading.Lock()
 
-    pending: deque[Future[Part]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="karat") as pool:
+    def go_on() -> None:
         try:
-            pending.extend((pool.submit(work, first), pool.submit(work, second)))
-            for block in blocks:
-                pending.append(pool.submit(work, block))
-                if len(pending) > threads + 2:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
+            while not failures:
+                with turn:  # reading takes turns; what was read is worked on side by side
+                    number, block = next(numbered, (-1, None))
+                if block is None:
+                    return
+                parts[number] = work(block)
+        except BaseException as failure:
+            failures.append(failure)
+
+    others = [threading.Thread(target=go_on, name="karat", daemon=True) for _ in range(threads - 1)]
+    for thread in others:
+        thread.start()
+    try:
+        go_on()
+    finally:
+        for thread in others:
+            thread.join()
+    if failures:
+        raise failures[0]
+    return [parts[i] for i in range(len(parts))]

@@ -136,5 +136,5 @@ def as_rows(rows: Iterable[Row]) -> Rows:
         Strings.of(r[1] for r in listed),
         Strings.of(r[2] for r in listed),
         np.array([r[3] for r in listed], dtype=np.float64),
-        parent=Strings.of(r[4] or r[2] for r in listed) if any(r[4] for r in listed) else None,
+        parent=Strings.of(r[4] or "" for r in listed) if any(r[4] for r in listed) else None,
     )

@@ -233,10 +233,9 @@ def _ordered(items: list[Item], line: int, problems: Problems, policy: Policy) -
     if items and all(i.score is not None for i in items):
         import numpy as np
 
-        exact = policy.score_precision == "float64"
-        return sorted(
-            items, key=lambda i: (i.score if exact else float(np.float32(i.score)), _item_id(i) or ""), reverse=True
-        )
+        compared = policy.compared(np.array([float(i.score) for i in items])).tolist()
+        order = sorted(range(len(items)), key=lambda n: (compared[n], _item_id(items[n]) or ""), reverse=True)
+        return [items[n] for n in order]
     return items
 
 

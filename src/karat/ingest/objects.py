@@ -14,6 +14,9 @@ from karat.ingest.exact import Problems
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 
+LOOKED_AT = 50_000
+"""Docs of a run in memory whose ids are all looked at before the run is trusted."""
+
 
 def text_id(value: Any) -> str | None:
     """The id that this value is, or None if it is none."""
@@ -108,27 +111,42 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | N
         )
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
-        return Run(name, ScoredLists(_scored(data, source)))
+        return Run(name, ScoredLists(_scored(data, source), source))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
         return Run(name, OrderedLists(*_chroma(data, source)))
     if all(isinstance(v, Mapping) for v in values):
-        return Run(name, ScoredLists(_scored(data, source)))
+        return Run(name, ScoredLists(_scored(data, source), source))
     if any(isinstance(v, Mapping) for v in values):
         raise InputError(f"{source}: some queries have scores and some have lists; expected one kind for all")
     return Run(name, OrderedLists(_ordered(data, source)))
 
 
 def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
-    """The data itself if its ids are strings by the look of it; scores are checked when they are used."""
-    some = [docs for docs in data.values() if docs]
-    kinds = (
-        set(map(type, data))
-        | set(map(type, map(next, map(iter, some))))
-        | set(map(type, map(next, map(reversed, some))))
-    )
-    if kinds == {str} and all(data):
-        return data
-    return checked_scores(data, name)
+    """The data itself if nothing is wrong with it by the look of it, else a checked copy."""
+    try:
+        clean = set(map(type, data)) <= {str} and all(data) and _looks_clean(data)
+    except (TypeError, OverflowError):
+        clean = False
+    return data if clean else checked_scores(data, name)
+
+
+def _looks_clean(data: Mapping[str, Mapping[Any, Any]]) -> bool:
+    """Look at every id and score of a run of usual size; beyond, at the first and last id of each list.
+
+    Scores are looked at again, all of them, when they are used.
+    """
+    left = LOOKED_AT
+    beyond = []
+    for docs in data.values():
+        if left > 0:
+            left -= len(docs)
+            # join is the quickest test that all ids are strings, and sum that all scores are numbers
+            if "\x00" in "".join(docs) or "" in docs or not math.isfinite(sum(docs.values())):
+                return False
+        elif docs:
+            beyond.append(docs)
+    ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
+    return all(kinds <= {str} for kinds in ends)
 
 
 def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:

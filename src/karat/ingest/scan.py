@@ -28,8 +28,8 @@ def fields(buffer: NDArray[np.uint8], begin: int, end: int, layout: Layout, want
     The bytes before `begin` are letters, so that they neither part fields nor trip a check.
     """
     block = buffer[:end]
-    if int(block.min()) < _TAB:
-        return None
+    if int(block.min()) < _TAB or ((block - np.uint8(14)) < np.uint8(18)).any():
+        return None  # control bytes part no fields
     if int(block.max()) >= 128:
         try:
             block.tobytes().decode()

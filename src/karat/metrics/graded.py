@@ -136,7 +136,8 @@ def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
 )  # fmt: skip
 def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
     top = r.upto(k)
-    return (1 - p) * top.sum(np.where(top.hits(rel), p ** (top.rank - 1.0), 0.0))
+    # Rounding may carry the sum of many terms past 1 by an ulp.
+    return np.minimum((1 - p) * top.sum(np.where(top.hits(rel), p ** (top.rank - 1.0), 0.0)), 1.0)
 
 
 @metric(
@@ -150,4 +151,4 @@ def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
 )  # fmt: skip
 def rbp_residual(r: Rankings, k: Cutoff = ALL, p: float = 0.8) -> Values:
     top = r.upto(k)
-    return 1.0 - (1 - p) * top.sum(np.where(top.grade >= 0, p ** (top.rank - 1.0), 0.0))
+    return np.maximum(1.0 - (1 - p) * top.sum(np.where(top.grade >= 0, p ** (top.rank - 1.0), 0.0)), 0.0)

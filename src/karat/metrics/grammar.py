@@ -7,16 +7,16 @@ ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5}
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import MetricError, nearest
+from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
 from karat.metrics.registry import resolve, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from karat.metrics.registry import Metric, Param
     from karat.model.rankings import Rankings, Values
@@ -25,6 +25,7 @@ DEFAULT_METRICS = (
     "hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10",
 )  # fmt: skip
 PRIMARY = "ndcg@10"
+LARGEST = 10**9
 _known: dict[tuple[int, str], Measure] = {}
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
@@ -57,6 +58,8 @@ class Measure:
 
 def parse(text: str) -> Measure:
     """The one measure that this name means."""
+    if not isinstance(text, str):
+        raise MetricError(f"a metric is named by a text such as 'ndcg@10', found {text!r}")
     known = _known.get((registry.generation, text))
     if known is not None:
         return known
@@ -72,7 +75,11 @@ def parse_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] 
 
     With `ks`, a metric that takes a cutoff and was asked without one is expanded over them.
     """
+    if not isinstance(texts, (str, Measure, Iterable)):
+        raise MetricError(f"metrics are named by texts such as 'ndcg@10', found {texts!r}")
     listed = [texts] if isinstance(texts, (str, Measure)) else list(texts)
+    for cut in _checked_ks(ks):
+        _cutoff(None, cut, f"@{cut}")
     found: dict[Measure, None] = {}
     for text in listed:
         if isinstance(text, Measure):
@@ -144,20 +151,32 @@ def _parsed(text: str, need_cutoff: bool) -> Measure:
         raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
     cut = _number(k) if k is not None else None
     if k is not None and cut is None:
-        raise MetricError(f"metric {text!r}: the cutoff must be a number from 1, found {k!r}")
+        raise MetricError(f"metric {text!r}: the cutoff must be an integer from 1, found {k!r}")
     return Measure(metric, ordered, cut)
 
 
-def _cutoff(metric: Metric, k: float | None, written: str) -> float | None:
+def _checked_ks(ks: Any) -> list[float]:
+    """Cutoffs given apart from the names."""
+    if ks is None:
+        return []
+    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        raise MetricError(f"ks must be a list of cutoffs such as [1, 3, 5], found {ks!r}")
+    for k in ks:
+        if isinstance(k, bool) or not isinstance(k, (int, float)) or k != k:
+            raise MetricError(f"ks must be integers from 1, found {k!r}")
+    return list(ks)
+
+
+def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | None:
     if k is None:
         return None
-    if metric.cutoff == "none":
+    if metric is not None and metric.cutoff == "none":
         raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.name!r}")
-    if metric.cutoff == "recall":
+    if metric is not None and metric.cutoff == "recall":
         if not 0 <= k <= 1:
             raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_printed(k)}")
         return float(k)
-    if k != int(k) or k < 1:
+    if not 1 <= k <= LARGEST or k != int(k):
         raise MetricError(f"metric {written!r}: the cutoff must be an integer from 1, found {_printed(k)}")
     return int(k)
 
@@ -196,7 +215,7 @@ def _value(param: Param, value: str, written: str) -> Any:
     if isinstance(param.default, tuple):
         pairs = _mapping(value)
         if pairs is None:
-            raise wrong("a map from grade to gain such as {1:1,2:5}")
+            raise wrong("a map from grade to gain, none below 0, such as {1:1,2:5}")
         return pairs
     if isinstance(param.default, str):
         return value
@@ -215,7 +234,7 @@ def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
     pairs = {}
     for part in value.strip("{} ").split(","):
         grade, gain = (_number(n) for n in (part.partition(":")[0], part.partition(":")[2]))
-        if grade is None or gain is None:
+        if grade is None or gain is None or gain < 0:
             return None
         pairs[grade] = gain
     return tuple(sorted(pairs.items()))
@@ -224,7 +243,7 @@ def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
 def _number(text: str) -> float | None:
     """The finite number that this text is, an integer where it is whole."""
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else float("nan")
     except ValueError:
         return None
     if value != value or value in (float("inf"), float("-inf")):
@@ -236,7 +255,7 @@ def _printed(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
-        return str(int(value)) if value == int(value) else repr(value)
+        return str(int(value)) if abs(value) < 2**53 and value == int(value) else repr(value)
     if isinstance(value, tuple):
         return "{" + ",".join(f"{_printed(g)}:{_printed(v)}" for g, v in value) + "}"
     return str(value)
@@ -253,7 +272,7 @@ class ByMeasure(Mapping[str, Any]):
             return self._values[name]
         canonical = parse(name).name
         if canonical not in self._values:
-            raise KeyError(f"{canonical} was not asked for; this result holds {', '.join(self._values)}")
+            raise ResultError(f"{canonical} was not asked for; this result holds {', '.join(self._values)}")
         return self._values[canonical]
 
     def __contains__(self, name: object) -> bool:

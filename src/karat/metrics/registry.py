@@ -157,9 +157,9 @@ def resolve(name: str) -> tuple[Metric, str] | None:
 
 def lookup(name: str) -> Metric:
     """The metric of this name or alias, or an error with the nearest known name."""
-    found = resolve(name)
+    found = resolve(name) if isinstance(name, str) else None
     if found is None:
-        raise unknown(name, name)
+        raise unknown(str(name), str(name))
     return found[0]
 
 

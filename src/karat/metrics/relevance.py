@@ -42,7 +42,7 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
 )  # fmt: skip
 def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") -> Values:
     found = r.found(rel, k)
-    if r.repeats is not None:
+    if r.repeats is not None and r.repeats_earn:
         found = found + r.repeats.found(rel, k)
     if k is None or denom == "retrieved":
         return ratio(found, np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64))

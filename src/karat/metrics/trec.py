@@ -112,7 +112,7 @@ def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
     tells="Which share of the top k has a judgment at all.",
     use_when="Before believing any other number: unjudged docs count as not relevant.",
     caution="Undefined for an empty result. A grade below 0 is not a judgment.",
-    cites="ir_measures Judged", no_results=float("nan"), empty_gold=float("nan"),
+    cites="ir_measures Judged", no_results=float("nan"),
 )  # fmt: skip
 def judged(r: Rankings, k: Cutoff = ALL) -> Values:
     seen = r.sum(r.grade >= 0, upto=k)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from karat.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Precision = Literal["float64", "float32"]
 Level = Literal["auto", "chunk", "doc"]
@@ -49,6 +54,13 @@ class Policy:
         if not self.separator:
             raise UsageError("separator must be at least one character, such as '#'")
 
+    def compared(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores as they are compared: as they are, or rounded to 32 bits (beyond their range, infinite)."""
+        if self.score_precision == "float64":
+            return scores
+        with np.errstate(over="ignore"):
+            return scores.astype(np.float32).astype(np.float64)
+
     def told(self) -> dict[str, Any]:
         """The choices that differ from the defaults: what a report must name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
@@ -76,8 +88,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def policy(like: str | None = None, **choices: Any) -> Policy:
     """The defaults, changed by the preset of another tool, changed by what was asked for."""
-    if like is not None and like not in PRESETS:
-        near = nearest(like, PRESETS)
+    if like is not None and (not isinstance(like, str) or like not in PRESETS):
+        near = nearest(str(like), PRESETS)
         hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"like must be one of {', '.join(PRESETS)}, found {like!r}{hint}")
     known = {f.name for f in fields(Policy)}

@@ -32,7 +32,7 @@ class Rankings:
     `query`, `rank` and `grade` are one row per judged doc that was returned, sorted by query and
     rank. A negative grade means pooled but not judged. `gold_query` and `gold_grade` are all
     judgments, sorted by query and falling grade. `repeats` holds later chunks of a doc that already
-    took its grade, and is empty unless they are to earn precision.
+    took its grade: they are judged, and earn precision where `repeats_earn` says so.
     """
 
     query_ids: Sequence[str]
@@ -43,6 +43,7 @@ class Rankings:
     gold_query: Counts
     gold_grade: Values
     repeats: Rankings | None = None
+    repeats_earn: bool = False
 
     def __len__(self) -> int:
         return len(self.query_ids)

@@ -45,6 +45,7 @@ class ScoredLists:
     """A score for each doc of each query; the order is by score."""
 
     lists: Mapping[str, Mapping[str, float]]
+    source: str = "run"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,15 @@ class Strings:
     def word(self, i: int) -> Words:
         """Bytes 8i to 8i+7 of every string as a little-endian integer, zero past its end."""
         loads = unaligned_words(self.buffer)
-        if i == 0:
-            first: Words = loads[self.start] & _LOW_BYTES[np.minimum(self.end - self.start, 8)]
-            return first
-        place = self.start + 8 * i
-        left = np.clip(self.end - place, 0, 8)
-        word: Words = loads[np.minimum(place, len(loads) - 1)] & _LOW_BYTES[left]
+        length = self.end - self.start
+        if i:
+            length -= 8 * i
+        shortest, longest = int(length.min(initial=8)), int(length.max(initial=0))
+        word: Words = loads[self.start] if i == 0 else loads[np.minimum(self.start + 8 * i, len(loads) - 1)]
+        if shortest == longest or shortest >= 8:
+            word &= _LOW_BYTES[min(max(shortest, 0), 8)]
+        else:
+            word &= _LOW_BYTES[np.clip(length, 0, 8)]
         return word
 
     def words(self) -> list[Words]:
@@ -93,7 +96,7 @@ def hashed(words: list[Words], salt: Words | np.uint64) -> Words:
 
     Trailing zero words do not change it, so that columns with a different longest string agree.
     """
-    key = (words[0] + salt) * _MIX[0]
+    key = (words[0] * _MIX[0]) ^ (np.atleast_1d(salt) * _MIX[1])
     for i, word in enumerate(words[1:], start=1):
         key += (word ^ (word >> U64(31))) * (_MIX[i % 2 + 1] + U64(2 * i))
     key ^= key >> U64(32)

@@ -138,7 +138,7 @@ def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
     queries = sorted({c["queries"] for c in counts})
     lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {os.path.basename(gold)} · "
              f"ties by doc id, falling{_told(result)}[/dim]"]  # fmt: skip
-    if queries[0] < FEW:
+    if 0 < queries[0] < FEW:
         lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
     several = len(result.runs) > 1
     for run in result.runs:

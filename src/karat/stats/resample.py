@@ -1,0 +1,137 @@
+"""One set of bootstrap weights for every metric, segment and run, so that all comparisons stay paired.
+
+A resample of the units (queries, or conversations of queries) is a vector of how often each was drawn. The
+resampled value of a weighted mean is then (counts · numerator) / (counts · denominator): a product of matrices,
+taken a chunk of resamples at a time. Chunks have random streams of their own, so that the result does not depend
+on how the work is divided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CHUNK = 64
+"""Resamples drawn from one random stream."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is resampled: the unit of each query (its own, or its conversation), and each query's weight."""
+
+    unit: NDArray[np.int64]
+    weight: Floats
+    plain: bool
+    """Whether every query is a unit of its own with weight 1."""
+
+    def __len__(self) -> int:
+        return int(self.unit.max(initial=-1)) + 1
+
+    @staticmethod
+    def of(n: int, clusters: Sequence[object] | None = None, weights: Sequence[float] | Floats | None = None) -> Units:
+        """Units for n queries; a query whose cluster is None is a unit of its own."""
+        if clusters is None:
+            unit = np.arange(n)
+        else:
+            seen: dict[object, int] = {}
+            unit = np.array(
+                [
+                    seen.setdefault(("own", i) if c is None else ("cluster", c), len(seen))
+                    for i, c in enumerate(clusters)
+                ],
+                dtype=np.int64,
+            )
+        weight = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        alone = len(unit) == 0 or int(unit.max()) + 1 == n
+        return Units(unit, weight, alone and bool((weight == 1.0).all()))
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Units:
+        """The units of some of the queries, numbered anew in their order."""
+        unit = self.unit[rows]
+        _, numbered = np.unique(unit, return_inverse=True)
+        weight = self.weight[rows]
+        alone = len(unit) == 0 or int(numbered.max()) + 1 == len(unit)
+        return Units(numbered, weight, alone and bool((weight == 1.0).all()))
+
+    def sums(self, values: Floats) -> tuple[Floats, Floats]:
+        """Weighted sums and weights of each unit, a column per row of values; NaN counts for nothing."""
+        there = ~np.isnan(values)
+        weighted = np.where(there, values * self.weight, 0.0)
+        weights = np.where(there, self.weight, 0.0)
+        if len(self) == len(self.unit) and (self.unit == np.arange(len(self.unit))).all():
+            return weighted.T.copy(), weights.T.copy()
+        top, bottom = (np.zeros((len(self), len(values))) for _ in range(2))
+        np.add.at(top, self.unit, weighted.T)
+        np.add.at(bottom, self.unit, weights.T)
+        return top, bottom
+
+
+def mean_of(values: Floats, units: Units) -> float:
+    """The weighted mean of the values that are defined."""
+    there = ~np.isnan(values)
+    total = units.weight[there].sum()
+    return float((values[there] * units.weight[there]).sum() / total) if total > 0 else float("nan")
+
+
+def counts(size: int, resamples: int, seed: int, threads: int = 1) -> NDArray[np.float64]:
+    """How often each of `size` units is drawn, a row per resample. Mostly used a chunk at a time."""
+    return np.concatenate([c for _, c in chunks(size, resamples, seed)]) if resamples else np.zeros((0, size))
+
+
+def chunks(size: int, resamples: int, seed: int) -> list[tuple[int, NDArray[np.float64]]]:
+    """All chunks with the number of their first resample."""
+    return [(start, _chunk(size, min(CHUNK, resamples - start), seed, start)) for start in range(0, resamples, CHUNK)]
+
+
+def _chunk(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
+    rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
+    kind = np.uint16 if size <= 1 << 16 else np.uint32
+    drawn = rng.integers(0, size, (rows, size), dtype=kind)
+    out = np.empty((rows, size))
+    for i in range(rows):
+        out[i] = np.bincount(drawn[i], minlength=size)
+    return out
+
+
+def resampled(
+    tops: Sequence[Floats], bottoms: Sequence[Floats], rows: Sequence[NDArray[np.int64] | None], size: int,
+    resamples: int, seed: int, threads: int = 1,
+) -> list[Floats]:  # fmt: skip
+    """Resampled ratios of several groups of columns, all under the same draws.
+
+    Each group has numerators and denominators (units × columns) and the units they belong to (None for all).
+    Returns one array (resamples × columns) per group; NaN where a resample has no unit of the group.
+    """
+    out = [np.empty((resamples, top.shape[1])) for top in tops]
+
+    def work(start: int) -> None:
+        drawn = _chunk(size, min(CHUNK, resamples - start), seed, start)
+        for target, top, bottom, chosen in zip(out, tops, bottoms, rows, strict=True):
+            mine = drawn if chosen is None else drawn[:, chosen]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                target[start : start + len(drawn)] = _product(mine, top) / _product(mine, bottom)
+
+    starts = range(0, resamples, CHUNK)
+    if threads <= 1 or len(starts) < 2:
+        for start in starts:
+            work(start)
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, starts))
+    return out
+
+
+def _product(drawn: Floats, columns: Floats) -> Floats:
+    """drawn @ columns, column by column where BLAS could round differently from one shape to another."""
+    return np.stack([drawn @ columns[:, j] for j in range(columns.shape[1])], axis=1)

@@ -1,0 +1,508 @@
+"""What is true of every metric in the registry, whoever declared it.
+
+`EXAMPLES` names each metric with the measures that stand for it here. A metric that is not in it
+fails `test_no_metric_is_left_unclassified`: add it, with every parameter that it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import karat
+from karat.metrics import DEFAULT_METRICS, PRIMARY, unregister
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "hit": ("hit", "hit@1", "hit@3", "hit(rel=2)@3", "hit(rel=0.5)"),
+    "precision": ("precision", "precision@1", "precision@5", "precision@50", "precision(rel=2)@3",
+                  "precision(denom=retrieved)@5", "precision(rel=1.5,denom=retrieved)@2"),
+    "recall": ("recall", "recall@1", "recall@5", "recall(rel=2)@5", "recall(cap=true)@3", "recall(rel=2,cap=true)@1"),
+    "f1": ("f1", "f1@3", "f1(beta=2)@5", "f1(beta=0.5)", "f1(rel=2,beta=3)@4"),
+    "wrecall": ("wrecall", "wrecall@3"),
+    "mrr": ("mrr", "mrr@2", "mrr(rel=2)", "mrr(rel=3)@5"),
+    "map": ("map", "map@3", "map(rel=2)", "map(norm=min)@3", "map(rel=2,norm=min)@2"),
+    "gm_map": ("gm_map", "gm_map(rel=2)"),
+    "ndcg": ("ndcg", "ndcg@1", "ndcg@5", "ndcg@50", "ndcg(gain=exp)", "ndcg(gain=exp)@3", "ndcg(gains={1:1,2:5,3:9})",
+             "ndcg(gains={1:0.5,2:0.5,3:7.25})@4"),
+    "err": ("err", "err@3", "err(max_grade=2)", "err(max_grade=3.5)@4"),
+    "q": ("q", "q@3", "q(beta=0.1)", "q(beta=10)@5"),
+    "rbp": ("rbp", "rbp@3", "rbp(p=0.5)", "rbp(p=0.95)", "rbp(p=0.1)", "rbp(rel=2)", "rbp(p=0.3,rel=2)@5"),
+    "rbp_residual": ("rbp_residual", "rbp_residual@3", "rbp_residual(p=0.1)", "rbp_residual(p=0.95)@5"),
+    "rprec": ("rprec", "rprec(rel=2)"),
+    "bpref": ("bpref", "bpref(rel=2)"),
+    "infap": ("infap", "infap(rel=2)"),
+    "iprec": ("iprec", "iprec@0", "iprec@0.1", "iprec@0.55", "iprec@1", "iprec(rel=2)", "iprec(rel=2)@0.3"),
+    "judged": ("judged", "judged@1", "judged@5", "judged@50"),
+    "num_q": ("num_q",),
+    "num_ret": ("num_ret",),
+    "num_rel": ("num_rel", "num_rel(rel=2)"),
+    "num_rel_ret": ("num_rel_ret", "num_rel_ret@3", "num_rel_ret(rel=2)@5"),
+}  # fmt: skip
+MEASURES = [name for names in EXAMPLES.values() for name in names]
+
+# Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
+# gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
+REACHES_1 = (
+    "hit@1", "precision", "precision@3", "precision@5", "precision(denom=retrieved)@5", "recall", "recall@5",
+    "recall(cap=true)@1", "f1", "f1@5", "f1(beta=2)@5", "wrecall", "wrecall@5", "mrr", "mrr@1", "map", "map@5",
+    "map(norm=min)@2", "gm_map", "ndcg", "ndcg@1", "ndcg@3", "ndcg@50", "ndcg(gain=exp)@4", "ndcg(gains={1:1,2:5,3:9})",
+    "q", "q@5", "q(beta=10)", "rprec", "bpref", "iprec", "iprec@0", "iprec@0.5", "iprec@1", "judged@5",
+)  # fmt: skip
+NEVER_REACHES_1 = {"rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret"}
+
+
+def scores(gold: Mapping[str, Any], run: Mapping[str, Any], names: list[str] | None = None, **options: Any) -> Any:
+    """The values of all measures by query."""
+    options = {"level": "chunk", "cache": False, **options}
+    result = karat.evaluate(gold, run, names or MEASURES, **options)
+    return {query: tuple(float(v[i]) for v in result.runs[0].values.values()) for i, query in enumerate_queries(result)}
+
+
+def enumerate_queries(result: karat.Result) -> Iterator[tuple[int, str]]:
+    return enumerate(result.runs[0].query_ids)
+
+
+def same(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """Equal bit for bit, and undefined where the other is."""
+    return np.array(a).tobytes() == np.array(b).tobytes()
+
+
+# --- the table is whole -------------------------------------------------------------------------------
+
+
+def test_no_metric_is_left_unclassified() -> None:
+    assert set(EXAMPLES) == {m.name for m in karat.all_metrics()}
+
+
+def test_the_examples_use_every_parameter_of_every_metric() -> None:
+    for metric in karat.all_metrics():
+        used = {name for example in EXAMPLES[metric.name] for name, _ in karat.parse(example).params}
+        assert used == {p.name for p in metric.params}, metric.name
+        cut = {karat.parse(example).k is not None for example in EXAMPLES[metric.name]}
+        assert (True in cut) == (metric.cutoff != "none"), metric.name
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_measures_of_their_metric(name: str) -> None:
+    assert {karat.parse(example).metric.name for example in EXAMPLES[name]} == {name}
+
+
+# --- the declaration ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", karat.all_metrics(), ids=lambda m: m.name)
+def test_every_metric_explains_itself(metric: karat.Metric) -> None:
+    for field in ("title", "formula", "tells", "family", "cites"):
+        assert getattr(metric, field).strip(), field
+    assert metric.tells.endswith(".")
+    assert not metric.title.endswith(".")
+    if metric.family != "counts":
+        assert metric.use_when.endswith(".")
+        assert metric.caution.endswith(".")
+    assert metric.needs
+    assert metric.complexity
+
+
+@pytest.mark.parametrize("metric", karat.all_metrics(), ids=lambda m: m.name)
+def test_every_declaration_makes_sense(metric: karat.Metric) -> None:
+    low, high = metric.bounds
+    assert high is None or low < high
+    for value in (metric.no_results, metric.empty_gold):
+        assert math.isnan(value) or (low <= value and (high is None or value <= high))
+    assert metric.cutoff in ("none", "optional", "required", "recall")
+    assert metric.aggregate in ("mean", "sum", "geometric mean")
+    assert (metric.family == "counts") == (metric.aggregate == "sum") == (metric.higher_is_better is None)
+    for bands in metric.bands.values():
+        assert [b for b, _ in bands] == sorted((b for b, _ in bands), reverse=True)
+        assert bands[-1][0] == low
+    for name in [*metric.bands, *metric.targets]:
+        assert karat.parse(name).metric is metric
+        assert karat.parse(name).name == name
+    for target in metric.targets.values():
+        assert high is not None and low < target < high
+
+
+@pytest.mark.parametrize("metric", karat.all_metrics(), ids=lambda m: m.name)
+def test_every_alias_means_its_metric(metric: karat.Metric) -> None:
+    for alias in metric.aliases:
+        base, _, args = alias.partition("(")
+        assert karat.lookup(base) is metric
+        for spelling in (base, base.upper(), base.replace("_", "-")):
+            parsed = karat.parse(spelling)
+            assert parsed.metric is metric
+            assert parsed.name == (f"{metric.name}({args}" if args else metric.name)
+
+
+def test_a_name_or_alias_that_is_taken_is_refused() -> None:
+    for name, aliases in (("recall", ()), ("r", ()), ("my_new", ("NDCG",)), ("my_new", ("hit-rate",))):
+        with pytest.raises(karat.MetricError, match="taken"):
+            karat.metric(name, title="x", tells="y", aliases=aliases)(lambda r, k=None: np.zeros(len(r)))
+    assert "my_new" not in {m.name for m in karat.all_metrics()}
+
+
+def test_a_metric_of_ones_own_is_named_scored_and_forgotten_like_any_other() -> None:
+    @karat.metric("second", title="Second", tells="Whether a relevant doc is at rank 2.", aliases=("runner_up",))
+    def second(r: karat.Rankings, k: int | None = None, rel: float = 1) -> Any:
+        return r.sum((r.rank == 2) & r.hits(rel), upto=k)
+
+    try:
+        assert karat.parse("Runner-Up(rel=2)@5").name == "second(rel=2)@5"
+        gold, run = {"q": {"a": 1, "b": 2}}, {"q": ["a", "b", "c"]}
+        result = karat.evaluate(gold, run, "second,second@1,second(rel=3)", cache=False)
+        assert list(result.mean.values()) == [1, 0, 0]
+    finally:
+        unregister("second")
+    with pytest.raises(karat.MetricError, match="unknown metric"):
+        karat.parse("second")
+
+
+# --- names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_name_survives_parse_print_parse(name: str) -> None:
+    measure = karat.parse(name)
+    assert measure.name == str(measure) == name
+    assert karat.parse(measure.name) == measure
+    assert hash(karat.parse(measure.name)) == hash(measure)
+    assert karat.parse(name.upper().replace("TRUE", "True")) == measure
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_default_that_is_written_out_is_not_printed(name: str) -> None:
+    measure = karat.parse(name)
+    given_ = dict(measure.params)
+    written = []
+    for p in measure.metric.params:
+        value = given_.get(p.name, p.default)
+        if not isinstance(value, tuple):
+            written.append(f"{p.name}={str(value).lower()}")
+        elif value:
+            written.append(f"{p.name}={{{','.join(f'{g}:{v}' for g, v in value)}}}")
+    cut = f"@{measure.k}" if measure.k is not None else ""
+    if written:
+        assert karat.parse(f"{measure.metric.name}({', '.join(written)}){cut}") == measure
+        assert karat.parse(f"{measure.metric.name}:{','.join(written)}{cut}") == measure
+    for one in karat.parse_all([name, measure, name]):
+        assert one == measure
+
+
+PARAMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "rel": st.floats(0.001, 1000) | st.integers(1, 10), "beta": st.floats(1e-6, 1e6), "p": st.floats(0.001, 0.999),
+        "max_grade": st.integers(1, 10) | st.floats(0.5, 20), "cap": st.booleans(),
+        "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
+        "gain": st.sampled_from(["linear", "exp"]),
+        "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
+    },
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(params=PARAMS, k=st.integers(1, 10**6), level=st.floats(0, 1))
+def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int, level: float) -> None:
+    for metric in karat.all_metrics():
+        mine = {p.name: params[p.name] for p in metric.params if p.name in params}
+        text = ",".join(
+            f"{n}=" + ("{" + ",".join(f"{g}:{w}" for g, w in v.items()) + "}" if isinstance(v, dict) else str(v))
+            for n, v in mine.items()
+        )
+        cut = {"none": "", "recall": f"@{level}"}.get(metric.cutoff, f"@{k}")
+        measure = karat.parse(metric.name + (f"({text})" if text else "") + cut)
+        again = karat.parse(measure.name)
+        assert again == measure
+        assert again.name == measure.name
+        for name, value in measure.params:
+            expected = tuple(sorted(mine[name].items())) if isinstance(mine[name], dict) else mine[name]
+            assert value == expected
+        if metric.cutoff != "none":
+            assert measure.k == (level if metric.cutoff == "recall" else k)
+
+
+SPELLINGS = {
+    "nDCG@10": "ndcg@10", "AP(rel=2)@100": "map(rel=2)@100", "RR@10": "mrr@10", "Success@5": "hit@5",
+    "P@10": "precision@10", "R@100": "recall@100", "Judged@10": "judged@10", "RBP(p=0.8)": "rbp",
+    "RBP(p=0.9)": "rbp(p=0.9)", "ndcg_cut_10": "ndcg@10", "ndcg_cut.10": "ndcg@10", "map": "map",
+    "map_cut_10": "map@10", "recip_rank": "mrr", "P_10": "precision@10", "P.10": "precision@10",
+    "recall_100": "recall@100", "success_5": "hit@5", "Rprec": "rprec", "bpref": "bpref", "hit_rate@5": "hit@5",
+    "ndcg_burges@10": "ndcg(gain=exp)@10", "r-precision": "rprec", "ndcg_at_10": "ndcg@10", "HR@5": "hit@5",
+    "MRR@100": "mrr@100", "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10", "nDCG(dcg='log2')@10": "ndcg@10",
+    "iprec_at_recall_0.10": "iprec@0.1", "IPrec@0.1": "iprec@0.1", "ndcg:gain=exp@10": "ndcg(gain=exp)@10",
+    "ndcg(gains={1: 1, 2: 5})@10": "ndcg(gains={1:1,2:5})@10", "11pt_avg": "iprec", "infAP": "infap",
+    "set_P": "precision", "set_recall": "recall", "set_F": "f1", "num_rel_ret": "num_rel_ret", "gm_map": "gm_map",
+    " ndcg@10 ": "ndcg@10", "NDCG@10": "ndcg@10", "recall(REL=2)@5": "recall(rel=2)@5", "ERR@10": "err@10",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "canonical"), SPELLINGS.items())
+def test_the_spellings_of_other_tools_mean_one_canonical_name(written: str, canonical: str) -> None:
+    assert karat.parse(written).name == canonical
+
+
+def test_two_spellings_of_one_metric_are_computed_once_and_found_by_either() -> None:
+    result = karat.evaluate({"q": ["a"]}, {"q": ["x", "a"]}, ["nDCG@10", "ndcg_cut_10", "ndcg@10"], cache=False)
+    assert result.metrics == ("ndcg@10",)
+    assert result.mean["nDCG@10"] == result.mean["ndcg_at_10"] == pytest.approx(1 / math.log2(3), abs=1e-12)
+
+
+def test_lists_expand() -> None:
+    assert [m.name for m in karat.parse_all("recall@{1,3,5}, ndcg(gain=exp)@{5,10}")] == [
+        "recall@1", "recall@3", "recall@5", "ndcg(gain=exp)@5", "ndcg(gain=exp)@10",
+    ]  # fmt: skip
+    assert [m.name for m in karat.parse_all(["recall", "mrr", "rprec"], ks=[1, 3])] == [
+        "recall@1", "recall@3", "mrr@1", "mrr@3", "rprec",
+    ]  # fmt: skip
+    assert [m.name for m in karat.parse_all(DEFAULT_METRICS)] == [
+        "hit@1", "hit@3", "hit@5", "hit@10", "recall@1", "recall@3", "recall@5", "recall@10", "precision@5", "ndcg@5",
+        "ndcg@10", "mrr", "map@10",
+    ]  # fmt: skip
+    assert PRIMARY in [m.name for m in karat.parse_all(DEFAULT_METRICS)]
+
+
+BAD_NAMES = {
+    "ndgc@10": "did you mean 'ndcg@10'", "recall@0": "integer from 1", "recall@-1": "integer from 1",
+    "recall@1.5": "integer from 1", "recall@x": "cutoff", "recall@nan": "cutoff", "recall@inf": "cutoff",
+    "rprec@5": "takes no cutoff", "iprec@1.1": "from 0 to 1", "iprec@-0.1": "from 0 to 1",
+    "ndcg(rel=2)@10": "no parameter 'rel'", "err(rel=2)": "no parameter 'rel'", "wrecall(rel=2)": "no parameter 'rel'",
+    "q(rel=2)": "no parameter 'rel'", "rbp(p=1)": "below 1", "rbp(p=0)": "above 0", "rbp(p=x)": "a number",
+    "recall(cap=maybe)@5": "true or false", "map(norm=max)@5": "one of gold, min", "ndcg(gain=log)": "one of",
+    "ndcg(gains={1})": "map from grade to gain", "recall(rel)@5": "name=value", "f1(beta=0)": "above 0",
+    "ndcg(gains={1:nan})": "gains", "ndcg(gains={1:inf})": "gains", "ndcg(gains={nan:1})": "gains",
+    "ndcg(gains={1:-1})": "gains", "": "no metric", "@10": "cannot read",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "told"), BAD_NAMES.items())
+def test_a_name_that_makes_no_sense_is_refused_with_the_reason(written: str, told: str) -> None:
+    with pytest.raises(karat.MetricError, match=told):
+        karat.parse(written)
+
+
+# --- values on random input ---------------------------------------------------------------------------
+
+DOCS = [f"d{i}" for i in range(14)]
+GRADES = st.sampled_from([-2, -1, 0, 0, 1, 1, 2, 3, 4, 0.25, 0.5, 1.5])
+golds = st.dictionaries(st.sampled_from(DOCS), GRADES, min_size=1, max_size=10)
+lists = st.lists(st.sampled_from(DOCS), max_size=14, unique=True)
+MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def within(name: str, value: float) -> bool:
+    low, high = karat.parse(name).metric.bounds
+    return math.isnan(value) or (low <= value and (high is None or value <= high))
+
+
+@MANY
+@given(gold=golds, docs=st.lists(st.sampled_from(DOCS), max_size=20))
+def test_every_value_is_within_bounds(gold: dict[str, float], docs: list[str]) -> None:
+    values = scores({"q": gold}, {"q": docs})["q"]  # docs may come twice
+    for name, value in zip(MEASURES, values, strict=True):
+        assert within(name, value), (name, value)
+        assert not math.isinf(value), name
+        if karat.parse(name).metric.binary:
+            assert value in (0, 1)
+        if docs:
+            assert not math.isnan(value), name
+
+
+@MANY
+@given(
+    gold=st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), GRADES, min_size=1),
+    docs=st.lists(st.sampled_from([f"{d}#{i}" for d in "abcx" for i in range(3)]), max_size=12),
+    credit=st.sampled_from(["first", "all"]),
+    condensed=st.booleans(),
+)
+def test_chunks_never_push_a_value_out_of_bounds(
+    gold: dict[str, float], docs: list[str], credit: str, condensed: bool
+) -> None:
+    values = scores({"q": gold}, {"q": docs}, level="doc", chunk_credit=credit, condensed=condensed)["q"]
+    for name, value in zip(MEASURES, values, strict=True):
+        assert within(name, value), (name, value)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_long_lists_of_nothing_but_the_best_stay_within_bounds(name: str) -> None:
+    for size in (1, 2, 3, 7, 30, 100, 1000):
+        docs = [f"d{i}" for i in range(size)]
+        value = karat.score(name, docs, dict.fromkeys(docs, 4))
+        assert within(name, value), (size, value)
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.2, 0.3, 0.6, 0.7, 0.9, 0.99, 0.999])
+def test_rbp_and_its_residual_stay_within_bounds_for_any_persistence(p: float) -> None:
+    for size in (1, 10, 100, 3000):
+        docs = [f"d{i}" for i in range(size)]
+        value, residual = (karat.score(f"{name}(p={p})", docs, set(docs)) for name in ("rbp", "rbp_residual"))
+        assert 0 <= value <= 1
+        assert 0 <= residual <= 1
+        assert value + residual == pytest.approx(1, abs=1e-12)
+
+
+@MANY
+@given(gold=golds, docs=lists.filter(lambda d: len(d) > 1), data=st.data())
+def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric(
+    gold: dict[str, float], docs: list[str], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(docs) - 2))
+    upper, lower = docs[at], docs[at + 1]
+    assume(gold.get(lower, 0) > gold.get(upper, 0))  # an unjudged doc counts as grade 0
+    swapped = [*docs[:at], lower, upper, *docs[at + 2 :]]
+    # A gain table is monotone as far as it rises with the grades, and names them all.
+    names = [n for n in MEASURES if karat.parse(n).metric.monotone and "gains" not in n]
+    names.append("ndcg(gains={0.25:0.5,0.5:0.5,1:1,1.5:2,2:5,3:9,4:9.5})@4")
+    before, after = (scores({"q": gold}, {"q": d}, names)["q"] for d in (docs, swapped))
+    for name, a, b in zip(names, before, after, strict=True):
+        assert b >= a - 1e-12, (name, a, b)
+
+
+def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
+    assert {m.name for m in karat.all_metrics() if not m.monotone} == {
+        "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel",
+    }  # fmt: skip
+
+
+def test_a_rank_sensitive_metric_rises_when_a_relevant_doc_does() -> None:
+    gold = {"a": 3, "b": 1}
+    rising = (
+        "mrr",
+        "map",
+        "gm_map",
+        "ndcg",
+        "ndcg(gain=exp)",
+        "err",
+        "q",
+        "rbp",
+        "rprec",
+        "iprec",
+        "hit@1",
+        "recall@1",
+    )
+    for name in rising:
+        assert karat.score(name, ["a", "b", "x"], gold) > karat.score(name, ["x", "y", "b", "a"], gold), name
+
+
+# --- what must not matter -----------------------------------------------------------------------------
+
+
+def several(seed: int, queries: int = 25) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """Random gold and scores without ties; some queries are in one of them only."""
+    rng = np.random.default_rng(seed)
+    gold: dict[str, dict[str, float]] = {}
+    run: dict[str, dict[str, float]] = {}
+    for n in range(queries):
+        pool = [f"doc{i}" for i in rng.permutation(40)]
+        judged = pool[: int(rng.integers(1, 15))]
+        if n % 9 != 3:
+            grades = rng.choice([-1, 0, 0, 1, 2, 3, 0.1, 0.3, 1.7], len(judged))
+            gold[f"q{n}"] = dict(zip(judged, grades.tolist(), strict=True))
+        if n % 11 != 4:
+            size = int(rng.integers(1, 30))
+            returned = rng.permutation(pool[:35])[:size].tolist()
+            run[f"q{n}"] = dict(zip(returned, rng.permutation(size).astype(float).tolist(), strict=True))
+    return gold, run
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_renaming_docs_changes_nothing_without_ties(seed: int) -> None:
+    gold, run = several(seed)
+    names = [f"doc{i}" for i in range(40)]
+    renamed = dict(zip(names, [f"ü-{i * 7919 % 41}-{'x' * (i % 20)}" for i in range(40)], strict=True))
+    assert len(set(renamed.values())) == 40
+    other_gold, other_run = ({q: {renamed[d]: x for d, x in v.items()} for q, v in t.items()} for t in (gold, run))
+    before, after = scores(gold, run), scores(other_gold, other_run)
+    assert before.keys() == after.keys() == gold.keys()
+    assert all(same(before[q], after[q]) for q in gold)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reordering_the_input_changes_nothing(seed: int) -> None:
+    gold, run = several(seed)
+    rng = np.random.default_rng(seed)
+    for q in run:  # with ties
+        run[q] = {d: s // 3 for d, s in run[q].items()}
+
+    def shuffled(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        return {
+            q: {d: table[q][d] for d in rng.permutation(list(table[q])).tolist()}
+            for q in rng.permutation(list(table)).tolist()
+        }
+
+    before, after = scores(gold, run), scores(shuffled(gold), shuffled(run))
+    assert all(same(before[q], after[q]) for q in gold)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dropping_other_queries_changes_nothing(seed: int) -> None:
+    gold, run = several(seed)
+    together = scores(gold, run)
+    for query in gold:
+        others = {q: run[q] for q in run if q == query or q == "q3"}  # q3 has no gold: a run must not be empty
+        alone = scores({query: gold[query]}, others)
+        assert same(alone[query], together[query]), query
+
+
+def test_single_lists_score_as_whole_runs() -> None:
+    gold, run = several(7)
+    whole = scores(gold, run)
+    for query, scored in run.items():
+        if query in gold:
+            docs = sorted(scored, key=lambda d: -scored[d])
+            alone = tuple(karat.score(name, docs, gold[query]) for name in MEASURES)
+            assert same(alone, whole[query])
+
+
+# --- nothing found, nothing to find --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_no_results_score_what_is_declared(name: str) -> None:
+    metric = karat.parse(name).metric
+    # Counting the gold needs no results; of the grades 1 and 2 one reaches 2.
+    expected = {"num_rel": 2.0, "num_rel(rel=2)": 1.0}.get(name, metric.no_results)
+    grades = {"a": 1, "b": 2}
+    result = karat.evaluate({"none": grades, "missing": grades}, {"none": [], "other": ["a"]}, name, cache=False)
+    values = [*result.per_query(name).values(), karat.score(name, [], grades)]
+    assert values == pytest.approx([expected] * 3, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_empty_gold_scores_what_is_declared(name: str) -> None:
+    metric = karat.parse(name).metric
+    value = karat.score(name, ["a", "b", "c"], {})
+    expected = 3.0 if metric.name == "num_ret" else metric.empty_gold  # counting results needs no gold
+    unjudged = karat.evaluate({"q": {"x": -1}}, {"q": ["a", "b", "c"]}, name, cache=False).per_query(name)["q"]
+    assert [value, unjudged] == pytest.approx([expected, expected], abs=0, nan_ok=True)
+
+
+ABOUT_RELEVANCE = [n for n in MEASURES if not n.startswith(("judged", "rbp_residual", "num_q", "num_ret"))]
+
+
+@pytest.mark.parametrize("name", ABOUT_RELEVANCE)
+def test_judged_but_not_relevant_gold_scores_what_empty_gold_does(name: str) -> None:
+    assert karat.score(name, ["a", "b", "c"], {"a": 0, "b": -1, "z": 0}) == karat.parse(name).metric.empty_gold
+
+
+@pytest.mark.parametrize("name", REACHES_1)
+def test_a_perfect_ranking_reaches_the_upper_bound(name: str) -> None:
+    gold = {"a": 3, "b": 2, "c": 2, "d": 1, "e": 1}
+    assert karat.score(name, ["a", "b", "c", "d", "e"], gold) == 1
+    assert karat.parse(name).metric.bounds[1] == 1
+
+
+def test_every_metric_has_a_perfect_ranking_or_is_known_to_have_none() -> None:
+    reached = {karat.parse(name).metric.name for name in REACHES_1}
+    assert reached | NEVER_REACHES_1 == set(EXAMPLES)
+    assert not reached & NEVER_REACHES_1
+
+
+def test_undefined_values_leave_the_mean_and_n_shows_it() -> None:
+    gold = {"q1": {"a": 1}, "q2": {"b": 1}}
+    result = karat.evaluate(gold, {"q1": ["a", "x"], "q2": []}, "judged@2", cache=False)
+    assert (result.mean["judged@2"], result.n["judged@2"]) == (1 / 2, 1)
