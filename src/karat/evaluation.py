@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class _Job:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
             name or about["name"], rankings.query_ids, values, about["counts"], about["facts"], tuple(notes),
-            attainable(measures, rankings), about.get("lists", {}),
+            partial(attainable, measures, rankings), about.get("lists", {}),
         )  # fmt: skip
 
     def _entry(self, source: Any) -> Entry | None:

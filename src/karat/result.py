@@ -6,6 +6,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from karat.metrics.relevance import GM_FLOOR
 from karat.output import rounded, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,10 +49,15 @@ class RunResult:
     counts: Mapping[str, int]
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    attainable: Mapping[str, float] = field(default_factory=dict)
-    """The best value that the gold allows, where a metric has a target."""
+    ideal: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
+    """Finds the best values that the gold allows; asked only when somebody wants to know."""
     lists: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """By query: `top` docs with score and grade, `gold` with grade and rank; empty unless asked for."""
+
+    @cached_property
+    def attainable(self) -> Mapping[str, float]:
+        """The best value that the gold allows, where a metric has a target."""
+        return self.ideal()
 
     @property
     def mean(self) -> Mapping[str, float]:
@@ -222,7 +228,7 @@ def load(path: str) -> Result:
         runs.append(
             RunResult(
                 run["name"], run["query_ids"], values, run["counts"], run.get("facts", {}),
-                tuple(run.get("notes", ())), run.get("attainable", {}), run.get("lists", {}),
+                tuple(run.get("notes", ())), partial(dict, run.get("attainable", {})), run.get("lists", {}),
             )
         )  # fmt: skip
     return Result(tuple(runs), document.get("conventions", {}))

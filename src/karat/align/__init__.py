@@ -157,6 +157,8 @@ class _Aligner:
         content, mark = self._content, self.policy.separator
         if isinstance(content, OrderedLists) and content.parents is not None:
             return True
+        if isinstance(content, ScoredLists) and content.unmarked == mark:
+            return False
         if isinstance(content, (ScoredLists, OrderedLists)):
             missed = np.ones(len(self.qrels.docs), dtype=bool)
             missed[found.gold] = False

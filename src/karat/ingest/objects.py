@@ -11,10 +11,11 @@ import numpy as np
 
 from karat.errors import InputError, shown
 from karat.ingest.exact import Problems
+from karat.model.policy import DEFAULT_SEPARATOR
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 
-LOOKED_AT = 50_000
+LOOKED_AT = 300_000
 """Docs of a run in memory whose ids are all looked at before the run is trusted."""
 
 
@@ -111,42 +112,47 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | N
         )
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
-        return Run(name, ScoredLists(_scored(data, source), source))
+        return Run(name, _scored(data, source))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
         return Run(name, OrderedLists(*_chroma(data, source)))
     if all(isinstance(v, Mapping) for v in values):
-        return Run(name, ScoredLists(_scored(data, source), source))
+        return Run(name, _scored(data, source))
     if any(isinstance(v, Mapping) for v in values):
         raise InputError(f"{source}: some queries have scores and some have lists; expected one kind for all")
     return Run(name, OrderedLists(_ordered(data, source)))
 
 
-def _scored(data: Mapping[Any, Any], name: str) -> Mapping[str, Mapping[str, float]]:
+def _scored(data: Mapping[Any, Any], name: str) -> ScoredLists:
     """The data itself if nothing is wrong with it by the look of it, else a checked copy."""
     try:
-        clean = set(map(type, data)) <= {str} and all(data) and _looks_clean(data)
+        unmarked = _looked_at(data) if set(map(type, data)) <= {str} and all(data) else None
     except (TypeError, OverflowError):
-        clean = False
-    return data if clean else checked_scores(data, name)
+        unmarked = None
+    return ScoredLists(checked_scores(data, name), name) if unmarked is None else ScoredLists(data, name, unmarked)
 
 
-def _looks_clean(data: Mapping[str, Mapping[Any, Any]]) -> bool:
+def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
     """Look at every id and score of a run of usual size; beyond, at the first and last id of each list.
 
-    Scores are looked at again, all of them, when they are used.
+    Returns the marks that no id holds, None if something is wrong. Scores are looked at again, all of
+    them, when they are used.
     """
-    left = LOOKED_AT
+    left, unmarked = LOOKED_AT, DEFAULT_SEPARATOR
     beyond = []
     for docs in data.values():
         if left > 0:
             left -= len(docs)
-            # join is the quickest test that all ids are strings, and sum that all scores are numbers
-            if "\x00" in "".join(docs) or "" in docs or not math.isfinite(sum(docs.values())):
-                return False
+            text = "".join(docs)  # the quickest test that all ids are strings; sum, that all scores are numbers
+            if "\x00" in text or "" in docs or not math.isfinite(sum(docs.values())):
+                return None
+            if DEFAULT_SEPARATOR in text:
+                unmarked = ""
         elif docs:
             beyond.append(docs)
     ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
-    return all(kinds <= {str} for kinds in ends)
+    if not all(kinds <= {str} for kinds in ends):
+        return None
+    return "" if beyond else unmarked
 
 
 def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:

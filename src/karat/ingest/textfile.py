@@ -11,7 +11,7 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.ingest.exact import as_rows, read_rows
-from karat.ingest.layout import BROKEN_PACKING, open_bytes, unpacking_error
+from karat.ingest.layout import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
 from karat.ingest.scan import fields
 from karat.model.decimals import decimals
 from karat.model.run import Rows
@@ -55,7 +55,7 @@ class TextFile:
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
-        size = size or BLOCK
+        size = size or (BLOCK if is_packed(self.path) else min(BLOCK, self.size() + 1))
         rest, first, empty = b"", True, True
         with self._opened() as file:
             while True:

@@ -27,6 +27,7 @@ DEFAULT_METRICS = (
 PRIMARY = "ndcg@10"
 LARGEST = 10**9
 _known: dict[tuple[int, str], Measure] = {}
+_known_lists: dict[Any, tuple[Measure, ...]] = {}
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
 _SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.@])(?P<k>\d+(?:\.\d+)?|\.\d+)")
@@ -75,6 +76,17 @@ def parse_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] 
 
     With `ks`, a metric that takes a cutoff and was asked without one is expanded over them.
     """
+    names = (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, (list, tuple)) else ()
+    key = (registry.generation, *names)
+    if ks is None and key in _known_lists:
+        return list(_known_lists[key])
+    found = _parsed_all(texts, ks)
+    if ks is None and names and all(isinstance(name, str) for name in names):
+        _known_lists[key] = tuple(found)
+    return found
+
+
+def _parsed_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None) -> list[Measure]:
     if not isinstance(texts, (str, Measure, Iterable)):
         raise MetricError(f"metrics are named by texts such as 'ndcg@10', found {texts!r}")
     listed = [texts] if isinstance(texts, (str, Measure)) else list(texts)

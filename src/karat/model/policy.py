@@ -16,6 +16,9 @@ Precision = Literal["float64", "float32"]
 Level = Literal["auto", "chunk", "doc"]
 
 
+DEFAULT_SEPARATOR = "#"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a run is lined up with its gold.
@@ -35,7 +38,7 @@ class Policy:
     """Whether gold ids are matched with the run's chunks or with the docs they belong to."""
     chunk_credit: Literal["first", "all"] = "first"
     """Doc-level gold: only a doc's first chunk earns its grade, or later ones count for precision too."""
-    separator: str = "#"
+    separator: str = DEFAULT_SEPARATOR
     """What divides a chunk id into its doc and the rest."""
     stage: str | None = None
     """Evaluate this stage of a run log instead of its final list."""

@@ -46,6 +46,8 @@ class ScoredLists:
 
     lists: Mapping[str, Mapping[str, float]]
     source: str = "run"
+    unmarked: str = ""
+    """A separator that is known to stand in no id."""
 
 
 @dataclass(frozen=True, slots=True)

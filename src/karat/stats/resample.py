@@ -65,10 +65,10 @@ class Units:
     def sums(self, values: Floats) -> tuple[Floats, Floats]:
         """Weighted sums and weights of each unit, a column per row of values; NaN counts for nothing."""
         there = ~np.isnan(values)
+        if self.plain and there.all():
+            return np.ascontiguousarray(values.T), np.ones(values.T.shape)
         weighted = np.where(there, values * self.weight, 0.0)
         weights = np.where(there, self.weight, 0.0)
-        if len(self) == len(self.unit) and (self.unit == np.arange(len(self.unit))).all():
-            return weighted.T.copy(), weights.T.copy()
         top, bottom = (np.zeros((len(self), len(values))) for _ in range(2))
         np.add.at(top, self.unit, weighted.T)
         np.add.at(bottom, self.unit, weights.T)
@@ -82,16 +82,6 @@ def mean_of(values: Floats, units: Units) -> float:
     return float((values[there] * units.weight[there]).sum() / total) if total > 0 else float("nan")
 
 
-def counts(size: int, resamples: int, seed: int, threads: int = 1) -> NDArray[np.float64]:
-    """How often each of `size` units is drawn, a row per resample. Mostly used a chunk at a time."""
-    return np.concatenate([c for _, c in chunks(size, resamples, seed)]) if resamples else np.zeros((0, size))
-
-
-def chunks(size: int, resamples: int, seed: int) -> list[tuple[int, NDArray[np.float64]]]:
-    """All chunks with the number of their first resample."""
-    return [(start, _chunk(size, min(CHUNK, resamples - start), seed, start)) for start in range(0, resamples, CHUNK)]
-
-
 def _chunk(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
     kind = np.uint16 if size <= 1 << 16 else np.uint32
@@ -102,23 +92,28 @@ def _chunk(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     return out
 
 
-def resampled(
-    tops: Sequence[Floats], bottoms: Sequence[Floats], rows: Sequence[NDArray[np.int64] | None], size: int,
-    resamples: int, seed: int, threads: int = 1,
-) -> list[Floats]:  # fmt: skip
-    """Resampled ratios of several groups of columns, all under the same draws.
+@dataclass(frozen=True)
+class Group:
+    """Columns of numerators and denominators (units × columns), and the units they belong to (None: all)."""
 
-    Each group has numerators and denominators (units × columns) and the units they belong to (None for all).
-    Returns one array (resamples × columns) per group; NaN where a resample has no unit of the group.
+    top: Floats
+    bottom: Floats
+    units: NDArray[np.int64] | None = None
+
+
+def resampled(groups: Sequence[Group], size: int, resamples: int, seed: int, threads: int = 1) -> list[Floats]:
+    """Resampled ratios (resamples × columns) of each group, all under the same draws.
+
+    NaN where a resample has nothing of the group. No more than a chunk of draws per thread is held at a time.
     """
-    out = [np.empty((resamples, top.shape[1])) for top in tops]
+    out = [np.empty((resamples, group.top.shape[1])) for group in groups]
 
     def work(start: int) -> None:
         drawn = _chunk(size, min(CHUNK, resamples - start), seed, start)
-        for target, top, bottom, chosen in zip(out, tops, bottoms, rows, strict=True):
-            mine = drawn if chosen is None else drawn[:, chosen]
+        for target, group in zip(out, groups, strict=True):
+            mine = drawn if group.units is None else drawn[:, group.units]
             with np.errstate(invalid="ignore", divide="ignore"):
-                target[start : start + len(drawn)] = _product(mine, top) / _product(mine, bottom)
+                target[start : start + len(drawn)] = mine @ group.top / (mine @ group.bottom)
 
     starts = range(0, resamples, CHUNK)
     if threads <= 1 or len(starts) < 2:
@@ -130,8 +125,3 @@ def resampled(
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, starts))
     return out
-
-
-def _product(drawn: Floats, columns: Floats) -> Floats:
-    """drawn @ columns, column by column where BLAS could round differently from one shape to another."""
-    return np.stack([drawn @ columns[:, j] for j in range(columns.shape[1])], axis=1)

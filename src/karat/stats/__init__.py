@@ -1,0 +1,1 @@
+"""Arrays in, estimates out; knows no metric by name."""

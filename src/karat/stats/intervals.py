@@ -1,0 +1,280 @@
+"""Confidence intervals for the mean of one metric over queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from karat.errors import UsageError, nearest
+from karat.stats.resample import Group, Units, mean_of, resampled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson"]
+METHODS: tuple[str, ...] = get_args(Method)
+RESAMPLES = 2000
+FEW = 25
+"""Below so many queries a bootstrap of a mean is too short; Student's t is used instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An interval, how it was found, and of how many values. `low` and `high` are NaN where there is none."""
+
+    estimate: float
+    low: float
+    high: float
+    method: str
+    n: int
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def checked_method(method: str) -> str:
+    """The method's name, or an error with the nearest one."""
+    name = str(method).lower()
+    if name not in METHODS:
+        near = nearest(name, METHODS)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"method must be one of {', '.join(METHODS)}, found {method!r}{hint}")
+    return name
+
+
+def checked_share(name: str, value: float) -> float:
+    """A probability strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise UsageError(f"{name} must be between 0 and 1, such as 0.95, found {value!r}")
+    return float(value)
+
+
+def chosen_method(values: Floats, units: Units, binary: bool, method: str) -> str:
+    """What `auto` means for these values: the first rule that fits."""
+    defined = values[~np.isnan(values)]
+    if len(defined) < 2:
+        return "none"
+    if method != "auto":
+        return method
+    if not units.plain:
+        return "bca"
+    equal = bool((defined == defined[0]).all())
+    if binary and bool(np.isin(defined, (0.0, 1.0)).all()):
+        return "clopper-pearson" if equal else "wilson"
+    if equal:
+        return "degenerate"
+    return "t" if len(defined) < FEW else "bca"
+
+
+def wilson(successes: float, n: int, confidence: float) -> tuple[float, float]:
+    """Wilson 1927: the score interval of a share."""
+    from scipy.special import ndtri
+
+    z = float(ndtri(0.5 + confidence / 2))
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def clopper_pearson(successes: float, n: int, confidence: float) -> tuple[float, float]:
+    """Clopper & Pearson 1934: the exact interval of a share."""
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, tail))
+    high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1 - tail))
+    return low, high
+
+
+def standard_error(values: Floats, units: Units) -> tuple[float, int]:
+    """The standard error of the (weighted, clustered) mean, and how many units it rests on.
+
+    With plain queries this is sd/√n; with units of several queries it is that of a ratio of unit sums.
+    """
+    top, bottom = units.sums(values[None, :])
+    there = bottom[:, 0] > 0
+    top, bottom = top[there, 0], bottom[there, 0]
+    count = len(top)
+    if count < 2:
+        return math.nan, count
+    residual = top - top.sum() / bottom.sum() * bottom
+    return float(math.sqrt(count / (count - 1) * (residual**2).sum()) / bottom.sum()), count
+
+
+def student(values: Floats, units: Units, confidence: float) -> tuple[float, float]:
+    """Student's t around the mean."""
+    from scipy.special import stdtrit
+
+    error, count = standard_error(values, units)
+    if count < 2:
+        return math.nan, math.nan
+    half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * error
+    middle = mean_of(values, units)
+    return middle - half, middle + half
+
+
+def bca_bounds(draws: Floats, estimate: float, jackknife: Floats, confidence: float) -> tuple[float, float]:
+    """Efron 1987: percentiles of the resampled values, corrected for bias and acceleration."""
+    from scipy.special import ndtr, ndtri
+
+    draws = draws[~np.isnan(draws)]
+    if len(draws) == 0:
+        return math.nan, math.nan
+    below = (np.count_nonzero(draws < estimate) + np.count_nonzero(draws == estimate) / 2) / len(draws)
+    below = min(max(below, 0.5 / len(draws)), 1 - 0.5 / len(draws))
+    bias = float(ndtri(below))
+    pull = jackknife.mean() - jackknife
+    spread = float((pull**2).sum()) ** 1.5
+    acceleration = float((pull**3).sum()) / (6 * spread) if spread > 0 else 0.0
+    z = float(ndtri(0.5 + confidence / 2))
+    levels = [float(ndtr(bias + (bias + side) / (1 - acceleration * (bias + side)))) for side in (-z, z)]
+    low, high = np.quantile(draws, levels)
+    return float(low), float(high)
+
+
+def jackknife_means(top: Floats, bottom: Floats) -> Floats:
+    """The mean without each unit in turn."""
+    rest = bottom.sum() - bottom
+    out = np.full(len(top), np.nan)
+    np.divide(top.sum() - top, rest, out=out, where=rest > 0)
+    return out
+
+
+def interval(
+    values: Sequence[float] | Floats,
+    *,
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    binary: bool = False,
+    clusters: Sequence[object] | None = None,
+    weights: Sequence[float] | None = None,
+    threads: int = 1,
+) -> Interval:
+    """The interval of the mean of bare values; NaN is left out.
+
+    `binary` marks shares of 0 and 1; `clusters` names the conversation of each value.
+    """
+    data = np.asarray(values, dtype=np.float64).ravel()
+    units = Units.of(len(data), clusters, weights)
+    return intervals(
+        data[None, :], units, binary=[binary], confidence=confidence, method=method, resamples=resamples, seed=seed,
+        threads=threads,
+    )[0]  # fmt: skip
+
+
+def intervals(
+    values: Floats,
+    units: Units,
+    *,
+    binary: Sequence[bool],
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    threads: int = 1,
+) -> list[Interval]:
+    """The interval of each row's mean; what is resampled is resampled together."""
+    level, asked = checked_share("confidence", confidence), checked_method(method)
+    methods = [chosen_method(row, units, b, asked) for row, b in zip(values, binary, strict=True)]
+    drawn = {i for i, m in enumerate(methods) if m in ("bca", "percentile", "studentized")}
+    boot = _bootstrap(values, units, sorted(drawn), methods, level, resamples, seed, threads) if drawn else {}
+    out = []
+    for i, (row, name) in enumerate(zip(values, methods, strict=True)):
+        defined = row[~np.isnan(row)]
+        n, middle = len(defined), mean_of(row, units)
+        if i in boot:
+            low, high = boot[i]
+        elif name == "none":
+            low = high = math.nan
+        elif name == "degenerate":
+            low = high = middle
+        elif name == "t":
+            low, high = student(row, units, level)
+        else:
+            share = wilson if name == "wilson" else clopper_pearson
+            if not np.isin(defined, (0.0, 1.0)).all():
+                raise UsageError(f"method {name!r} is for values of 0 and 1 alone, such as hit@k; use 'bca' or 't'")
+            low, high = share(float(defined.sum()), n, level)
+        out.append(Interval(middle, low, high, name, n))
+    return out
+
+
+def _bootstrap(
+    values: Floats, units: Units, rows: list[int], methods: list[str], confidence: float, resamples: int, seed: int,
+    threads: int,
+) -> dict[int, tuple[float, float]]:  # fmt: skip
+    top, bottom = units.sums(values[rows])
+    (draws,) = resampled([Group(top, bottom)], len(units), resamples, seed, threads)
+    out = {}
+    tail = (1 - confidence) / 2
+    for j, i in enumerate(rows):
+        mine = draws[:, j]
+        middle = mean_of(values[i], units)
+        if np.nanmin(mine) == np.nanmax(mine):
+            out[i] = (middle, middle)
+        elif methods[i] == "bca":
+            there = bottom[:, j] > 0
+            knife = jackknife_means(top[there, j], bottom[there, j])
+            out[i] = bca_bounds(mine, middle, knife, confidence)
+        elif methods[i] == "percentile":
+            low, high = np.nanquantile(mine, (tail, 1 - tail))
+            out[i] = (float(low), float(high))
+        else:
+            out[i] = _studentized(values[i], units, confidence, resamples, seed)
+    return out
+
+
+def _studentized(values: Floats, units: Units, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+    """The bootstrap of t: each resample is measured by its own standard error (Efron 1981)."""
+    top, bottom = units.sums(values[None, :])
+    there = bottom[:, 0] > 0
+    top, bottom = top[there], bottom[there]
+    stacked = np.concatenate((top, bottom, top * top, top * bottom, bottom * bottom), axis=1)
+    one = np.ones_like(stacked) / len(stacked)  # sums, not ratios
+    (sums,) = resampled([Group(stacked, one)], len(stacked), resamples, seed)
+    t1, b1, tt, tb, bb = sums.T
+    mean = t1 / b1
+    count = len(stacked)
+    variance = count / (count - 1) * np.maximum(tt - 2 * mean * tb + mean**2 * bb, 0.0) / b1**2
+    middle = mean_of(values, units)
+    error, _ = standard_error(values, units)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = (mean - middle) / np.sqrt(variance)
+    scaled = scaled[np.isfinite(scaled)]
+    if len(scaled) == 0:
+        return middle, middle
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(scaled, (tail, 1 - tail))
+    return middle - float(high) * error, middle - float(low) * error
+
+
+def quantile_interval(values: Sequence[float] | Floats, q: float, confidence: float = 0.95) -> Interval:
+    """A quantile with the order statistics that hold it, whatever the distribution (for latencies).
+
+    `low` or `high` is NaN where too few values were seen to bound the quantile on that side.
+    """
+    from scipy.special import bdtr
+
+    level, share = checked_share("confidence", confidence), checked_share("q", q)
+    data = np.sort(np.asarray(values, dtype=np.float64)[~np.isnan(values)])
+    n = len(data)
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan, "none", 0)
+    tail = (1 - level) / 2
+    below = bdtr(np.arange(n), n, share)  # P(at most i of n values lie below the quantile)
+    # The j-th smallest value, from 1, bounds it from below if P(fewer than j lie below it) <= tail, and so on.
+    lows = np.flatnonzero(below <= tail)
+    highs = np.flatnonzero(below >= 1 - tail)
+    low = float(data[lows[-1]]) if len(lows) else math.nan
+    high = float(data[highs[0]]) if len(highs) and highs[0] < n else math.nan
+    return Interval(float(np.quantile(data, share, method="inverted_cdf")), low, high, "order statistics", n)

@@ -1,0 +1,66 @@
+"""How many queries a difference needs, and which difference these queries can show."""
+
+from __future__ import annotations
+
+import math
+
+from karat.errors import UsageError
+from karat.stats.intervals import checked_share
+
+MOST = 10_000_000
+
+
+def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
+    """The chance that a paired t-test of n queries finds a true effect (in standard deviations)."""
+    from scipy.special import nctdtr, stdtrit
+
+    if n < 2:
+        return 0.0
+    df, shift = n - 1, abs(effect) * math.sqrt(n)
+    limit = float(stdtrit(df, 1 - alpha / 2))
+    if shift > 37:  # beyond the reach of the distribution's series, and certain
+        return 1.0
+    return float(1 - nctdtr(df, shift, limit) + nctdtr(df, shift, -limit))
+
+
+def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """The smallest number of queries at which this difference is found; None if none would do."""
+    checked_share("power", power)
+    checked_share("alpha", alpha)
+    if deviation < 0 or not math.isfinite(deviation) or not math.isfinite(difference):
+        raise UsageError(f"deviation must be a finite number from 0, found {deviation!r}")
+    if difference == 0:
+        return None
+    if deviation == 0:
+        return 2
+    effect = abs(difference) / deviation
+    low, high = 2, 4
+    while power_of(high, effect, alpha) < power:
+        low, high = high, high * 2
+        if high > MOST:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        if power_of(middle, effect, alpha) >= power:
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+    """The smallest difference that n queries with this deviation show with the given power."""
+    checked_share("power", power)
+    checked_share("alpha", alpha)
+    if n < 2 or not math.isfinite(deviation):
+        return math.nan
+    low, high = 0.0, 1.0
+    while power_of(n, high, alpha) < power:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        if power_of(n, middle, alpha) >= power:
+            high = middle
+        else:
+            low = middle
+    return high * deviation
