@@ -522,6 +522,38 @@ def test_scores_that_differ_in_the_last_digit_only_are_told_apart(tmp_path: Path
         assert seen({"q": {"a": 1}}, source, score_precision="float32") == {"q": (2, {"a": 2})}, name
 
 
+def test_scores_that_quick_reading_ties_wrongly_are_read_again_exactly(tmp_path: Path) -> None:
+    """17 digits are read quickly to the nearest double or the one beside it; the order must not show it."""
+    rng = random.Random(1)
+    numbers = [rng.randrange(10**16, 10**17 - 10) for _ in range(4000)]
+    pairs = [(f"0.{n:017d}", f"0.{n + 5:017d}") for n in numbers]
+    quick = decimals(Strings.of(text for pair in pairs for text in pair)).values.reshape(-1, 2)
+    tied = [p for p, (a, b) in zip(pairs, quick.tolist(), strict=True) if float(p[0]) < float(p[1]) and a == b]
+    assert len(tied) > 50  # else this test says nothing
+    # In the file b stands first: right if they tied, and wrong, since a has the higher score.
+    rows = [Row(f"q{i}", doc, text) for i, pair in enumerate(tied) for doc, text in zip("ba", pair, strict=True)]
+    gold = {f"q{i}": {"a": 1} for i in range(len(tied))}
+    target = {q: (2, {"a": 1}) for q in gold}
+    assert expected(gold, rows) == target
+    assert seen(gold, written(tmp_path, "run", trec(rows))) == target
+
+
+def test_scores_that_quick_reading_puts_beside_a_float32_are_read_again_exactly(tmp_path: Path) -> None:
+    below = np.random.default_rng(1).random(50_000).astype(np.float32)
+    middle = (below.astype(float) + np.nextafter(below, np.float32(2)).astype(float)) / 2
+    texts = [f"0.{round(x * 10**17) - 8:017d}" for x in middle.tolist()]
+    quick = decimals(Strings.of(texts)).values.astype(np.float32)
+    exact = np.array([float(t) for t in texts]).astype(np.float32)
+    wrong = [(t, repr(float(e))) for t, q, e in zip(texts, quick, exact, strict=True) if q > e]
+    assert len(wrong) > 50
+    # a and b tie as float32, so b is first; read quickly, a would stand higher, as in the file.
+    rows = [Row(f"q{i}", doc, text) for i, pair in enumerate(wrong) for doc, text in zip("ab", pair, strict=True)]
+    gold = {f"q{i}": {"a": 1} for i in range(len(wrong))}
+    target = {q: (2, {"a": 2}) for q in gold}
+    assert expected(gold, rows, "float32") == target
+    assert seen(gold, written(tmp_path, "run", trec(rows)), score_precision="float32") == target
+
+
 # --- every policy -------------------------------------------------------------------------------------
 
 GOLD = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}}

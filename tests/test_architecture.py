@@ -14,9 +14,11 @@ FLOORS = [
     {"errors"},
     {"model", "output"},
     {"ingest", "metrics", "stats"},
-    {"align", "functions", "result"},
+    {"align", "functions", "sampling"},
+    {"result"},
     {"cache"},
     {"evaluation"},
+    {"comparison", "curves"},
     {"report"},
     {"cli", "docs"},
 ]

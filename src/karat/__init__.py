@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from karat.comparison import Comparison, compare, power
+    from karat.curves import Sweep, sweep
     from karat.errors import (
         AmbiguousFormat,
         InputError,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
     from karat.model.run import Run
     from karat.result import Result, RunResult, load
+    from karat.stats.intervals import interval, quantile_interval
+    from karat.stats.paired import paired_test
 
 _HOMES = {
     "karat.errors": (
@@ -49,6 +53,8 @@ _HOMES = {
         "ResultError",
         "UsageError",
     ),
+    "karat.comparison": ("Comparison", "compare", "power"),
+    "karat.curves": ("Sweep", "sweep"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
         "average_precision",
@@ -83,6 +89,8 @@ _HOMES = {
     "karat.model.queries": ("Queries",),
     "karat.model.rankings": ("Rankings",),
     "karat.model.run": ("Run",),
+    "karat.stats.intervals": ("interval", "quantile_interval"),
+    "karat.stats.paired": ("paired_test",),
     "karat.result": (
         "Result",
         "RunResult",
@@ -109,6 +117,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AmbiguousFormat",
+    "Comparison",
     "InputError",
     "KaratError",
     "Measure",
@@ -123,21 +132,27 @@ __all__ = [
     "ResultError",
     "Run",
     "RunResult",
+    "Sweep",
     "UsageError",
     "__version__",
     "all_metrics",
     "average_precision",
+    "compare",
     "err_at_k",
     "evaluate",
     "f1_at_k",
     "hit_at_k",
+    "interval",
     "load",
     "lookup",
     "metric",
     "ndcg_at_k",
+    "paired_test",
     "parse",
     "parse_all",
+    "power",
     "precision_at_k",
+    "quantile_interval",
     "r_precision",
     "rbp_at_k",
     "read_qrels",
@@ -146,5 +161,6 @@ __all__ = [
     "recall_at_k",
     "reciprocal_rank",
     "score",
+    "sweep",
     "wrecall_at_k",
 ]

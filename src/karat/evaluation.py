@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.align import align
+from karat.align.stream import default_threads
 from karat.cache import Cache
 from karat.errors import UsageError, shown
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
 from karat.ingest.textfile import TextFile
-from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.output import rounded
 from karat.result import Result, RunResult, aggregated
+from karat.sampling import Sampling, sampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +52,12 @@ def evaluate(
     *,
     ks: Sequence[int] | None = None,
     queries: Any = None,
+    by: str | Sequence[str | Sequence[str]] | None = None,
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = 2000,
+    seed: int = 0,
+    min_segment: int = 10,
     like: str | None = None,
     score_precision: str | None = None,
     duplicates: str | None = None,
@@ -74,10 +82,13 @@ def evaluate(
 
     `qrels` and `run` are each a path, a dict, a data frame, or a `karat.Qrels` / `karat.Run`; several
     runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
-    are computed. `like` takes the conventions of another tool; the options from `score_precision` to
-    `ignore_self` are those of `karat.Policy`. `details` keeps each query's top 100 and the ranks of
-    its gold, for `save`. `memory` bounds what a run that is out of order may take ("2GB"). `watch` is
-    told the path, the bytes read so far and all bytes of a file that is being read.
+    are computed. Every metric has an interval (`result.ci`), found when it is first asked for: at this
+    `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
+    `queries`, whose `weight` and `conversation` are honoured. `like` takes the conventions of another
+    tool; the options from `score_precision` to `ignore_self` are those of `karat.Policy`. `details`
+    keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
+    out of order may take ("2GB"). `watch` is told the path, the bytes read so far and all bytes of a
+    file that is being read.
     """
     measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
     policy = choose(
@@ -87,6 +98,9 @@ def evaluate(
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
+    job.sampling = sampling(
+        table, by, confidence=confidence, method=method, resamples=resamples, seed=seed, minimum=min_segment
+    )
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
     return Result(tuple(runs), told)
@@ -135,6 +149,7 @@ class _Job:
         self.policy, self.queries, self.details = policy, queries, details
         self.threads, self.memory, self.watch = threads, memory, watch
         self.cache = Cache() if cache and not details else None
+        self.sampling = Sampling()
         self._qrels: Qrels | None = None
 
     @property
@@ -154,7 +169,8 @@ class _Job:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
             name or about["name"], rankings.query_ids, values, about["counts"], about["facts"], tuple(notes),
-            partial(attainable, measures, rankings), about.get("lists", {}),
+            partial(attainable, measures, rankings), about.get("lists", {}), self.sampling,
+            parse("judged@10")(rankings) if self.sampling.by else None, self.threads or default_threads(),
         )  # fmt: skip
 
     def _entry(self, source: Any) -> Entry | None:

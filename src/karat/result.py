@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from karat.errors import InputError, ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.relevance import GM_FLOOR
 from karat.output import rounded, write_atomically
+from karat.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,21 +23,59 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.metrics.grammar import Measure
+    from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
 
 
-def aggregated(measure: Measure, values: NDArray[np.float64]) -> tuple[float, int]:
+def aggregated(
+    measure: Measure, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> tuple[float, int]:
     """The one number for all queries, and over how many it is; undefined values are left out."""
-    defined = values[~np.isnan(values)]
+    there = ~np.isnan(values)
+    defined = values[there]
     n = len(defined)
     if n == 0:
         return math.nan, 0
     if measure.metric.aggregate == "sum":
         return float(defined.sum()), n
     if measure.metric.aggregate == "geometric mean":
-        return float(np.exp(np.log(np.maximum(defined, GM_FLOOR)).mean())), n
-    return float(defined.mean()), n
+        return math.exp(_mean(np.log(np.maximum(defined, GM_FLOOR)), there, weights)), n
+    return _mean(defined, there, weights), n
+
+
+def _mean(defined: NDArray[np.float64], there: NDArray[np.bool_], weights: NDArray[np.float64] | None) -> float:
+    if weights is None:
+        return float(defined.mean())
+    mine = weights[there]
+    return float((defined * mine).sum() / mine.sum()) if mine.sum() > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentResult:
+    """A slice of the queries with its own estimates."""
+
+    by: Mapping[str, str]
+    n: int
+    small: bool
+    """Whether it has too few queries to be judged alone."""
+    judged: float
+    """The mean share of judged docs in the top 10."""
+    metrics: Mapping[str, Interval]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "by": dict(self.by), "n": self.n, "small": self.small, "judged@10": rounded(self.judged),
+            "metrics": {name: _interval_json(i) for name, i in self.metrics.items()},
+        }  # fmt: skip
+
+
+def _interval_json(found: Interval) -> dict[str, Any]:
+    defined = found.low == found.low
+    return {
+        "mean": rounded(found.estimate), "ci": [rounded(found.low), rounded(found.high)] if defined else None,
+        "ci_method": found.method, "n": found.n,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,6 +92,10 @@ class RunResult:
     """Finds the best values that the gold allows; asked only when somebody wants to know."""
     lists: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """By query: `top` docs with score and grade, `gold` with grade and rank; empty unless asked for."""
+    sampling: Sampling = field(default_factory=Sampling, repr=False)
+    judged: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    """The share of judged docs in each query's top 10, where segments were asked for."""
+    threads: int = field(default=1, repr=False, compare=False)
 
     @cached_property
     def attainable(self) -> Mapping[str, float]:
@@ -62,7 +105,69 @@ class RunResult:
     @property
     def mean(self) -> Mapping[str, float]:
         """The aggregate of each metric by any spelling of its name: a mean, or a sum for counts."""
-        return ByMeasure({name: aggregated(parse(name), v)[0] for name, v in self.values.items()})
+        weights = self._weights
+        return ByMeasure({name: aggregated(parse(name), v, weights)[0] for name, v in self.values.items()})
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64] | None:
+        return self.sampling.units(self.query_ids).weight if self.sampling.weights else None
+
+    @cached_property
+    def _estimates(self) -> list[Mapping[str, Interval]]:
+        """Intervals of all metrics, over all queries and in each segment, from the same resamples."""
+        from karat.stats.groups import grouped_intervals
+
+        measures = [parse(name) for name in self.values]
+        logs = [m.metric.aggregate == "geometric mean" for m in measures]
+        rows = [np.log(np.maximum(v, GM_FLOOR)) if log else v
+                for v, log in zip(self.values.values(), logs, strict=True)]  # fmt: skip
+        everything = np.arange(len(self.query_ids))
+        groups = [everything, *(s.rows for s in self.sampling.segments(self.query_ids))]
+        found = grouped_intervals(
+            np.array(rows).reshape(len(rows), len(everything)), self.sampling.units(self.query_ids), groups,
+            binary=[m.metric.binary for m in measures], confidence=self.sampling.confidence,
+            method=self.sampling.method, resamples=self.sampling.resamples, seed=self.sampling.seed,
+            threads=self.threads,
+        )  # fmt: skip
+        return [
+            {m.name: _of_aggregate(m, i, v[rows], log)
+             for m, i, v, log in zip(measures, one, self.values.values(), logs, strict=True)}
+            for rows, one in zip(groups, found, strict=True)
+        ]  # fmt: skip
+
+    @property
+    def intervals(self) -> Mapping[str, Interval]:
+        """Each metric's estimate with its interval, by any spelling of its name."""
+        return ByMeasure(self._estimates[0])
+
+    @property
+    def ci(self) -> Mapping[str, tuple[float, float]]:
+        """The ends of each metric's confidence interval."""
+        return ByMeasure({name: (i.low, i.high) for name, i in self._estimates[0].items()})
+
+    @cached_property
+    def segments(self) -> tuple[SegmentResult, ...]:
+        """The same estimates in each segment that was asked for."""
+        out = []
+        slices = self.sampling.segments(self.query_ids)
+        for segment, metrics in zip(slices, self._estimates[1:], strict=True) if slices else ():
+            shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
+            shares = shares[~np.isnan(shares)]
+            judged = float(shares.mean()) if len(shares) else math.nan
+            n = len(segment.rows)
+            out.append(SegmentResult(segment.by, n, n < self.sampling.minimum, judged, metrics))
+        return tuple(out)
+
+    def across(self, by: str, metric: str) -> dict[str, float]:
+        """How a metric varies over the segments of a field: sample variance and macro average of their means."""
+        names = tuple(p.strip() for p in by.split(","))
+        means = [ByMeasure(s.metrics)[metric].estimate for s in self.segments if tuple(s.by) == names]
+        defined = [m for m in means if m == m]
+        return {
+            "segments": len(defined),
+            "macro_average": float(np.mean(defined)) if defined else math.nan,
+            "variance": float(np.var(defined, ddof=1)) if len(defined) > 1 else math.nan,
+        }
 
     @property
     def n(self) -> Mapping[str, int]:
@@ -76,15 +181,23 @@ class RunResult:
     def as_json(self) -> dict[str, Any]:
         """This run as the JSON document has it."""
         metrics = {}
-        for name, values in self.values.items():
-            measure = parse(name)
-            value, n = aggregated(measure, values)
-            metrics[name] = {"mean": rounded(value), "n": n}
-            if measure.metric.aggregate != "mean":
-                metrics[name]["aggregate"] = measure.metric.aggregate  # type: ignore[assignment]
+        for name, found in self._estimates[0].items():
+            metrics[name] = _interval_json(found)
+            if (aggregate := parse(name).metric.aggregate) != "mean":
+                metrics[name]["aggregate"] = aggregate
+        segments = {"segments": [s.as_json() for s in self.segments]} if self.sampling.by else {}
         facts = {"facts": dict(self.facts)} if self.facts else {}
         notes = {"notes": list(self.notes)} if self.notes else {}
-        return {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts), **notes}
+        return {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts), **segments, **notes}
+
+
+def _of_aggregate(measure: Measure, found: Interval, values: NDArray[np.float64], log: bool) -> Interval:
+    """The interval of what a metric reports: a sum has none, a geometric mean comes back from logarithms."""
+    if measure.metric.aggregate == "sum":
+        return replace(found, estimate=aggregated(measure, values)[0], low=math.nan, high=math.nan, method="none")
+    if log and found.n:
+        return replace(found, estimate=math.exp(found.estimate), low=math.exp(found.low), high=math.exp(found.high))
+    return found
 
 
 @dataclass(frozen=True)
@@ -130,6 +243,21 @@ class Result:
         return self._only("n").n
 
     @property
+    def intervals(self) -> Mapping[str, Interval]:
+        """Each metric's estimate with its confidence interval."""
+        return self._only("intervals").intervals
+
+    @property
+    def ci(self) -> Mapping[str, tuple[float, float]]:
+        """The ends of each metric's confidence interval."""
+        return self._only("ci").ci
+
+    @property
+    def segments(self) -> tuple[SegmentResult, ...]:
+        """The same estimates in each segment that was asked for."""
+        return self._only("segments").segments
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """Queries, missing ones, duplicates, and whatever else alignment counted."""
         return self._only("counts").counts
@@ -170,6 +298,7 @@ class Result:
         document = self.as_json()
         for run, written in zip(self.runs, document["runs"], strict=True):
             written["query_ids"] = list(run.query_ids)
+            written["sampling"] = run.sampling.as_json()
             written["per_query"] = {n: [rounded(x) for x in v.tolist()] for n, v in run.values.items()}
             if run.attainable:
                 written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
@@ -229,6 +358,7 @@ def load(path: str) -> Result:
             RunResult(
                 run["name"], run["query_ids"], values, run["counts"], run.get("facts", {}),
                 tuple(run.get("notes", ())), partial(dict, run.get("attainable", {})), run.get("lists", {}),
+                Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
             )
         )  # fmt: skip
     return Result(tuple(runs), document.get("conventions", {}))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from karat.model.rankings import Cutoff, Rankings, Values
 
 FAMILY = "relevance"
+SWEEP = (1, 3, 5, 10, 20, 50, 100)  # the cutoffs of a k-sweep
 GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs as this much
 
 
@@ -65,6 +66,28 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> V
     if cap and k is not None:
         gold = np.minimum(gold, k)
     return ratio(r.found(rel, k), gold)
+
+
+@metric(
+    "recall_auc", title="Area under recall", family=FAMILY,
+    formula="trapezoids under recall over the cutoffs 1, 3, 5, 10, 20, 50, 100 up to k, divided by k − 1; k = 100"
+    " unless stated",
+    tells="How early recall comes, over all cutoffs up to k.",
+    use_when="The cutoff is still open, or one number is wanted for a whole recall curve.",
+    caution="Over k, not log k: the deep cutoffs weigh most. A list shorter than k keeps its last recall.",
+    cites="trapezoidal area, as of a precision–recall curve", monotone=True, ranges={"rel": (0, None)},
+)  # fmt: skip
+def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+    last = 100 if k is None else k
+    cuts = [c for c in SWEEP if c < last] + [last]
+    curve = [recall(r, c, rel) for c in cuts]
+    if len(cuts) == 1:
+        return curve[0]
+    steps = zip(cuts, cuts[1:], curve, curve[1:], strict=False)
+    total = np.zeros(len(r))
+    for a, b, low, high in steps:
+        total += (low + high) / 2 * (b - a)
+    return np.minimum(total / (last - cuts[0]), 1.0)
 
 
 @metric(

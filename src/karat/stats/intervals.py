@@ -230,11 +230,11 @@ def _bootstrap(
             low, high = np.nanquantile(mine, (tail, 1 - tail))
             out[i] = (float(low), float(high))
         else:
-            out[i] = _studentized(values[i], units, confidence, resamples, seed)
+            out[i] = studentized(values[i], units, confidence, resamples, seed)
     return out
 
 
-def _studentized(values: Floats, units: Units, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+def studentized(values: Floats, units: Units, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
     """The bootstrap of t: each resample is measured by its own standard error (Efron 1981)."""
     top, bottom = units.sums(values[None, :])
     there = bottom[:, 0] > 0

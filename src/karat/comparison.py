@@ -1,0 +1,379 @@
+"""Which is better, and how sure: runs against a baseline on the same queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.align.stream import default_threads
+from karat.errors import UsageError, nearest
+from karat.evaluation import evaluate
+from karat.metrics.grammar import ByMeasure, parse
+from karat.output import rounded
+from karat.result import FORMAT_VERSION
+from karat.stats.groups import grouped_intervals
+from karat.stats.intervals import checked_share
+from karat.stats.many import benjamini_hochberg, holm, randomised_hsd
+from karat.stats.paired import DRAWS, TESTS, effect_size, p_value
+from karat.stats.power import detectable, queries_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.metrics.grammar import Measure
+    from karat.result import Result, RunResult
+    from karat.stats.intervals import Interval
+
+    Floats = NDArray[np.float64]
+
+DEFAULT_TESTS = ("t", "randomization")
+CORRECTIONS = ("holm", "bh", "none")
+FEW = 25
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric of a candidate against the baseline, over all queries or in one segment."""
+
+    metric: str
+    baseline: str
+    candidate: str
+    segment: Mapping[str, str] | None
+    mean_baseline: float
+    mean_candidate: float
+    difference: Interval
+    p: Mapping[str, float]
+    p_adjusted: float
+    correction: str
+    effect_size: float
+    wins: int
+    ties: int
+    losses: int
+    small: bool
+    better_when_higher: bool | None
+    significant: bool
+    detectable: float
+    """The smallest difference that these queries show with a power of .8."""
+    needed: int | None
+    """The queries that would show the difference seen, with a power of .8."""
+    margin: float | None = None
+    non_inferior: bool | None = None
+    equivalent: bool | None = None
+    noise: float | None = None
+    """What a rebuild of one system alone makes, where replicates were given."""
+    against_trend: bool = False
+    """A segment that moves significantly against the overall difference."""
+
+    @property
+    def delta(self) -> float:
+        return self.difference.estimate
+
+    @property
+    def n(self) -> int:
+        return self.difference.n
+
+    @property
+    def inside_noise(self) -> bool | None:
+        """Whether the difference is no larger than what a rebuild makes."""
+        return None if self.noise is None else abs(self.delta) <= self.noise
+
+    def as_json(self) -> dict[str, Any]:
+        """This comparison as the JSON document has it."""
+        found = self.difference
+        out = {
+            "metric": self.metric, "baseline": self.baseline, "candidate": self.candidate,
+            "mean_baseline": rounded(self.mean_baseline), "mean_candidate": rounded(self.mean_candidate),
+            "delta": rounded(found.estimate),
+            "ci": [rounded(found.low), rounded(found.high)] if found.low == found.low else None,
+            "ci_method": found.method, "p": {name: rounded(p) for name, p in self.p.items()},
+            "p_adjusted": rounded(self.p_adjusted), "correction": self.correction, "significant": self.significant,
+            "effect_size": rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
+            "wins": self.wins, "ties": self.ties, "losses": self.losses, "n": found.n,
+            "segment": dict(self.segment) if self.segment is not None else None,
+            "smallest_detectable": rounded(self.detectable), "queries_needed": self.needed,
+        }  # fmt: skip
+        if self.segment is not None:
+            out |= {"small": self.small, "against_trend": self.against_trend}
+        if self.margin is not None:
+            out |= {"margin": self.margin, "non_inferior": self.non_inferior, "equivalent": self.equivalent}
+        if self.noise is not None:
+            out |= {"noise_floor": rounded(self.noise), "inside_noise": self.inside_noise}
+        return out
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that was compared, and the results it rests on."""
+
+    result: Result
+    baseline: str
+    rows: tuple[Compared, ...]
+    alpha: float
+    pairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, metric: str) -> Compared:
+        """The overall comparison of one metric; with several candidates use `of`."""
+        found = self.of(metric)
+        if len(found) != 1:
+            raise UsageError(f"{len(found)} candidates were compared; choose one: comparison.of({metric!r}, 'name')")
+        return found[0]
+
+    def of(self, metric: str, candidate: str | None = None) -> tuple[Compared, ...]:
+        """The overall comparisons of one metric."""
+        name = ByMeasure({m: m for m in self.result.metrics})[metric]
+        return tuple(
+            r for r in self.rows
+            if r.metric == name and r.segment is None and (candidate is None or r.candidate == candidate)
+        )  # fmt: skip
+
+    def differences(self, metric: str, candidate: str | None = None) -> list[tuple[str, float, float, float]]:
+        """Query, baseline, candidate and difference, the largest differences first."""
+        name = candidate or next(r.name for r in self.result.runs if r.name != self.baseline)
+        base, cand = self.result[self.baseline].per_query(metric), self.result[name].per_query(metric)
+        rows = [(q, base[q], cand[q], cand[q] - base[q]) for q in base if q in cand]
+        return sorted((r for r in rows if r[3] == r[3]), key=lambda r: (-abs(r[3]), r[0]))
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        document = {**self.result.as_json(), "kind": "comparison", "format_version": FORMAT_VERSION}
+        document["comparisons"] = [r.as_json() for r in self.rows]
+        if self.pairs:
+            document["pairs"] = dict(self.pairs)
+        if self.notes:
+            document["notes"] = list(self.notes)
+        return document
+
+
+def compare(
+    qrels: Any,
+    runs: Any,
+    metrics: str | Iterable[str | Measure] | None = None,
+    *,
+    baseline: str | None = None,
+    tests: Sequence[str] = DEFAULT_TESTS,
+    correction: str = "holm",
+    alpha: float = 0.05,
+    margin: float | None = None,
+    all_pairs: bool = False,
+    replicates: Any = None,
+    draws: int = DRAWS,
+    **options: Any,
+) -> Comparison:
+    """Compare runs with a baseline (the first unless named), metric by metric and segment by segment.
+
+    The differences are candidate − baseline on the same queries, with intervals from shared resamples, paired tests,
+    and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). `margin` asks for
+    non-inferiority and equivalence; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of
+    one system whose spread is the noise floor. `options` are those of `karat.evaluate`.
+    """
+    level = checked_share("alpha", alpha)
+    chosen = _checked(tests, correction, margin)
+    result = evaluate(qrels, runs, metrics, **options)
+    if len(result.runs) < 2:
+        raise UsageError(f"expected at least two runs to compare, found {len(result.runs)}")
+    base = _baseline(result, baseline)
+    floors = _noise(qrels, replicates, result, options) if replicates is not None else {}
+    threads = options.get("threads") or default_threads()
+    job = _Job(base, chosen, correction, level, margin, draws, floors, threads)
+    rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
+    notes = []
+    shared = min(r.n for r in rows) if rows else 0
+    if shared < FEW:
+        notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
+    pairs = _all_pairs(result, draws, base.sampling.seed) if all_pairs else {}
+    return Comparison(result, base.name, tuple(_adjusted(rows, correction, level)), level, pairs, tuple(notes))
+
+
+def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:
+    listed = (tests,) if isinstance(tests, str) else tuple(tests)
+    for test in listed:
+        if test not in TESTS:
+            near = nearest(str(test), TESTS)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise UsageError(f"test must be one of {', '.join(TESTS)}, found {test!r}{hint}")
+    if not listed:
+        raise UsageError(f"expected at least one test of {', '.join(TESTS)}")
+    if correction not in CORRECTIONS:
+        raise UsageError(f"correction must be one of {', '.join(CORRECTIONS)}, found {correction!r}")
+    if margin is not None and not 0 < margin < math.inf:
+        raise UsageError(f"margin must be a number above 0, found {margin!r}")
+    return listed
+
+
+def _baseline(result: Result, name: str | None) -> RunResult:
+    return result.runs[0] if name is None else result[name]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The choices that all comparisons share."""
+
+    base: RunResult
+    tests: tuple[str, ...]
+    correction: str
+    alpha: float
+    margin: float | None
+    draws: int
+    floors: Mapping[str, float]
+    threads: int
+
+    def against(self, run: RunResult) -> list[Compared]:
+        """All metrics of one candidate, over all queries and then by segment."""
+        index = {q: i for i, q in enumerate(self.base.query_ids)}
+        shared = [(index[q], i) for i, q in enumerate(run.query_ids) if q in index]
+        if not shared:
+            raise UsageError(f"{self.base.name} and {run.name} share no query; nothing can be paired")
+        mine, theirs = (np.array(column) for column in zip(*shared, strict=True))
+        ids = [self.base.query_ids[i] for i in mine]
+        names = list(self.base.values)
+        base = np.array([self.base.values[n][mine] for n in names])
+        cand = np.array([run.values[n][theirs] for n in names])
+        sampling = run.sampling
+        segments = sampling.segments(ids)
+        groups = [np.arange(len(ids)), *(s.rows for s in segments)]
+        units = sampling.units(ids)
+        settings: dict[str, Any] = {
+            "binary": [False] * len(names), "resamples": sampling.resamples, "seed": sampling.seed,
+            "method": sampling.method, "threads": self.threads,
+        }  # fmt: skip
+        found = grouped_intervals(cand - base, units, groups, confidence=sampling.confidence, **settings)
+        wide = found
+        if self.margin is not None:  # two one-sided tests at alpha are an interval at 1 − 2 alpha
+            wide = grouped_intervals(cand - base, units, groups, confidence=1 - 2 * self.alpha, **settings)
+        out = []
+        for g, (rows, intervals) in enumerate(zip(groups, found, strict=True)):
+            for m, name in enumerate(names):
+                segment = segments[g - 1] if g else None
+                row = self._one(name, run, segment.by if segment else None, base[m][rows], cand[m][rows],
+                                units.take(rows), intervals[m], wide[g][m],
+                                small=bool(g) and len(rows) < sampling.minimum, seed=sampling.seed)  # fmt: skip
+                out.append(row)
+        return out
+
+    def _one(
+        self, name: str, run: RunResult, by: Mapping[str, str] | None, base: Floats, cand: Floats, units: Any,
+        found: Interval, wide: Interval, *, small: bool, seed: int,
+    ) -> Compared:  # fmt: skip
+        from karat.stats.resample import mean_of
+
+        difference = cand - base
+        both = ~np.isnan(difference)
+        p = {t: p_value(t, difference, units, draws=self.draws, seed=seed)[1] for t in self.tests}
+        higher = parse(name).metric.higher_is_better
+        size = effect_size(difference)
+        spread = float(difference[both].std(ddof=1)) if both.sum() > 1 else math.nan
+        sign = -1 if higher is False else 1
+        won, lost = (np.count_nonzero(sign * difference[both] * s > 0) for s in (1, -1))
+        non_inferior = equivalent = None
+        if self.margin is not None and wide.low == wide.low:
+            worst = wide.low if higher is not False else -wide.high
+            non_inferior = worst > -self.margin
+            equivalent = wide.low > -self.margin and wide.high < self.margin
+        return Compared(
+            name, self.base.name, run.name, by, mean_of(np.where(both, base, np.nan), units),
+            mean_of(np.where(both, cand, np.nan), units), found, p, p[self._main()], self.correction, size, int(won),
+            int(both.sum() - won - lost), int(lost), small, higher, False,
+            detectable(int(both.sum()), spread, alpha=self.alpha) if both.sum() > 1 else math.nan,
+            _needed(found.estimate, spread, self.alpha), self.margin, non_inferior, equivalent,
+            self.floors.get(name) if by is None else None,
+        )  # fmt: skip
+
+    def _main(self) -> str:
+        """The test whose p is adjusted and decides."""
+        return "randomization" if "randomization" in self.tests else self.tests[0]
+
+
+def _needed(difference: float, spread: float, alpha: float) -> int | None:
+    if difference != difference or spread != spread:
+        return None
+    return queries_needed(difference, spread, alpha=alpha)
+
+
+def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compared]:
+    """Adjust p within each metric: over the candidates, and apart from these over all their segments."""
+    from dataclasses import replace
+
+    out = list(rows)
+    families: dict[tuple[str, bool], list[int]] = {}
+    for i, row in enumerate(rows):
+        families.setdefault((row.metric, row.segment is None), []).append(i)
+    for (_, overall), members in families.items():
+        used = correction if overall or correction == "none" else "bh"
+        p = [rows[i].p_adjusted for i in members]
+        steps = holm(p) if used == "holm" else benjamini_hochberg(p) if used == "bh" else p
+        for i, adjusted in zip(members, steps, strict=True):
+            found = rows[i].difference
+            decided = adjusted < alpha and found.n > 1
+            out[i] = replace(rows[i], p_adjusted=adjusted, correction=used, significant=decided)
+    overall_delta = {(r.metric, r.candidate): r.delta for r in out if r.segment is None}
+    return [
+        replace(r, against_trend=r.segment is not None and r.significant and not r.small
+                and r.delta * overall_delta[r.metric, r.candidate] < 0)
+        for r in out
+    ]  # fmt: skip
+
+
+def _all_pairs(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
+    shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
+    out: dict[str, dict[str, Any]] = {}
+    for name in result.metrics:
+        values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
+        p, used = randomised_hsd(values, draws=draws, seed=seed)
+        names = [r.name for r in result.runs]
+        out[name] = {
+            "draws": used,
+            "p": {a: {b: rounded(float(p[i, j])) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)},
+        }
+    return out
+
+
+def _noise(qrels: Any, replicates: Any, result: Result, options: Mapping[str, Any]) -> dict[str, float]:
+    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
+    from scipy.special import stdtrit
+
+    again = evaluate(qrels, replicates, list(result.metrics), **{**options, "by": None})
+    if len(again.runs) < 2:
+        raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
+    out = {}
+    for name in result.metrics:
+        means = np.array([r.mean[name] for r in again.runs])
+        out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
+    return out
+
+
+def power(
+    values: Sequence[float] | None = None,
+    *,
+    deviation: float | None = None,
+    difference: float | None = None,
+    n: int | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> dict[str, Any]:
+    """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
+
+    The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
+    """
+    if values is not None:
+        seen = np.asarray(values, dtype=np.float64)
+        seen = seen[~np.isnan(seen)]
+        if len(seen) < 2:
+            raise UsageError("power needs at least two differences to know their spread")
+        deviation = float(seen.std(ddof=1))
+        n = n if n is not None else len(seen)
+    if deviation is None or (difference is None and n is None):
+        raise UsageError("power needs values or deviation, and one of difference and n")
+    out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
+    if difference is not None:
+        out |= {"difference": difference,
+                "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha)}  # fmt: skip
+    if n is not None:
+        out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
+    return out
