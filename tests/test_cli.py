@@ -49,9 +49,12 @@ def test_json_on_standard_output_is_the_documented_shape_and_nothing_else(
     assert document["kind"] == "evaluation"
     assert [r["name"] for r in document["runs"]] == ["a", "b"]
     # a: q1 has its first relevant doc at rank 1, q2 none: (1 + 0) / 2
-    assert document["runs"][0]["metrics"] == {
-        "mrr": {"mean": 0.5, "n": 2}, "precision@1": {"mean": 0.5, "n": 2}, "recall@2": {"mean": 0.5, "n": 2},
+    metrics = document["runs"][0]["metrics"]
+    assert {name: (m["mean"], m["n"]) for name, m in metrics.items()} == {
+        "mrr": (0.5, 2), "precision@1": (0.5, 2), "recall@2": (0.5, 2),
     }  # fmt: skip
+    assert metrics["mrr"]["ci_method"] == "t"
+    assert metrics["mrr"]["ci"] == [0.0, 1.0]  # two values, 0 and 1: Student's t reaches beyond what a mean can be
     assert document["runs"][1]["metrics"]["mrr"]["mean"] == 1.0
     assert set(document["runs"][0]["counts"]) == {
         "queries", "missing", "without_gold", "empty_gold", "no_answer", "duplicates", "unjudged_at_10",
@@ -63,7 +66,7 @@ def test_the_table_shows_every_run_and_names_the_conventions(files: Path, capsys
     assert run("evaluate", "gold.txt", "a.run", "b.run", "-m", "mrr", "--like", "trec_eval") == 0
     out = capsys.readouterr().out
     assert re.search(r"metric\s+a\s+b", out)
-    assert re.search(r"mrr\s+0\.5000\s+1\.0000", out)
+    assert re.search(r"mrr\s+0\.5000 \[0\.000, 1\.000\]\s+1\.0000", out)
     assert "like=trec_eval" in out
     assert "score_precision=float32" in out
     assert "\x1b" not in out
@@ -177,7 +180,7 @@ def test_demo_says_which_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_verb_has_help_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ("evaluate", "metrics", "demo", "cache"):
+    for verb in ("evaluate", "compare", "sweep", "metrics", "demo", "cache"):
         assert run(verb, "--help") == 0
         assert len(capsys.readouterr().out) > 200
     assert run("--version") == 0

@@ -25,6 +25,13 @@ def test_results_follow_their_schema(tmp_path: Path) -> None:
     RESULT.validate(json.loads(gzip.decompress((tmp_path / "r.json.gz").read_bytes())))
 
 
+def test_comparisons_and_segments_follow_the_schema_too() -> None:
+    runs = {"keyword": EXAMPLE / "keyword.run", "dense": EXAMPLE / "dense.jsonl"}
+    found = karat.compare(EXAMPLE / "qrels.tsv", runs, "ndcg@10,mrr", queries=EXAMPLE / "queries.jsonl", by="topic",
+                          margin=0.1, all_pairs=True, replicates=runs)  # fmt: skip
+    RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
+
+
 def test_the_example_log_follows_its_schema() -> None:
     for line in (EXAMPLE / "dense.jsonl").read_text().splitlines():
         LOG.validate(json.loads(line))

@@ -184,7 +184,7 @@ def compare(
     job = _Job(base, chosen, correction, level, margin, draws, floors, threads)
     rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
     notes = []
-    shared = min(r.n for r in rows) if rows else 0
+    shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
     pairs = _all_pairs(result, draws, base.sampling.seed) if all_pairs else {}
@@ -303,6 +303,9 @@ def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compa
     out = list(rows)
     families: dict[tuple[str, bool], list[int]] = {}
     for i, row in enumerate(rows):
+        if row.small:  # shown, and never judged alone
+            out[i] = replace(row, p_adjusted=math.nan, correction="none")
+            continue
         families.setdefault((row.metric, row.segment is None), []).append(i)
     for (_, overall), members in families.items():
         used = correction if overall or correction == "none" else "bh"

@@ -197,7 +197,9 @@ def _of_aggregate(measure: Measure, found: Interval, values: NDArray[np.float64]
         return replace(found, estimate=aggregated(measure, values)[0], low=math.nan, high=math.nan, method="none")
     if log and found.n:
         return replace(found, estimate=math.exp(found.estimate), low=math.exp(found.low), high=math.exp(found.high))
-    return found
+    least, most = measure.metric.bounds
+    high = found.high if most is None else min(found.high, most)
+    return replace(found, low=max(found.low, least), high=high) if found.low == found.low else found
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import cache, demo, evaluate, metrics
+from karat.cli import cache, compare, demo, evaluate, metrics, sweep
 
 app = typer.Typer(
     name="karat",
@@ -36,6 +36,8 @@ def _root(
 
 
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
+app.command("sweep")(sweep.sweep)
 app.command("metrics")(metrics.metrics)
 app.command("demo")(demo.demo)
 app.command("cache")(cache.cache)

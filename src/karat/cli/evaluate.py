@@ -2,76 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
-
-_WHAT, _FILES, _CONVENTIONS = "What to compute", "Files", "Conventions"
-
-
-def _option(panel: str, meta: str | None, help: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=meta, help=help, rich_help_panel=panel)
-
-
-_METRIC = _option(_WHAT, "METRIC", "Such as ndcg@10 or map,recall@{10,100}. See: karat metrics", "-m", "--metric")
-_KS = _option(_WHAT, "K,K", "Cutoffs for metrics named without one: 1,3,5.", "-k", "--ks")
-_QUERIES = _option(_WHAT, "FILE", "Table of queries (as_of, no_answer, …).", "--queries")
-_JSON = _option(_FILES, "FILE|-", "Write the result as JSON; - is stdout.", "--json")
-_PER_QUERY = _option(_FILES, "FILE", "Write every query's values (.csv, .jsonl, .parquet).", "--per-query")
-_SAVE = _option(_FILES, "FILE", "Write the full result, with lists, for later verbs.", "--save")
-_QRELS_FORMAT = _option(_FILES, "FORMAT", "trec, csv, tsv, jsonl, json or parquet; else detected.", "--qrels-format")
-_RUN_FORMAT = _option(_FILES, "FORMAT", "The same for the runs.", "--run-format")
-_LIKE = _option(_CONVENTIONS, "TOOL", "Conventions of trec_eval, ir_measures, ranx or beir.", "--like")
-_PRECISION = _option(_CONVENTIONS, "TYPE", "float64, or float32 as trec_eval 9 rounds scores.", "--score-precision")
-_DUPLICATES = _option(_CONVENTIONS, "RULE", "A doc returned twice: first (best counts) or error.", "--duplicates")
-_MISSING = _option(_CONVENTIONS, "RULE", "Query that a run lacks: zero or skip.", "--missing")
-_EMPTY_GOLD = _option(_CONVENTIONS, "RULE", "Query without relevant docs: zero or skip.", "--empty-gold")
-_LEVEL = _option(_CONVENTIONS, "LEVEL", "Match gold with chunk or doc ids; auto finds out.", "--level")
-_CREDIT = _option(_CONVENTIONS, "RULE", "Later chunks of a gold doc: first (none), all (precision).", "--chunk-credit")
-_SEPARATOR = _option(_CONVENTIONS, "MARK", "Between doc and chunk in an id; # by default.", "--separator")
-_STAGE = _option(_CONVENTIONS, "NAME", "Evaluate a stage of a run log, such as retrieve.", "--stage")
-_AS_OF = _option(_CONVENTIONS, None, "Drop items newer than the query's as_of.", "--as-of-filter")
-_CONDENSED = _option(_CONVENTIONS, None, "Drop unjudged docs before ranking.", "--condensed")
-_SELF = _option(_CONVENTIONS, None, "Drop docs whose id is the query's.", "--ignore-self")
+from karat.cli import options as o
 
 
 def evaluate(
-    qrels: Annotated[
-        str,
-        typer.Argument(metavar="QRELS", help="Gold: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet; - is stdin."),
-    ],
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Runs: TREC, run log, CSV, JSON or Parquet; globs work.")
-    ],
-    metric: Annotated[list[str] | None, _METRIC] = None,
-    k: Annotated[str | None, _KS] = None,
-    queries: Annotated[str | None, _QUERIES] = None,
-    json: Annotated[str | None, _JSON] = None,
-    per_query: Annotated[str | None, _PER_QUERY] = None,
-    save: Annotated[str | None, _SAVE] = None,
-    qrels_format: Annotated[str | None, _QRELS_FORMAT] = None,
-    run_format: Annotated[str | None, _RUN_FORMAT] = None,
-    like: Annotated[str | None, _LIKE] = None,
-    score_precision: Annotated[str | None, _PRECISION] = None,
-    duplicates: Annotated[str | None, _DUPLICATES] = None,
-    missing: Annotated[str | None, _MISSING] = None,
-    empty_gold: Annotated[str | None, _EMPTY_GOLD] = None,
-    level: Annotated[str | None, _LEVEL] = None,
-    chunk_credit: Annotated[str | None, _CREDIT] = None,
-    separator: Annotated[str | None, _SEPARATOR] = None,
-    stage: Annotated[str | None, _STAGE] = None,
-    as_of_filter: Annotated[bool, _AS_OF] = False,
-    condensed: Annotated[bool, _CONDENSED] = False,
-    ignore_self: Annotated[bool, _SELF] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Bound for runs that are out of order, such as 2GB.")] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no table, only errors.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about what was read.")] = False,
+    qrels: o.Qrels,
+    runs: o.Runs,
+    metric: o.Metrics = None,
+    k: o.Ks = None,
+    queries: o.QueryTable = None,
+    by: o.By = None,
+    confidence: o.Confidence = 0.95,
+    method: o.Method = "auto",
+    resamples: o.Resamples = 2000,
+    seed: o.Seed = 0,
+    json: o.JsonFile = None,
+    per_query: o.PerQuery = None,
+    save: o.SaveFile = None,
+    qrels_format: o.QrelsFormat = None,
+    run_format: o.RunFormat = None,
+    like: o.Like = None,
+    score_precision: o.ScorePrecision = None,
+    duplicates: o.Duplicates = None,
+    missing: o.Missing = None,
+    empty_gold: o.EmptyGold = None,
+    level: o.Level = None,
+    chunk_credit: o.ChunkCredit = None,
+    separator: o.Separator = None,
+    stage: o.Stage = None,
+    as_of_filter: o.AsOfFilter = False,
+    condensed: o.Condensed = False,
+    ignore_self: o.IgnoreSelf = False,
+    threads: o.Threads = None,
+    memory: o.Memory = None,
+    no_cache: o.NoCache = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
 ) -> None:
     """Score runs against gold.
 
     karat evaluate qrels.txt bm25.run dense.run -m ndcg@10 -m map,recall@100
+
+    karat evaluate qrels.txt bm25.run --queries queries.jsonl --by language
 
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
@@ -88,6 +60,11 @@ def evaluate(
             metric or None,
             ks=terminal.cutoffs(k),
             queries=queries,
+            by=by,
+            confidence=confidence,
+            method=method,
+            resamples=resamples,
+            seed=seed,
             like=like,
             score_precision=score_precision,
             duplicates=duplicates,

@@ -14,13 +14,15 @@ from karat.errors import UsageError
 from karat.output import write_atomically
 
 if TYPE_CHECKING:
+    from karat.comparison import Comparison
+    from karat.curves import Sweep
     from karat.result import Result
 
 TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
 
 
-def write_json(result: Result, path: str) -> None:
+def write_json(result: Result | Comparison | Sweep, path: str) -> None:
     """The result as one JSON document, to a file or to standard output (`-`)."""
     text = json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
     if path == "-":

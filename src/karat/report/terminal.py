@@ -74,33 +74,75 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
 
 
 def show(result: Result, gold: str, verbose: bool = False) -> None:
-    """The means of all runs side by side, then what should be known about them."""
+    """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
-    out.print(_table(result))
+    room = out.width >= 14 + 24 * len(result.runs)
+    out.print(_table(result, room))
+    if result.runs[0].sampling.by:
+        out.print(_segments(result, room))
     for line in _remarks(result, gold, verbose):
         out.print(line, markup=True)
 
 
-def _table(result: Result) -> Table:
+def short_range(low: float, high: float) -> str:
+    """An interval in few characters."""
+    return "" if low != low else f"[{low:.3f}, {high:.3f}]"
+
+
+def _table(result: Result, room: bool) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("metric", no_wrap=True)
+    alone = len(result.runs) == 1
     for run in result.runs:
         table.add_column(run.name, justify="right", no_wrap=True)
-    alone = len(result.runs) == 1
+        if room:
+            table.add_column("", style="dim", no_wrap=True)
     if alone:
         table.add_column("", style="dim")
-    means = [run.mean for run in result.runs]
+    found = [run.intervals for run in result.runs]
     for name in result.metrics:
-        values = [m[name] for m in means]
-        cells = [_cell(name, v) for v in values]
-        if len(cells) > 1:
-            best = _best(name, values)
-            cells = [f"[bold]{c}[/bold]" if i in best else c for i, c in enumerate(cells)]
+        values = [f[name].estimate for f in found]
+        best = _best(name, values) if len(values) > 1 else set()
+        cells: list[str] = []
+        for i, value in enumerate(values):
+            text = _cell(name, value)
+            cells.append(f"[bold]{text}[/bold]" if i in best else text)
+            if room:
+                cells.append(escaped(short_range(found[i][name].low, found[i][name].high)))
         label = f"[bold]{name}[/bold]" if name == PRIMARY else name
         table.add_row(label, *cells, *([reading(name, values[0], result.runs[0])] if alone else []))
+    return table
+
+
+def escaped(text: str) -> str:
+    """The text with its brackets shown as they are."""
+    return text.replace("[", r"\[")
+
+
+def _segments(result: Result, room: bool) -> Table:
+    """One metric in every segment; the others are in the JSON."""
+    from rich.table import Table
+
+    metric = PRIMARY if PRIMARY in result.metrics else result.metrics[0]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(f"{metric} by segment", no_wrap=True)
+    table.add_column("n", justify="right")
+    for run in result.runs:
+        table.add_column(run.name, justify="right", no_wrap=True)
+        if room:
+            table.add_column("", style="dim", no_wrap=True)
+    for i, segment in enumerate(result.runs[0].segments):
+        cells = []
+        for run in result.runs:
+            found = run.segments[i].metrics[metric] if i < len(run.segments) else None
+            cells.append(_cell(metric, found.estimate) if found else "")
+            if room:
+                cells.append(escaped(short_range(found.low, found.high)) if found else "")
+        name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
+        table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
     return table
 
 
@@ -153,7 +195,8 @@ def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
 
 
 def _told(result: Result) -> str:
-    told = {"score_precision": "float64", **result.conventions}
+    sampling = result.runs[0].sampling
+    told = {"intervals": f"{sampling.confidence:.0%}", "score_precision": "float64", **result.conventions}
     return " · " + ", ".join(f"{k}={v}" for k, v in told.items())
 
 

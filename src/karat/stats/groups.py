@@ -72,7 +72,9 @@ def grouped_intervals(
             estimate, n = mean_of(row, u), int(np.count_nonzero(~np.isnan(row)))
             if i in rows:
                 j = rows.index(i)
-                low, high = _from_draws(mine[:, j], estimate, top[:, j], bottom[:, j], name, level)
+                low, high = _from_draws(
+                    mine[:, j], estimate, top[:, j], bottom[:, j], name, level, expanded=asked == "auto"
+                )
             else:
                 low, high = _without_draws(row, u, estimate, name, level, resamples, seed)
             found.append(Interval(estimate, low, high, name, n))
@@ -81,7 +83,7 @@ def grouped_intervals(
 
 
 def _from_draws(
-    draws: Floats, estimate: float, top: Floats, bottom: Floats, name: str, level: float
+    draws: Floats, estimate: float, top: Floats, bottom: Floats, name: str, level: float, *, expanded: bool
 ) -> tuple[float, float]:
     defined = draws[~np.isnan(draws)]
     if len(defined) == 0 or defined.min() == defined.max():
@@ -90,7 +92,7 @@ def _from_draws(
         low, high = np.quantile(defined, ((1 - level) / 2, (1 + level) / 2))
         return float(low), float(high)
     there = bottom > 0
-    return bca_bounds(defined, estimate, jackknife_means(top[there], bottom[there]), level)
+    return bca_bounds(defined, estimate, jackknife_means(top[there], bottom[there]), level, expanded=expanded)
 
 
 def _without_draws(

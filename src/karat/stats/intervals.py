@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson"]
 METHODS: tuple[str, ...] = get_args(Method)
 RESAMPLES = 2000
+TOLERANCE = 1e-12
+"""Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""
 FEW = 25
 """Below so many queries a bootstrap of a mean is too short; Student's t is used instead."""
 
@@ -56,16 +58,26 @@ def checked_share(name: str, value: float) -> float:
     return float(value)
 
 
+def checked_count(name: str, value: int, least: int) -> int:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise UsageError(f"{name} must be an integer from {least}, found {value!r}")
+    return int(value)
+
+
 def chosen_method(values: Floats, units: Units, binary: bool, method: str) -> str:
     """What `auto` means for these values: the first rule that fits."""
-    defined = values[~np.isnan(values)]
-    if len(defined) < 2:
+    there = ~np.isnan(values) & (units.weight > 0)
+    defined, of = values[there], units.unit[there]
+    if len(defined) < 2 or bool((of == of[0]).all()):
         return "none"
+    if method in ("wilson", "clopper-pearson") and not units.plain:
+        raise UsageError(f"method {method!r} knows no weights and no conversations; use 'auto' or 'bca'")
     if method != "auto":
         return method
-    if not units.plain:
-        return "bca"
     equal = bool((defined == defined[0]).all())
+    if not units.plain:
+        return "degenerate" if equal else "bca"
     if binary and bool(np.isin(defined, (0.0, 1.0)).all()):
         return "clopper-pearson" if equal else "wilson"
     if equal:
@@ -121,20 +133,30 @@ def student(values: Floats, units: Units, confidence: float) -> tuple[float, flo
     return middle - half, middle + half
 
 
-def bca_bounds(draws: Floats, estimate: float, jackknife: Floats, confidence: float) -> tuple[float, float]:
-    """Efron 1987: percentiles of the resampled values, corrected for bias and acceleration."""
-    from scipy.special import ndtr, ndtri
+def bca_bounds(
+    draws: Floats, estimate: float, jackknife: Floats, confidence: float, *, expanded: bool = False
+) -> tuple[float, float]:
+    """Efron 1987: percentiles of the resampled values, corrected for bias and acceleration.
+
+    A resample of n units spreads by √((n−1)/n) too little and knows nothing of the error of its spread: the interval
+    of a mean of 25 is 7% too short. `expanded` makes up for both, as t does (Hesterberg 2015, section 5.3).
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
 
     draws = draws[~np.isnan(draws)]
     if len(draws) == 0:
         return math.nan, math.nan
-    below = (np.count_nonzero(draws < estimate) + np.count_nonzero(draws == estimate) / 2) / len(draws)
+    slack = TOLERANCE * float(np.abs(draws).max())
+    below = float(np.mean(draws < estimate - slack) + np.mean(draws <= estimate + slack)) / 2
     below = min(max(below, 0.5 / len(draws)), 1 - 0.5 / len(draws))
     bias = float(ndtri(below))
     pull = jackknife.mean() - jackknife
     spread = float((pull**2).sum()) ** 1.5
     acceleration = float((pull**3).sum()) / (6 * spread) if spread > 0 else 0.0
     z = float(ndtri(0.5 + confidence / 2))
+    if expanded:
+        count = len(jackknife)
+        z = float(stdtrit(count - 1, 0.5 + confidence / 2)) * math.sqrt(count / (count - 1))
     levels = [float(ndtr(bias + (bias + side) / (1 - acceleration * (bias + side)))) for side in (-z, z)]
     low, high = np.quantile(draws, levels)
     return float(low), float(high)
@@ -164,6 +186,8 @@ def interval(
 
     `binary` marks shares of 0 and 1; `clusters` names the conversation of each value.
     """
+    checked_count("resamples", resamples, 100)
+    checked_count("seed", seed, 0)
     data = np.asarray(values, dtype=np.float64).ravel()
     units = Units.of(len(data), clusters, weights)
     return intervals(
@@ -183,11 +207,14 @@ def intervals(
     seed: int = 0,
     threads: int = 1,
 ) -> list[Interval]:
-    """The interval of each row's mean; what is resampled is resampled together."""
+    """The interval of each row's mean; what is resampled is resampled together.
+
+    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks.
+    """
     level, asked = checked_share("confidence", confidence), checked_method(method)
     methods = [chosen_method(row, units, b, asked) for row, b in zip(values, binary, strict=True)]
     drawn = {i for i, m in enumerate(methods) if m in ("bca", "percentile", "studentized")}
-    boot = _bootstrap(values, units, sorted(drawn), methods, level, resamples, seed, threads) if drawn else {}
+    boot = _bootstrap(values, units, sorted(drawn), methods, level, resamples, seed, threads, asked) if drawn else {}
     out = []
     for i, (row, name) in enumerate(zip(values, methods, strict=True)):
         defined = row[~np.isnan(row)]
@@ -211,7 +238,7 @@ def intervals(
 
 def _bootstrap(
     values: Floats, units: Units, rows: list[int], methods: list[str], confidence: float, resamples: int, seed: int,
-    threads: int,
+    threads: int, asked: str,
 ) -> dict[int, tuple[float, float]]:  # fmt: skip
     top, bottom = units.sums(values[rows])
     (draws,) = resampled([Group(top, bottom)], len(units), resamples, seed, threads)
@@ -225,7 +252,7 @@ def _bootstrap(
         elif methods[i] == "bca":
             there = bottom[:, j] > 0
             knife = jackknife_means(top[there, j], bottom[there, j])
-            out[i] = bca_bounds(mine, middle, knife, confidence)
+            out[i] = bca_bounds(mine, middle, knife, confidence, expanded=asked == "auto")
         elif methods[i] == "percentile":
             low, high = np.nanquantile(mine, (tail, 1 - tail))
             out[i] = (float(low), float(high))
@@ -276,5 +303,5 @@ def quantile_interval(values: Sequence[float] | Floats, q: float, confidence: fl
     lows = np.flatnonzero(below <= tail)
     highs = np.flatnonzero(below >= 1 - tail)
     low = float(data[lows[-1]]) if len(lows) else math.nan
-    high = float(data[highs[0]]) if len(highs) and highs[0] < n else math.nan
+    high = float(data[highs[0]]) if len(highs) else math.nan
     return Interval(float(np.quantile(data, share, method="inverted_cdf")), low, high, "order statistics", n)

@@ -45,10 +45,11 @@ def randomised_hsd(values: Floats, *, draws: int = 100_000, seed: int = 0) -> tu
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
     runs, queries = values.shape
+    if queries == 0:
+        return np.ones((runs, runs)), 0
     draws = int(max(1000, min(draws, HSD_WORK // max(1, runs * queries))))
-    observed = (
-        np.abs(values.mean(axis=1)[:, None] - values.mean(axis=1)[None, :]) if queries else np.zeros((runs, runs))
-    )
+    observed = np.abs(values.mean(axis=1)[:, None] - values.mean(axis=1)[None, :])
+    observed -= 1e-12 * np.abs(values).max()  # what differs by rounding alone is as extreme
     extreme = np.zeros((runs, runs))
     step = max(1, 2_000_000 // max(1, runs * queries))
     columns = values.T  # queries × runs
@@ -59,7 +60,7 @@ def randomised_hsd(values: Floats, *, draws: int = 100_000, seed: int = 0) -> tu
         means = np.take_along_axis(np.broadcast_to(columns, (size, queries, runs)), order, axis=2).mean(axis=1)
         spans = means.max(axis=1) - means.min(axis=1)
         spans.sort()
-        extreme += len(spans) - np.searchsorted(spans, observed * (1 - 1e-12))
+        extreme += len(spans) - np.searchsorted(spans, observed)
     p = (extreme + 1) / (draws + 1)
     np.fill_diagonal(p, 1.0)
     return p, draws

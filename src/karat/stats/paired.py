@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError, nearest
-from karat.stats.intervals import checked_share, standard_error
+from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error
 from karat.stats.resample import Group, Units, mean_of, resampled
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 EXACT_UPTO = 16
 DRAWS = 100_000
-TOLERANCE = 1e-12
-"""Relative: a resampled value this close to the observed one is as extreme."""
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon", "sign")
 
 
@@ -56,6 +54,8 @@ def paired_test(
     if len(first) != len(second):
         raise UsageError(f"paired values must be of the same queries: found {len(first)} and {len(second)} values")
     level = checked_share("alpha", alpha)
+    checked_count("draws", draws, 100)
+    checked_count("seed", seed, 0)
     units = Units.of(len(first), clusters, weights)
     difference = first - second
     statistic, p = p_value(test, difference, units, draws=draws, seed=seed)
@@ -85,6 +85,9 @@ def p_value(test: str, difference: Floats, units: Units, *, draws: int = DRAWS, 
     if test == "bootstrap":
         return mean_of(difference, units), bootstrap_shift(difference, units, draws=draws, seed=seed)
     sums = units.sums(difference[None, :])[0][:, 0]
+    largest = float(np.abs(sums).max())
+    if largest > 0:  # what differs by rounding alone is a tie
+        sums = np.round(sums / largest, 12)
     return wilcoxon(sums) if test == "wilcoxon" else sign_test(sums)
 
 
@@ -96,7 +99,7 @@ def student_t(difference: Floats, units: Units) -> tuple[float, float]:
     mean = mean_of(difference, units)
     if count < 2:
         return math.nan, 1.0
-    if error == 0 or error <= abs(mean) * 1e-15:
+    if error <= abs(mean) * TOLERANCE:
         return (0.0, 1.0) if mean == 0 else (math.copysign(math.inf, mean), 0.0)
     t = mean / error
     return t, float(2 * stdtr(count - 1, -abs(t)))
@@ -110,7 +113,7 @@ def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: in
     """
     tops, _ = units.sums(differences)
     count, columns = tops.shape
-    observed = np.abs(tops.sum(axis=0)) * (1 - TOLERANCE)
+    observed = np.abs(tops.sum(axis=0)) - TOLERANCE * np.abs(tops).sum(axis=0)
     if count <= EXACT_UPTO:
         totals = np.zeros((1, columns))
         for top in tops:
@@ -135,7 +138,8 @@ def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, see
     mean = mean_of(difference, units)
     top, bottom = units.sums((difference - mean)[None, :])
     (means,) = resampled([Group(top, bottom)], len(units), draws, seed)
-    extreme = np.count_nonzero(np.abs(means[:, 0]) >= abs(mean) * (1 - TOLERANCE))
+    slack = TOLERANCE * float(np.abs(difference).max())
+    extreme = np.count_nonzero(np.abs(means[:, 0]) >= abs(mean) - slack)
     return float((extreme + 1) / (draws + 1))
 
 
@@ -180,6 +184,6 @@ def effect_size(difference: Floats) -> float:
         return math.nan
     spread = float(defined.std(ddof=1))
     mean = float(defined.mean())
-    if spread <= abs(mean) * 1e-15:
+    if spread <= abs(mean) * TOLERANCE:
         return 0.0 if mean == 0 else math.copysign(math.inf, mean)
     return mean / spread

@@ -12,15 +12,16 @@ MOST = 10_000_000
 
 def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
     """The chance that a paired t-test of n queries finds a true effect (in standard deviations)."""
-    from scipy.special import nctdtr, stdtrit
+    from scipy.special import chdtr, nctdtr, stdtrit
 
     if n < 2:
         return 0.0
     df, shift = n - 1, abs(effect) * math.sqrt(n)
     limit = float(stdtrit(df, 1 - alpha / 2))
-    if shift > 37:  # beyond the reach of the distribution's series, and certain
-        return 1.0
-    return float(1 - nctdtr(df, shift, limit) + nctdtr(df, shift, -limit))
+    if shift > 37:  # beyond the reach of the distribution's series; only the deviation can still go wrong
+        return float(chdtr(df, df * (shift / limit) ** 2))
+    other = float(nctdtr(df, shift, -limit)) if shift < 8 else 0.0  # significant on the wrong side: below 1e-15
+    return float(1 - nctdtr(df, shift, limit)) + other
 
 
 def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,6 +41,9 @@ class Units:
     @staticmethod
     def of(n: int, clusters: Sequence[object] | None = None, weights: Sequence[float] | Floats | None = None) -> Units:
         """Units for n queries; a query whose cluster is None is a unit of its own."""
+        for name, given in (("clusters", clusters), ("weights", weights)):
+            if given is not None and len(given) != n:
+                raise UsageError(f"{name} must be one for each value: found {len(given)} for {n} values")
         if clusters is None:
             unit = np.arange(n)
         else:
@@ -51,6 +56,8 @@ class Units:
                 dtype=np.int64,
             )
         weight = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        if not (np.isfinite(weight) & (weight >= 0)).all():
+            raise UsageError(f"weights must be finite numbers from 0, found {weight.min()}")
         alone = len(unit) == 0 or int(unit.max()) + 1 == n
         return Units(unit, weight, alone and bool((weight == 1.0).all()))
 
@@ -107,13 +114,15 @@ def resampled(groups: Sequence[Group], size: int, resamples: int, seed: int, thr
     NaN where a resample has nothing of the group. No more than a chunk of draws per thread is held at a time.
     """
     out = [np.empty((resamples, group.top.shape[1])) for group in groups]
+    whole = [group.units is None and bool((group.bottom == 1).all()) for group in groups]
 
     def work(start: int) -> None:
         drawn = _chunk(size, min(CHUNK, resamples - start), seed, start)
-        for target, group in zip(out, groups, strict=True):
+        for target, group, every in zip(out, groups, whole, strict=True):
             mine = drawn if group.units is None else drawn[:, group.units]
             with np.errstate(invalid="ignore", divide="ignore"):
-                target[start : start + len(drawn)] = mine @ group.top / (mine @ group.bottom)
+                drawn_weight = size if every else mine @ group.bottom
+                target[start : start + len(drawn)] = mine @ group.top / drawn_weight
 
     starts = range(0, resamples, CHUNK)
     if threads <= 1 or len(starts) < 2:

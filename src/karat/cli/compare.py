@@ -1,0 +1,98 @@
+"""`karat compare`: is a candidate better than the baseline?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import options as o
+
+
+def compare(
+    qrels: o.Qrels,
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="BASE CAND...", help="The baseline's run, then those of the candidates; globs work."),
+    ],
+    metric: o.Metrics = None,
+    queries: o.QueryTable = None,
+    by: o.By = None,
+    margin: Annotated[
+        float | None, typer.Option(metavar="X", help="Also tell non-inferiority and equivalence within this margin.")
+    ] = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Every pair of runs, by randomised Tukey HSD.")
+    ] = False,
+    replicate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="A run of one system built again; two or more give the noise floor."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Which differences these queries show, and how many more need.")
+    ] = False,
+    test: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="t, randomization, bootstrap, wilcoxon, sign.")
+    ] = None,
+    correction: Annotated[str, typer.Option(metavar="NAME", help="Over candidates: holm, bh or none.")] = "holm",
+    alpha: Annotated[float, typer.Option(metavar="X", help="The level of the tests.")] = 0.05,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Queries with the largest differences to show.")] = 5,
+    confidence: o.Confidence = 0.95,
+    method: o.Method = "auto",
+    resamples: o.Resamples = 2000,
+    seed: o.Seed = 0,
+    json: o.JsonFile = None,
+    per_query: o.PerQuery = None,
+    qrels_format: o.QrelsFormat = None,
+    run_format: o.RunFormat = None,
+    like: o.Like = None,
+    missing: o.Missing = None,
+    level: o.Level = None,
+    threads: o.Threads = None,
+    no_cache: o.NoCache = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Compare candidates with a baseline on the same queries.
+
+    karat compare qrels.txt bm25.run splade.run -m ndcg@10,recall@100
+
+    karat compare qrels.txt old.run new.run --queries q.jsonl --by language --margin 0.01
+    """
+    from karat import compare as compare_runs
+    from karat.ingest.read import run_files
+    from karat.report import compared, files, terminal
+
+    if per_query is not None:
+        files.check_table_name(per_query)
+    with terminal.progress(quiet) as watch:
+        found = compare_runs(
+            qrels,
+            run_files(runs),
+            metric or None,
+            tests=tuple(test) if test else ("t", "randomization"),
+            correction=correction,
+            alpha=alpha,
+            margin=margin,
+            all_pairs=all_pairs,
+            replicates=run_files(replicate) if replicate else None,
+            queries=queries,
+            by=by,
+            confidence=confidence,
+            method=method,
+            resamples=resamples,
+            seed=seed,
+            qrels_format=qrels_format,
+            run_format=run_format,
+            like=like,
+            missing=missing,
+            level=level,
+            threads=threads,
+            cache=not no_cache,
+            watch=watch,
+        )
+    if per_query is not None:
+        files.write_per_query(found.result, per_query)
+    if json is not None:
+        files.write_json(found, json)
+    if json != "-" and not quiet:
+        compared.show(found, plan=plan, top=top)
