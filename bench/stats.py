@@ -123,6 +123,7 @@ def empty() -> dict[str, float]:
 def cover(shape: str, n: str, method: str, replications: str) -> None:
     """Coverage of one method on samples of n values of one shape."""
     import numpy as np
+
     from karat.stats.intervals import intervals
     from karat.stats.resample import Units
 
@@ -137,6 +138,7 @@ def cover(shape: str, n: str, method: str, replications: str) -> None:
 def hits(n: str, replications: str) -> None:
     """Coverage of hit rates, by the true rate."""
     import numpy as np
+
     from karat.stats.intervals import intervals
     from karat.stats.resample import Units
 
@@ -155,6 +157,7 @@ def clustered(shape: str, method: str, known: str, replications: str) -> None:
     A value is that of its conversation with probability √ICC, else one of its own: the correlation within is ICC.
     """
     import numpy as np
+
     from karat.stats.intervals import intervals
     from karat.stats.resample import Units
 
@@ -173,6 +176,7 @@ def clustered(shape: str, method: str, known: str, replications: str) -> None:
 def type_one(shape: str, n: str, test: str, replications: str) -> None:
     """How often a test finds a difference at .05 between two systems that are exchangeable."""
     import numpy as np
+
     from karat.stats.paired import p_value
     from karat.stats.resample import Units
 
@@ -218,6 +222,7 @@ def resident() -> int:
 
 def bca_karat(rounds: str, threads: str) -> None:
     import scipy.special  # noqa: F401 (loaded before the clock starts)
+
     from karat.stats.intervals import intervals
     from karat.stats.resample import Units
 
@@ -427,11 +432,9 @@ def tell_bca(report: Report, plan: Plan) -> None:
         for end in ("low", "high")
         for a, b, length in zip(ours[end], other[end], lengths, strict=True)
     )
-    if away > 0.05:
+    if away > 0.1:  # one end has a standard error of 1.7% in each
         raise Failed(f"karat and scipy disagree by {away:.1%} of the length of an interval")
-    report.note(
-        f"Both agree to {away:.1%} of the length of an interval, which is the error of {RESAMPLES:,} resamples."
-    )
+    report.note(f"All agree to {away:.1%} of the length of an interval, as {RESAMPLES:,} resamples let expect.")
     ratio = min(other["seconds"] for other in others) / ours["seconds"]
     report.bar("one thread at least 20× as fast as the faster way of scipy", times(ratio), ratio >= 20)
     more = max(found["more"] for name, (found, _) in cells.items() if name.startswith("karat"))

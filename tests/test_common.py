@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "precision": ("precision", "precision@1", "precision@5", "precision@50", "precision(rel=2)@3",
                   "precision(denom=retrieved)@5", "precision(rel=1.5,denom=retrieved)@2"),
     "recall": ("recall", "recall@1", "recall@5", "recall(rel=2)@5", "recall(cap=true)@3", "recall(rel=2,cap=true)@1"),
+    "recall_auc": ("recall_auc", "recall_auc@1", "recall_auc@20", "recall_auc(rel=2)@50"),
     "f1": ("f1", "f1@3", "f1(beta=2)@5", "f1(beta=0.5)", "f1(rel=2,beta=3)@4"),
     "wrecall": ("wrecall", "wrecall@3"),
     "mrr": ("mrr", "mrr@2", "mrr(rel=2)", "mrr(rel=3)@5"),
@@ -54,7 +55,7 @@ REACHES_1 = (
     "map(norm=min)@2", "gm_map", "ndcg", "ndcg@1", "ndcg@3", "ndcg@50", "ndcg(gain=exp)@4", "ndcg(gains={1:1,2:5,3:9})",
     "q", "q@5", "q(beta=10)", "rprec", "bpref", "iprec", "iprec@0", "iprec@0.5", "iprec@1", "judged@5",
 )  # fmt: skip
-NEVER_REACHES_1 = {"rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret"}
+NEVER_REACHES_1 = {"recall_auc", "rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret"}
 
 
 def scores(gold: Mapping[str, Any], run: Mapping[str, Any], names: list[str] | None = None, **options: Any) -> Any:
