@@ -162,7 +162,7 @@ class _Aligner:
         if isinstance(content, (ScoredLists, OrderedLists)):
             missed = np.ones(len(self.qrels.docs), dtype=bool)
             missed[found.gold] = False
-            queries = np.unique(self.qrels.query_of[missed]).tolist()
+            queries = dict.fromkeys(self.qrels.query_of[missed].tolist())
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
             rows = content.rows

@@ -89,7 +89,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0
     rank = np.arange(1, len(rows) + 1) - starts[group]
     repeated = _repeated(keys)
     scores, unsorted = _order(rows, words, group, policy)
-    again = np.unique(np.concatenate((group[repeated], unsorted)))
+    again = np.concatenate((group[repeated], unsorted))
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
         dropped = _ranked_again(rows, scores, words, keys, group, again, rank, policy)
@@ -181,7 +181,7 @@ def _repeated(keys: Words) -> Indices:
     twice = lost[keys[lost] == keys[winner[lost]]]
     among = np.sort(keys[lost])
     shared = among[1:][among[1:] == among[:-1]]
-    return twice if len(shared) == 0 else np.union1d(twice, lost[np.isin(keys[lost], shared)])
+    return twice if len(shared) == 0 else np.concatenate((twice, lost[np.isin(keys[lost], shared)]))
 
 
 def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tuple[NDArray[np.float64], Indices]:
@@ -199,7 +199,7 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     if len(tied):
         here, above = (ranked_by_bytes([w[tied + i] for w in words]) for i in (1, 0))
         wrong = np.concatenate((wrong, tied[_greater(here, above)]))
-    return scores, np.unique(group[wrong])
+    return scores, group[wrong]
 
 
 def _sure_enough(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:

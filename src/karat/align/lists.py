@@ -42,7 +42,7 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     score = policy.compared(score[found])
     query = qrels.query_of[found]
     rank, ties = _counted(scores, starts, sizes, query, score)
-    for q in np.unique(query[ties]).tolist():
+    for q in dict.fromkeys(query[ties].tolist()):
         _ranked_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), found, rank, policy)
     return Found(
         found,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from karat.ingest.layout import Layout
 
 FRONT = b"x" * PAD
+NEWLINE = ord("\n")
 MARK = b"\xef\xbb\xbf"
 BLOCK = 2 << 20
 """Bytes read at a time: large enough to amortise Python, small enough to stay in the cache."""
@@ -56,33 +57,32 @@ class TextFile:
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
         size = size or (BLOCK if is_packed(self.path) else min(BLOCK, self.size() + 1))
-        rest, first, empty = b"", True, True
+        rest, first, empty, last = b"", True, True, False
         with self._opened() as file:
-            while True:
+            while not last:
                 start = PAD + len(rest)
-                buffer = bytearray(start + size + PAD)
+                buffer = bytearray(start + size + 1 + PAD)
                 buffer[:PAD], buffer[PAD:start] = FRONT, rest
                 count = self._fill(file, memoryview(buffer)[start : start + size])
-                if not count:
-                    break
-                begin, end = PAD, start + count
+                last = count < size
+                end = start + count
                 if first:
                     begin = self._body(buffer, end)
-                    if not begin:
+                    if not begin and not last:
                         rest, size = bytes(memoryview(buffer)[PAD:end]), size * 2
                         continue  # the header is longer than this piece
-                    if begin > PAD:
-                        buffer = bytearray(FRONT) + memoryview(buffer)[begin:end] + bytes(PAD)
-                        end -= begin - PAD
+                    if begin != PAD:
+                        buffer = bytearray(FRONT) + memoryview(buffer)[begin or end : end] + bytes(1 + PAD)
+                        end -= (begin or end) - PAD
                     first = False
-                cut = self._cut(buffer, end)
+                if last and end > PAD and buffer[end - 1] != NEWLINE:
+                    buffer[end] = NEWLINE
+                    end += 1
+                cut = end if last else self._cut(buffer, end)
                 rest = bytes(memoryview(buffer)[cut:end])
-                if cut > PAD:
+                if buffer[PAD:cut].strip() if last else cut > PAD:
                     empty = False
                     yield Block(buffer, cut)
-        if rest.strip() and not (first and self.layout.header):
-            empty = False
-            yield Block(bytearray(FRONT) + rest + b"\n" + bytes(PAD), PAD + len(rest) + 1)
         if empty:
             raise Irregular  # nothing but a header
 
@@ -181,7 +181,7 @@ class TextFile:
     def everything(self) -> Rows:
         """All rows, by the fast reader where it can, else line by line; errors name their lines."""
         try:
-            parts = [self.rows(b) for b in self.blocks(BLOCK * 8)]
+            parts = [self.rows(b) for b in self.blocks()]
         except Irregular:
             return self.exactly()
         return parts[0] if len(parts) == 1 else together(parts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
-from karat.metrics.registry import resolve, unknown
+from karat.metrics.registry import is_known, resolve, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ _known: dict[tuple[int, str], Measure] = {}
 _known_lists: dict[Any, tuple[Measure, ...]] = {}
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
-_SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.@])(?P<k>\d+(?:\.\d+)?|\.\d+)")
+_SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.])(?P<k>\d+(?:\.\d+)?|\.\d+)")
 _BRACES = re.compile(r"\{([^{}:=]*)\}\s*$")
 
 
@@ -140,7 +140,7 @@ def _expanded(text: str) -> list[str]:
 def _parsed_names(text: str) -> tuple[str, str, str | None] | None:
     """The name, the parameters and the cutoff as written, or None if it is not of the grammar."""
     suffixed = _SUFFIXED.fullmatch(text)
-    if suffixed and resolve(suffixed["name"]) and resolve(text) is None:
+    if suffixed and not is_known(text) and resolve(suffixed["name"]):
         return suffixed["name"], "", suffixed["k"]
     whole = _NAME.fullmatch(text)
     if whole is None:

@@ -155,6 +155,11 @@ def resolve(name: str) -> tuple[Metric, str] | None:
     return (_metrics[found[0]], found[1]) if found else None
 
 
+def is_known(name: str) -> bool:
+    """Whether a metric that is loaded already has this name or alias."""
+    return spelled(name) in _spellings
+
+
 def lookup(name: str) -> Metric:
     """The metric of this name or alias, or an error with the nearest known name."""
     found = resolve(name) if isinstance(name, str) else None

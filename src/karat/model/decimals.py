@@ -28,7 +28,8 @@ _HIGH_BYTES = np.array([((1 << 64) - 1) ^ ((1 << (8 * (8 - n))) - 1) for n in ra
 _ZEROS, _DOTS = U64(0x3030303030303030), U64(0x2E2E2E2E2E2E2E2E)
 _ONES, _TOPS = U64(0x0101010101010101), U64(0x8080808080808080)
 _PAST_NINE = U64(0x7676767676767676)
-_NUMBER_BYTES = np.isin(np.arange(256), np.frombuffer(b"0123456789+-.eE", dtype=np.uint8))
+_NUMBER_BYTES = np.zeros(256, dtype=bool)
+_NUMBER_BYTES[list(b"0123456789+-.eE")] = True
 _LONGEST_PLAIN = 19
 
 
