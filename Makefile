@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large clean
+.PHONY: help demo test check format docs bench bench-large bench-stats clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
+	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -30,14 +31,14 @@ demo: $(VENV)/.base
 	$(BIN)/karat demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m karat.docs --check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
@@ -51,6 +52,9 @@ bench: $(VENV)/.bench
 
 bench-large: $(VENV)/.bench
 	$(BIN)/python bench/scale.py
+
+bench-stats: $(VENV)/.bench
+	$(BIN)/python bench/statistics.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
