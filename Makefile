@@ -54,7 +54,7 @@ bench-large: $(VENV)/.bench
 	$(BIN)/python bench/scale.py
 
 bench-stats: $(VENV)/.bench
-	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/stats.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
