@@ -14,43 +14,39 @@ def demo() -> None:
     Two ways to search the handbook of a made-up kettle, 20 passages, 18 questions with graded gold:
     by keyword (BM25) and by meaning (static embeddings).
     """
-    from karat import evaluate
+    from karat import compare
     from karat.metrics import parse
-    from karat.report import terminal
+    from karat.report import compared, terminal
 
     gold = str(EXAMPLE / "qrels.tsv")
     runs = {"keyword": str(EXAMPLE / "keyword.run"), "dense": str(EXAMPLE / "dense.jsonl")}
-    result = evaluate(gold, runs, METRICS)
+    found = compare(gold, runs, METRICS)
     out = terminal.console()
     out.print("[bold]Two ways to search a handbook[/bold] (20 passages, 18 questions, grades 0 to 3)\n")
-    terminal.show(result, gold)
-    means = {name: result[name].mean for name in runs}
-    better = max(runs, key=lambda name: means[name]["ndcg@10"])
-    worse = min(runs, key=lambda name: means[name]["ndcg@10"])
+    terminal.show(found.result, gold)
     out.print("\n[bold]What it means[/bold]")
     for name in ("hit@1", "recall@5", "ndcg@10"):
         out.print(f"  {name:<9} {parse(name).metric.tells}")
-    fixed, lost = _differences(result[better].per_query("ndcg@10"), result[worse].per_query("ndcg@10"))
+    row = found["ndcg@10"]
+    low, high = row.difference.low, row.difference.high
     out.print(
-        f"\n{better} is ahead in ndcg@10 by {means[better]['ndcg@10'] - means[worse]['ndcg@10']:.3f}: better on "
-        f"{len(fixed)} questions, worse on {len(lost)}. With 18 questions that is a hint, not a proof."
+        f"\n[bold]Which is better[/bold]\n  {compared.sentence(row, found.alpha)}, by {row.delta:.3f} "
+        f"(95% interval {low:.3f} to {high:.3f}, p = {row.p_adjusted:.4f}): better on {row.wins} questions, equal on "
+        f"{row.ties}, worse on {row.losses}."
     )
+    moved = found.differences("ndcg@10")
+    won, lost = [q for q, *_, d in moved if d > 0], [q for q, *_, d in moved if d < 0]
     texts = _texts()
-    for label, queries in ((f"{better} wins most on", fixed), (f"{worse} wins most on", lost)):
+    for name, queries in (("dense", won), ("keyword", lost)):
         if queries:
-            out.print(f"  {label}: [italic]{texts[queries[0]]}[/italic] ({queries[0]})")
+            out.print(f"  {name} wins most on: [italic]{texts[queries[0]]}[/italic] ({queries[0]})")
     out.print(
-        "\n[bold]Your turn[/bold]\n  karat evaluate QRELS RUN [RUN…]      your own files, in nearly any format"
-        "\n  karat metrics ndcg                   what a metric means\n"
-        f"  karat evaluate {_short(gold)} {_short(runs['keyword'])}"
+        "\n[bold]Your turn[/bold]\n  karat evaluate QRELS RUN...       your own files, in nearly any format"
+        "\n  karat compare QRELS BASE CAND...  is the candidate better, and how sure is that"
+        "\n  karat sweep QRELS RUN...          how recall grows with k"
+        "\n  karat metrics ndcg                what a metric means"
+        f"\n  such as: karat compare {_short(gold)} {_short(runs['keyword'])} {_short(runs['dense'])}"
     )
-
-
-def _differences(a: dict[str, float], b: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Queries on which the first is better and on which it is worse, the largest differences first."""
-    delta = {q: a[q] - b[q] for q in a}
-    ordered = sorted(delta, key=lambda q: -abs(delta[q]))
-    return [q for q in ordered if delta[q] > 0], [q for q in ordered if delta[q] < 0]
 
 
 def _texts() -> dict[str, str]:
