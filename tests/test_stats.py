@@ -219,6 +219,7 @@ def test_sign_test_is_a_binomial_test_without_zeros(seed: int, n: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+@settings(deadline=None, max_examples=50)
 def test_corrections_are_those_of_statsmodels(p: list[float]) -> None:
     assert holm(p) == pytest.approx(list(multipletests(p, method="holm")[1]), abs=1e-12)
     assert benjamini_hochberg(p) == pytest.approx(list(multipletests(p, method="fdr_bh")[1]), abs=1e-12)
@@ -229,6 +230,7 @@ def test_corrections_of_nothing() -> None:
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.99))
+@settings(deadline=None)
 def test_shares_are_those_of_statsmodels(found: tuple[int, int], confidence: float) -> None:
     for mine, name in ((wilson, "wilson"), (clopper_pearson, "beta")):
         oracle = proportion_confint(*found, alpha=1 - confidence, method=name)
@@ -239,8 +241,8 @@ def test_shares_are_those_of_statsmodels(found: tuple[int, int], confidence: flo
 @pytest.mark.parametrize("seed", range(3))
 def test_bootstrap_is_that_of_scipy_within_its_error(seed: int, method: str, theirs: str) -> None:
     """With 20,000 resamples an end has a standard error of about .55% of the length, in each of the two."""
-    values = np.random.default_rng(seed).gamma(0.7, size=40)
-    rng = np.random.default_rng(seed)
+    values = drawn(np.random.default_rng(seed), "weak", (60,))
+    rng = np.random.default_rng(seed + 100)
     oracle = ss.bootstrap((values,), np.mean, n_resamples=20_000, method=theirs, rng=rng, batch=2000)
     low, high = oracle.confidence_interval
     found = interval(values, method=method, resamples=20_000, seed=seed)
@@ -308,8 +310,10 @@ def test_paired_bootstrap_by_hand() -> None:
 @pytest.mark.parametrize("effect", [0.01, 0.05, 0.2, 0.5, 1, 3])
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_power_is_that_of_statsmodels(n: int, effect: float, alpha: float) -> None:
-    oracle = TTestPower().power(effect, n, alpha)
-    assert power_of(n, effect, alpha) == pytest.approx(oracle, abs=1e-6)
+    """statsmodels has NaN where the other tail is too small for scipy; there the power is 1."""
+    oracle = float(TTestPower().power(effect, n, alpha))
+    found = power_of(n, effect, alpha)
+    assert found == pytest.approx(oracle, abs=1e-6) if oracle == oracle else found > 0.999
 
 
 @pytest.mark.parametrize(("difference", "deviation", "power"), [(0.02, 0.2, 0.8), (0.05, 0.3, 0.9), (0.3, 0.3, 0.8)])
@@ -319,6 +323,7 @@ def test_queries_needed_are_those_of_statsmodels_rounded_up(difference: float, d
 
 
 @given(st.floats(0.02, 5), st.floats(0.5, 0.99), st.floats(0.001, 0.2))
+@settings(deadline=None)
 def test_queries_needed_are_the_fewest_and_detectable_undoes_them(effect: float, power: float, alpha: float) -> None:
     n = queries_needed(effect, 1.0, power=power, alpha=alpha)
     assert n is not None
@@ -448,12 +453,13 @@ def assert_covers(inside: int, replications: int, low: float = 0.935, high: floa
 def test_auto_covers_the_mean_of_values_like_ndcg(shape: str, n: int) -> None:
     """Of "hard" values, 25 queries are too few: nine of them are above 0, and 93.2% is what auto reaches."""
     rng, inside, truth = np.random.default_rng([n, len(shape)]), 0, true_mean(shape)
-    for lot in range(REPLICATIONS // TOGETHER):
+    replications = 4 * REPLICATIONS if n == 25 else REPLICATIONS
+    for lot in range(replications // TOGETHER):
         values = drawn(rng, shape, (TOGETHER, n))
         found = intervals(values, Units.of(n), binary=[False] * TOGETHER, seed=lot)
         assert {i.method for i in found} == {"bca"}
         inside += sum(truth in i for i in found)
-    assert_covers(inside, REPLICATIONS, 0.93 if (shape, n) == ("hard", 25) else 0.935)
+    assert_covers(inside, replications, 0.93 if (shape, n) == ("hard", 25) else 0.935)
 
 
 def test_student_covers_the_mean_of_few_values() -> None:

@@ -20,8 +20,9 @@ def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
     limit = float(stdtrit(df, 1 - alpha / 2))
     if shift > 37:  # beyond the reach of the distribution's series; only the deviation can still go wrong
         return float(chdtr(df, df * (shift / limit) ** 2))
-    other = float(nctdtr(df, shift, -limit)) if shift < 8 else 0.0  # significant on the wrong side: below 1e-15
-    return float(1 - nctdtr(df, shift, limit)) + other
+    below, missed = (float(nctdtr(df, shift, x)) for x in (-limit, limit))
+    # NaN is what the series gives for a chance too small for it.
+    return 1 - (missed if missed == missed else 0.0) + (below if below == below else 0.0)
 
 
 def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
