@@ -112,6 +112,17 @@ def test_numbers_are_cut_into_quantiles() -> None:
     assert [(s.by["level:2"], s.n) for s in result.segments] == [("1: ≤ 3", 32), ("2: > 3", 24)]
 
 
+def test_queries_are_sliced_by_fields_of_their_gold_and_may_be_in_several_slices() -> None:
+    gold = {"q1": {"d1": 1, "d2": 2}, "q2": {"d2#4": 1}, "q3": {"d9": 1, "d1": 0}}
+    docs = {"d1": {"source": "faq"}, "d2": {"source": "manual"}}
+    result = karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", docs=docs, by="gold.source")
+    assert [(s.by["gold.source"], s.n) for s in result.segments] == [("(none)", 1), ("faq", 1), ("manual", 2)]
+    with pytest.raises(karat.UsageError, match="needs a table of docs"):
+        karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", by="gold.source")
+    with pytest.raises(karat.UsageError, match="no doc has a field 'sorce'"):
+        karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", docs=docs, by="gold.sorce")
+
+
 def test_the_variance_across_segments_is_that_of_their_means_beside_a_macro_average() -> None:
     gold, run, queries = many()
     result = karat.evaluate(gold, run, "mrr", queries=queries, by="language")

@@ -32,6 +32,11 @@ def test_comparisons_and_segments_follow_the_schema_too() -> None:
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
 
 
+def test_sweeps_follow_the_schema_too() -> None:
+    found = karat.sweep(EXAMPLE / "qrels.tsv", EXAMPLE / "keyword.run")
+    RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
+
+
 def test_the_example_log_follows_its_schema() -> None:
     for line in (EXAMPLE / "dense.jsonl").read_text().splitlines():
         LOG.validate(json.loads(line))

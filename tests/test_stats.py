@@ -448,18 +448,32 @@ def assert_covers(inside: int, replications: int, low: float = 0.935, high: floa
     assert low - error <= inside / replications <= high + error
 
 
-@pytest.mark.parametrize("n", [25, 50, 200])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_auto_covers_the_mean_of_values_like_ndcg(shape: str, n: int) -> None:
-    """Of "hard" values, 25 queries are too few: nine of them are above 0, and 93.2% is what auto reaches."""
+def covered(shape: str, n: int, method: str, replications: int) -> int:
     rng, inside, truth = np.random.default_rng([n, len(shape)]), 0, true_mean(shape)
-    replications = 4 * REPLICATIONS if n == 25 else REPLICATIONS
     for lot in range(replications // TOGETHER):
         values = drawn(rng, shape, (TOGETHER, n))
-        found = intervals(values, Units.of(n), binary=[False] * TOGETHER, seed=lot)
+        found = intervals(values, Units.of(n), binary=[False] * TOGETHER, method=method, seed=lot)
         assert {i.method for i in found} == {"bca"}
         inside += sum(truth in i for i in found)
-    assert_covers(inside, replications, 0.93 if (shape, n) == ("hard", 25) else 0.935)
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("shape", "n"), [(shape, n) for shape in SHAPES for n in (25, 50, 200) if (shape, n) != ("hard", 25)]
+)
+def test_auto_covers_the_mean_of_values_like_ndcg(shape: str, n: int) -> None:
+    replications = 4 * REPLICATIONS if n == 25 else REPLICATIONS
+    assert_covers(covered(shape, n, "auto", replications), replications)
+
+
+def test_auto_covers_less_where_nearly_all_values_are_zero() -> None:
+    """25 hard queries, nine of them above 0, are too few for 93.5%: in 120,000 samples auto covers 93.1%.
+
+    4,000 samples find that within ±1.5%. BCa as in the textbook covers two in a hundred less.
+    """
+    auto, textbook = (covered("hard", 25, method, 4000) / 4000 for method in ("auto", "bca"))
+    assert auto == pytest.approx(0.931, abs=0.015)
+    assert auto > textbook + 0.01
 
 
 def test_student_covers_the_mean_of_few_values() -> None:

@@ -52,6 +52,7 @@ def evaluate(
     *,
     ks: Sequence[int] | None = None,
     queries: Any = None,
+    docs: Any = None,
     by: str | Sequence[str | Sequence[str]] | None = None,
     confidence: float = 0.95,
     method: str = "auto",
@@ -84,7 +85,8 @@ def evaluate(
     runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
     are computed. Every metric has an interval (`result.ci`), found when it is first asked for: at this
     `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
-    `queries`, whose `weight` and `conversation` are honoured. `like` takes the conventions of another
+    `queries`, whose `weight` and `conversation` are honoured (`gold.source`: by a field of the relevant
+    docs, from the table `docs`). `like` takes the conventions of another
     tool; the options from `score_precision` to `ignore_self` are those of `karat.Policy`. `details`
     keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
     out of order may take ("2GB"). `watch` is told the path, the bytes read so far and all bytes of a
@@ -99,7 +101,15 @@ def evaluate(
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
     job.sampling = sampling(
-        table, by, confidence=confidence, method=method, resamples=resamples, seed=seed, minimum=min_segment
+        table,
+        by,
+        docs=_table(docs) if docs is not None else None,
+        relevant=job.relevant,
+        confidence=confidence,
+        method=method,
+        resamples=resamples,
+        seed=seed,
+        minimum=min_segment,
     )
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
@@ -157,6 +167,13 @@ class _Job:
         if self._qrels is None:
             self._qrels = read_qrels(self.source, format=self.qrels_format)
         return self._qrels
+
+    def relevant(self) -> dict[str, list[str]]:
+        """The relevant docs of each query."""
+        found = (self.qrels.for_query(q) for q in self.qrels.query_ids)
+        return {
+            q: [d for d, g in graded.items() if g >= 1] for q, graded in zip(self.qrels.query_ids, found, strict=True)
+        }
 
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
         """One run's result, from the cache where its files are unchanged."""

@@ -285,6 +285,7 @@ class Result:
             "format_version": FORMAT_VERSION,
             "kind": self.kind,
             **told,
+            **({"intervals": self.runs[0].sampling.told()} if self.runs else {}),
             "runs": [r.as_json() for r in self.runs],
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.stats.resample import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 MINIMUM = 10
 """Segments with fewer queries are shown, and never judged alone."""
 NONE = "(none)"
+GOLD = "gold."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Sampling:
     by: tuple[tuple[str, ...], ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     conversations: Mapping[str, str] = field(default_factory=dict)
-    fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The value of each field that queries are sliced by: {field: {query: value}}."""
+    fields: Mapping[str, Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
+    """The value of each field that queries are sliced by, or several: {field: {query: value}}."""
 
     def units(self, query_ids: Sequence[str]) -> Units:
         """What is resampled: the query, or the conversation it belongs to."""
@@ -63,10 +65,20 @@ class Sampling:
         for names in self.by:
             members: dict[tuple[str, ...], list[int]] = {}
             for i, q in enumerate(query_ids):
-                members.setdefault(tuple(self.fields[n].get(q, NONE) for n in names), []).append(i)
+                mine = (self.fields[n].get(q, NONE) for n in names)
+                for values in product(*((v,) if isinstance(v, str) else v for v in mine)):
+                    members.setdefault(values, []).append(i)
             for values in sorted(members):
                 out.append(Segment(dict(zip(names, values, strict=True)), np.array(members[values], dtype=np.int64)))
         return tuple(out)
+
+    def told(self) -> dict[str, Any]:
+        """How intervals are found, as every result says it."""
+        kind = "expanded" if self.method == "auto" else "plain"
+        return {
+            "confidence": self.confidence, "method": self.method, "resamples": self.resamples, "seed": self.seed,
+            "bca": kind,
+        }  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
         """All of it, to be read back."""
@@ -82,13 +94,18 @@ def sampling(
     queries: Queries | None,
     by: str | Sequence[str | Sequence[str]] | None,
     *,
+    docs: Queries | None = None,
+    relevant: Callable[[], Mapping[str, Sequence[str]]] = dict,
     confidence: float = 0.95,
     method: str = "auto",
     resamples: int = 2000,
     seed: int = 0,
     minimum: int = MINIMUM,
 ) -> Sampling:
-    """The choices, checked, with the fields of the queries that they need."""
+    """The choices, checked, with the fields of the queries that they need.
+
+    `gold.source` slices by a field of the docs that are relevant (`relevant` names them for each query).
+    """
     from karat.stats.intervals import checked_method, checked_share
 
     for name, value, least in (("resamples", resamples, 100), ("seed", seed, 0), ("minimum", minimum, 1)):
@@ -96,12 +113,30 @@ def sampling(
             raise UsageError(f"{name} must be an integer from {least}, found {value!r}")
     names = _named(by)
     table = queries.fields if queries is not None else {}
-    fields = {f: _values(f, queries) for f in dict.fromkeys(f for group in names for f in group)}
+    fields: dict[str, Mapping[str, str | Sequence[str]]] = {}
+    for f in dict.fromkeys(f for group in names for f in group):
+        fields[f] = _gold_values(f, docs, relevant) if f.startswith(GOLD) else _values(f, queries)
     return Sampling(
         checked_share("confidence", confidence), checked_method(method), resamples, seed, minimum, names,
         _weights(queries), {q: str(f["conversation"]) for q, f in table.items() if f.get("conversation") is not None},
         fields,
     )  # fmt: skip
+
+
+def _gold_values(
+    name: str, docs: Queries | None, relevant: Callable[[], Mapping[str, Sequence[str]]]
+) -> dict[str, Sequence[str]]:
+    """The values that a field has in the relevant docs of each query; a query may be in several segments."""
+    if docs is None:
+        raise UsageError(f"by={name!r} needs a table of docs with that field; give docs=")
+    known = docs.field(name.removeprefix(GOLD))
+    if not known:
+        raise UsageError(f"{docs.source}: no doc has a field {name.removeprefix(GOLD)!r}")
+    out: dict[str, Sequence[str]] = {}
+    for q, ids in relevant().items():
+        values = [known.get(d, known.get(d.partition("#")[0])) for d in ids]
+        out[q] = tuple(sorted({str(v) for v in values if v is not None})) or (NONE,)
+    return out
 
 
 def _named(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:

@@ -17,6 +17,7 @@ def compare(
     ],
     metric: o.Metrics = None,
     queries: o.QueryTable = None,
+    docs: o.DocTable = None,
     by: o.By = None,
     margin: Annotated[
         float | None, typer.Option(metavar="X", help="Also tell non-inferiority and equivalence within this margin.")
@@ -76,6 +77,7 @@ def compare(
             all_pairs=all_pairs,
             replicates=run_files(replicate) if replicate else None,
             queries=queries,
+            docs=docs,
             by=by,
             confidence=confidence,
             method=method,

@@ -25,6 +25,9 @@ Metrics = Annotated[
 ]
 Ks = Annotated[str | None, _option(_WHAT, "K,K", "Cutoffs for metrics named without one: 1,3,5.", "-k", "--ks")]
 QueryTable = Annotated[str | None, _option(_WHAT, "FILE", "Table of queries (as_of, no_answer, …).", "--queries")]
+DocTable = Annotated[
+    str | None, _option(_WHAT, "FILE", "Table of docs, to slice by fields of the gold (--by gold.source).", "--docs")
+]
 By = Annotated[
     list[str] | None, _option(_WHAT, "FIELD", "Slice the queries: a field, a cross (a,b), quantiles (a:4).", "--by")
 ]

@@ -19,6 +19,7 @@ def sweep(
         str | None, typer.Option("-k", "--ks", metavar="K,K", help="Cutoffs; 1,3,5,10,20,50,100 by default.")
     ] = None,
     queries: o.QueryTable = None,
+    docs: o.DocTable = None,
     by: o.By = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curves to a .png or .svg file.")] = None,
     confidence: o.Confidence = 0.95,
@@ -52,6 +53,7 @@ def sweep(
             metric or METRICS,
             ks=terminal.cutoffs(k) or KS,
             queries=queries,
+            docs=docs,
             by=by,
             confidence=confidence,
             method=method,

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, shown
 from karat.ingest import frames
 from karat.ingest.exact import Problems
-from karat.ingest.layout import QUERY_NAMES, all_of, checked_path, column
+from karat.ingest.layout import DOC_NAMES, QUERY_NAMES, all_of, checked_path, column
 from karat.ingest.objects import text_id
 from karat.ingest.read import head_and_stdin
 from karat.model.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+ID_NAMES = ("_id", "id", *QUERY_NAMES, *DOC_NAMES)
+"""A table of docs is read like one of queries: an id, and fields."""
 
 
 def read_queries(source: Any) -> Queries:
@@ -106,7 +110,7 @@ def _queries_from_table(path: str, text: str) -> Queries:
             table.append((line, cells))
         line = 1 + reader.line_num
     names = [n.strip().lower() for n in table[0][1]]
-    if column(names, (*QUERY_NAMES, "_id", "id")) is None:  # a topic file: id and text, no header
+    if column(names, ID_NAMES) is None:  # a topic file: id and text, no header
         if delimiter not in first:
             table = [(line, cells[0].split(None, 1)) for line, cells in table]
         return _queries([(line, {"_id": cells[0], "text": cells[-1]}) for line, cells in table], path)
@@ -124,7 +128,7 @@ def _queries(rows: Sequence[tuple[int, Mapping[str, Any]]], source: str) -> Quer
     problems, out = Problems(source), {}
     lines: dict[str, int] = {}
     for line, fields in rows:
-        named = next((n for n in ("_id", "id", *QUERY_NAMES) if n in fields), None)
+        named = next((n for n in ID_NAMES if n in fields), None)
         q = text_id(fields[named]) if named else None
         if named is not None and q is None:
             problems.add(line, f"{named} must be text or an integer, found {shown(fields[named])}")
