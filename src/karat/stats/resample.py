@@ -91,8 +91,7 @@ def mean_of(values: Floats, units: Units) -> float:
 
 def _chunk(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
-    kind = np.uint16 if size <= 1 << 16 else np.uint32
-    drawn = rng.integers(0, size, (rows, size), dtype=kind)
+    drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)
     out = np.empty((rows, size))
     for i in range(rows):
         out[i] = np.bincount(drawn[i], minlength=size)
