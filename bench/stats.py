@@ -127,7 +127,7 @@ def cover(shape: str, n: str, method: str, replications: str) -> None:
     """Coverage of one method on samples of n values of one shape."""
     import numpy as np
 
-    from karat.stats.intervals import intervals
+    from karat.stats.groups import intervals
     from karat.stats.resample import Units
 
     rng = np.random.default_rng([1, list(SHAPES).index(shape), int(n)])  # the same samples for every method
@@ -142,7 +142,7 @@ def hits(n: str, replications: str) -> None:
     """Coverage of hit rates, by the true rate."""
     import numpy as np
 
-    from karat.stats.intervals import intervals
+    from karat.stats.groups import intervals
     from karat.stats.resample import Units
 
     rng, units, found = np.random.default_rng([2, int(n)]), Units.of(int(n)), {}
@@ -161,7 +161,7 @@ def clustered(shape: str, method: str, known: str, replications: str) -> None:
     """
     import numpy as np
 
-    from karat.stats.intervals import intervals
+    from karat.stats.groups import intervals
     from karat.stats.resample import Units
 
     rng = np.random.default_rng([3, list(SHAPES).index(shape)])
@@ -226,7 +226,7 @@ def resident() -> int:
 def bca_karat(rounds: str, threads: str) -> None:
     import scipy.special  # noqa: F401 (loaded before the clock starts)
 
-    from karat.stats.intervals import intervals
+    from karat.stats.groups import intervals
     from karat.stats.resample import Units
 
     values, units = metrics(), Units.of(QUERIES)

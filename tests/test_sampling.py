@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import karat
-from karat.stats.intervals import interval
+from karat.stats.groups import interval
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "dl19"
 

@@ -21,15 +21,8 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
 import karat
-from karat.stats.groups import grouped_intervals
-from karat.stats.intervals import (
-    Interval,
-    clopper_pearson,
-    interval,
-    intervals,
-    quantile_interval,
-    wilson,
-)
+from karat.stats.groups import grouped_intervals, interval, intervals
+from karat.stats.intervals import Interval, clopper_pearson, quantile_interval, wilson
 from karat.stats.many import benjamini_hochberg, holm, randomised_hsd
 from karat.stats.paired import TESTS, effect_size, p_value, paired_test
 from karat.stats.power import detectable, power_of, queries_needed
@@ -769,3 +762,24 @@ def test_queries_needed_refuses_what_is_no_number(arguments: Sequence[float]) ->
         queries_needed(*arguments)
     with pytest.raises(karat.UsageError, match="power must be"):
         queries_needed(0.1, 0.3, power=80)
+
+
+def test_other_statistics_are_bootstrapped_like_the_mean() -> None:
+    from scipy import stats
+
+    data = np.random.default_rng(4).gamma(2, 1, 80)
+    mine = interval(data, statistic="median", resamples=4000)
+    theirs = stats.bootstrap((data,), np.median, n_resamples=4000, method="BCa", rng=np.random.default_rng(1))
+    assert mine.estimate == np.median(data)
+    assert (mine.low, mine.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.08)
+    own = interval(data, statistic=lambda x: float(np.quantile(x, 0.9)), method="percentile")
+    assert own.low < np.quantile(data, 0.9) < own.high
+    assert interval([1.0], statistic="median").method == "none"
+    refused = (
+        ({"statistic": "mode"}, "statistic must be"),
+        ({"statistic": "median", "method": "t"}, "means alone"),
+        ({"statistic": "median", "weights": [1] * 80}, "for the mean alone"),
+    )
+    for options, says in refused:
+        with pytest.raises(karat.UsageError, match=says):
+            interval(data, **options)  # type: ignore[arg-type]

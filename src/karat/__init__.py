@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
     from karat.model.run import Run
     from karat.result import Result, RunResult, load
-    from karat.stats.intervals import interval, quantile_interval
+    from karat.stats.groups import interval
+    from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
 
 _HOMES = {
@@ -89,7 +90,8 @@ _HOMES = {
     "karat.model.queries": ("Queries",),
     "karat.model.rankings": ("Rankings",),
     "karat.model.run": ("Run",),
-    "karat.stats.intervals": ("interval", "quantile_interval"),
+    "karat.stats.groups": ("interval",),
+    "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
     "karat.result": (
         "Result",

@@ -267,7 +267,7 @@ class _Job:
         both = ~np.isnan(difference)
         p = {t: p_value(t, difference, units, draws=self.draws, seed=seed)[1] for t in self.tests}
         higher = parse(name).metric.higher_is_better
-        size = effect_size(difference)
+        size = effect_size(difference, units.weight)
         spread = float(difference[both].std(ddof=1)) if both.sum() > 1 else math.nan
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * difference[both] * s > 0) for s in (1, -1))
@@ -326,9 +326,12 @@ def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compa
 def _all_pairs(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
     shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
     out: dict[str, dict[str, Any]] = {}
+    first = result.runs[0]
+    weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
+    scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
     for name in result.metrics:
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        p, used = randomised_hsd(values, draws=draws, seed=seed)
+        p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
         names = [r.name for r in result.runs]
         out[name] = {
             "draws": used,

@@ -1,9 +1,9 @@
-"""Intervals of many metrics in many segments at once, all from the same resamples."""
+"""Intervals of one list of values, of many metrics, and in many segments, all from the same resamples."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from karat.stats.intervals import (
     RESAMPLES,
     Interval,
     bca_bounds,
+    checked_count,
     checked_method,
     checked_share,
     chosen_method,
@@ -21,19 +22,93 @@ from karat.stats.intervals import (
     studentized,
     wilson,
 )
-from karat.stats.resample import Group, mean_of, resampled
+from karat.stats.resample import Group, Units, mean_of, resampled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
-
-    from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
 _DRAWN = ("bca", "percentile")
+
+
+def interval(
+    values: Sequence[float] | Floats,
+    *,
+    statistic: str | Callable[[Floats], float] = "mean",
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    binary: bool = False,
+    clusters: Sequence[object] | None = None,
+    weights: Sequence[float] | None = None,
+    threads: int = 1,
+) -> Interval:
+    """The interval of the mean of bare values; NaN is left out.
+
+    `binary` marks shares of 0 and 1; `clusters` names the conversation of each value. Another `statistic`, `"median"`
+    or a function of an array, is bootstrapped by BCa, or by percentiles if that is the method.
+    """
+    checked_count("resamples", resamples, 100)
+    checked_count("seed", seed, 0)
+    data = np.asarray(values, dtype=np.float64).ravel()
+    if statistic != "mean":
+        if clusters is not None or weights is not None or binary:
+            raise UsageError("clusters, weights and binary are for the mean alone, not for another statistic")
+        function = np.median if statistic == "median" else statistic
+        if not callable(function):
+            raise UsageError(f"statistic must be 'mean', 'median' or a function, found {statistic!r}")
+        return _of_statistic(data[~np.isnan(data)], function, confidence, checked_method(method), resamples, seed)
+    return intervals(
+        data[None, :], Units.of(len(data), clusters, weights), binary=[binary], confidence=confidence, method=method,
+        resamples=resamples, seed=seed, threads=threads,
+    )[0]  # fmt: skip
+
+
+def _of_statistic(
+    data: Floats, function: Callable[[Floats], Any], confidence: float, method: str, resamples: int, seed: int
+) -> Interval:
+    """The bootstrap of any function of the values."""
+    level = checked_share("confidence", confidence)
+    if method not in ("auto", *_DRAWN):
+        raise UsageError(f"method {method!r} is for means alone; use 'bca' or 'percentile' with another statistic")
+    if len(data) < 2:
+        return Interval(float(function(data)) if len(data) else math.nan, math.nan, math.nan, "none", len(data))
+    estimate = float(function(data))
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0]))
+    n = len(data)
+    draws = np.array([function(data[rng.integers(0, n, n)]) for _ in range(resamples)], dtype=np.float64)
+    name = "percentile" if method == "percentile" else "bca"
+    if draws.min() == draws.max():
+        return Interval(estimate, estimate, estimate, "degenerate", len(data))
+    if name == "percentile":
+        low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2))
+        return Interval(estimate, float(low), float(high), name, len(data))
+    without = np.array([function(np.delete(data, i)) for i in range(len(data))], dtype=np.float64)
+    return Interval(estimate, *bca_bounds(draws, estimate, without, level), name, len(data))
+
+
+def intervals(
+    values: Floats,
+    units: Units,
+    *,
+    binary: Sequence[bool],
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    threads: int = 1,
+) -> list[Interval]:
+    """The interval of each row's mean over all queries."""
+    everything = [np.arange(values.shape[1])]
+    return grouped_intervals(
+        values, units, everything, binary=binary, confidence=confidence, method=method, resamples=resamples, seed=seed,
+        threads=threads,
+    )[0]  # fmt: skip
 
 
 def grouped_intervals(
@@ -48,7 +123,10 @@ def grouped_intervals(
     seed: int = 0,
     threads: int = 1,
 ) -> list[list[Interval]]:
-    """The interval of each row's mean in each group of queries (columns)."""
+    """The interval of each row's mean in each group of queries (columns).
+
+    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks.
+    """
     level, asked = checked_share("confidence", confidence), checked_method(method)
     own = [units if len(rows) == values.shape[1] else units.take(rows) for rows in groups]
     parts = [values if len(rows) == values.shape[1] else values[:, rows] for rows in groups]

@@ -1,4 +1,4 @@
-"""Confidence intervals for the mean of one metric over queries."""
+"""Formulas of confidence intervals: of means, shares and quantiles. `groups.py` puts them to use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from karat.errors import UsageError, nearest
-from karat.stats.resample import Group, Units, mean_of, resampled
+from karat.stats.resample import Group, mean_of, resampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
 
@@ -167,97 +169,6 @@ def jackknife_means(top: Floats, bottom: Floats) -> Floats:
     rest = bottom.sum() - bottom
     out = np.full(len(top), np.nan)
     np.divide(top.sum() - top, rest, out=out, where=rest > 0)
-    return out
-
-
-def interval(
-    values: Sequence[float] | Floats,
-    *,
-    confidence: float = 0.95,
-    method: str = "auto",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    binary: bool = False,
-    clusters: Sequence[object] | None = None,
-    weights: Sequence[float] | None = None,
-    threads: int = 1,
-) -> Interval:
-    """The interval of the mean of bare values; NaN is left out.
-
-    `binary` marks shares of 0 and 1; `clusters` names the conversation of each value.
-    """
-    checked_count("resamples", resamples, 100)
-    checked_count("seed", seed, 0)
-    data = np.asarray(values, dtype=np.float64).ravel()
-    units = Units.of(len(data), clusters, weights)
-    return intervals(
-        data[None, :], units, binary=[binary], confidence=confidence, method=method, resamples=resamples, seed=seed,
-        threads=threads,
-    )[0]  # fmt: skip
-
-
-def intervals(
-    values: Floats,
-    units: Units,
-    *,
-    binary: Sequence[bool],
-    confidence: float = 0.95,
-    method: str = "auto",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    threads: int = 1,
-) -> list[Interval]:
-    """The interval of each row's mean; what is resampled is resampled together.
-
-    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks.
-    """
-    level, asked = checked_share("confidence", confidence), checked_method(method)
-    methods = [chosen_method(row, units, b, asked) for row, b in zip(values, binary, strict=True)]
-    drawn = {i for i, m in enumerate(methods) if m in ("bca", "percentile", "studentized")}
-    boot = _bootstrap(values, units, sorted(drawn), methods, level, resamples, seed, threads, asked) if drawn else {}
-    out = []
-    for i, (row, name) in enumerate(zip(values, methods, strict=True)):
-        defined = row[~np.isnan(row)]
-        n, middle = len(defined), mean_of(row, units)
-        if i in boot:
-            low, high = boot[i]
-        elif name == "none":
-            low = high = math.nan
-        elif name == "degenerate":
-            low = high = middle
-        elif name == "t":
-            low, high = student(row, units, level)
-        else:
-            share = wilson if name == "wilson" else clopper_pearson
-            if not np.isin(defined, (0.0, 1.0)).all():
-                raise UsageError(f"method {name!r} is for values of 0 and 1 alone, such as hit@k; use 'bca' or 't'")
-            low, high = share(float(defined.sum()), n, level)
-        out.append(Interval(middle, low, high, name, n))
-    return out
-
-
-def _bootstrap(
-    values: Floats, units: Units, rows: list[int], methods: list[str], confidence: float, resamples: int, seed: int,
-    threads: int, asked: str,
-) -> dict[int, tuple[float, float]]:  # fmt: skip
-    top, bottom = units.sums(values[rows])
-    (draws,) = resampled([Group(top, bottom)], len(units), resamples, seed, threads)
-    out = {}
-    tail = (1 - confidence) / 2
-    for j, i in enumerate(rows):
-        mine = draws[:, j]
-        middle = mean_of(values[i], units)
-        if np.nanmin(mine) == np.nanmax(mine):
-            out[i] = (middle, middle)
-        elif methods[i] == "bca":
-            there = bottom[:, j] > 0
-            knife = jackknife_means(top[there, j], bottom[there, j])
-            out[i] = bca_bounds(mine, middle, knife, confidence, expanded=asked == "auto")
-        elif methods[i] == "percentile":
-            low, high = np.nanquantile(mine, (tail, 1 - tail))
-            out[i] = (float(low), float(high))
-        else:
-            out[i] = studentized(values[i], units, confidence, resamples, seed)
     return out
 
 

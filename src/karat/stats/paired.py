@@ -177,13 +177,15 @@ def sign_test(difference: Floats) -> tuple[float, float]:
     return float(wins), float(min(1.0, 2 * bdtr(min(wins, losses), n, 0.5)))
 
 
-def effect_size(difference: Floats) -> float:
+def effect_size(difference: Floats, weights: Floats | None = None) -> float:
     """d_z: the mean difference in standard deviations of the differences."""
-    defined = difference[~np.isnan(difference)]
-    if len(defined) < 2:
+    there = ~np.isnan(difference)
+    defined, n = difference[there], int(there.sum())
+    weight = np.ones(n) if weights is None else weights[there]
+    if n < 2 or weight.sum() <= 0:
         return math.nan
-    spread = float(defined.std(ddof=1))
-    mean = float(defined.mean())
+    mean = float((weight * defined).sum() / weight.sum())
+    spread = math.sqrt(float((weight * (defined - mean) ** 2).sum() / weight.sum()) * n / (n - 1))
     if spread <= abs(mean) * TOLERANCE:
         return 0.0 if mean == 0 else math.copysign(math.inf, mean)
     return mean / spread
