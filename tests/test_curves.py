@@ -20,6 +20,8 @@ def test_the_area_is_that_of_trapezoids_over_the_range() -> None:
     # (.2+.5)/2·2 + (.5+.6)/2·2 + (.6+.8)/2·5 + (.8+.9)/2·10 = .7 + 1.1 + 3.5 + 8.5 = 13.8; / 19
     assert area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9]) == pytest.approx(13.8 / 19)
     assert round(area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9]), 4) == 0.7263
+    # over log k: (.35 ln 3 + .55 ln 5/3 + .7 ln 2 + .85 ln 2) / ln 20 = 1.7399 / 2.9957
+    assert round(area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9], log=True), 4) == 0.5808
     assert area([5], [0.4]) == 0.4
 
 

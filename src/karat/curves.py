@@ -125,11 +125,12 @@ def _curves(run: RunResult) -> list[Curve]:
     return out
 
 
-def area(ks: Sequence[float], values: Sequence[float]) -> float:
-    """The area under a curve by trapezoids, divided by its range."""
+def area(ks: Sequence[float], values: Sequence[float], *, log: bool = False) -> float:
+    """The area under a curve by trapezoids, divided by its range; over log k if asked."""
     if len(ks) < 2:
         return float(values[0])
     x, y = np.asarray(ks, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x = np.log(x) if log else x
     return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (x[-1] - x[0]))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, shown
+from karat.model.qrels import ordered_by
 from karat.model.rankings import Rankings, place_in_group
 
 if TYPE_CHECKING:
@@ -113,8 +114,7 @@ def _rankings(
     number = np.cumsum(keep) - 1
     query = qrels.query_of[gold]
     rows = np.flatnonzero(keep[query])
-    deepest = int(rank.max(initial=0)) + 1
-    rows = rows[np.argsort(query[rows] * deepest + rank[rows])]
+    rows = rows[ordered_by(query[rows], rank[rows])]
     ideal = qrels.by_grade[keep[qrels.query_of[qrels.by_grade]]]
     everything = bool(keep.all())
     return Rankings(

@@ -132,23 +132,26 @@ def _scored(data: Mapping[Any, Any], name: str) -> ScoredLists:
 
 
 def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
-    """Look at every id and score of a run of usual size; beyond, at the first and last id of each list.
+    """Look at every id of a run of usual size; beyond, at the first and last id of each list.
 
-    Returns the marks that no id holds, None if something is wrong. Scores are looked at again, all of
-    them, when they are used.
+    Returns the marks that no id holds, None if something is wrong. Of the scores the first of each list is
+    looked at; all of them are when they are used.
     """
     left, unmarked = LOOKED_AT, DEFAULT_SEPARATOR
     beyond = []
     for docs in data.values():
         if left > 0:
             left -= len(docs)
-            text = "".join(docs)  # the quickest test that all ids are strings; sum, that all scores are numbers
-            if "\x00" in text or "" in docs or not math.isfinite(sum(docs.values())):
+            text = "".join(docs)  # the quickest test that all ids are strings
+            if "\x00" in text or "" in docs:
                 return None
             if DEFAULT_SEPARATOR in text:
                 unmarked = ""
         elif docs:
             beyond.append(docs)
+    scored: Any = filter(None, data.values())
+    if str in set(map(type, map(next, map(iter, map(dict.values, scored))))):
+        return None
     ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
     if not all(kinds <= {str} for kinds in ends):
         return None

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def ordered_by(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order by two keys of whole numbers from 0; of 16 bits each where they fit, which sorts by radix."""
+    small = max(int(first.max(initial=0)), int(second.max(initial=0))) < 1 << 16
+    keys = (second, first)
+    return np.lexsort(tuple(k.astype(np.uint16) for k in keys) if small else keys)
+
+
 @dataclass(frozen=True, eq=False)
 class Qrels:
     """Judgments grouped by query; queries in byte order of their ids.
@@ -44,8 +51,8 @@ class Qrels:
     def by_grade(self) -> NDArray[np.int64]:
         """The judgments in the order of query and falling grade: each query's ideal order."""
         low, high = self.grades.min(initial=0.0), self.grades.max(initial=0.0)
-        if high - low < 1 << 20 and (self.grades == np.floor(self.grades)).all():
-            return np.argsort(self.query_of * int(high - low + 1) + (high - self.grades).astype(np.int64))
+        if high - low < 1 << 15 and (self.grades == np.floor(self.grades)).all():
+            return ordered_by(self.query_of, (high - self.grades).astype(np.int64))
         return np.lexsort((-self.grades, self.query_of))
 
     def for_query(self, query_id: str) -> dict[str, float]:
