@@ -130,6 +130,9 @@ def test_the_variance_across_segments_is_that_of_their_means_beside_a_macro_aver
     across = result.runs[0].across("language", "mrr")
     assert across["macro_average"] == pytest.approx(sum(means) / 2)
     assert across["variance"] == pytest.approx((means[0] - means[1]) ** 2 / 2)
+    written = result.as_json()["runs"][0]["across"]["language"]["mrr"]
+    assert written["segments"] == 2
+    assert written["variance"] == pytest.approx(across["variance"])
     one = karat.evaluate(gold, run, "mrr", queries={q: {"language": "de"} for q in gold}, by="language")
     assert math.isnan(one.runs[0].across("language", "mrr")["variance"])
 
@@ -159,6 +162,7 @@ def test_a_saved_result_finds_the_same_intervals_and_segments_again(tmp_path: Pa
     loaded = karat.load(str(tmp_path / "r.json"))
     assert loaded.ci["mrr"] == pytest.approx(result.ci["mrr"], rel=1e-9)
     assert [s.by for s in loaded.segments] == [s.by for s in result.segments]
+    assert [s.judged for s in loaded.segments] == pytest.approx([s.judged for s in result.segments])
     assert loaded.segments[0].metrics["mrr"].low == pytest.approx(result.segments[0].metrics["mrr"].low, rel=1e-9)
 
 

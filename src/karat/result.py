@@ -185,10 +185,18 @@ class RunResult:
             metrics[name] = _interval_json(found)
             if (aggregate := parse(name).metric.aggregate) != "mean":
                 metrics[name]["aggregate"] = aggregate
-        segments = {"segments": [s.as_json() for s in self.segments]} if self.sampling.by else {}
+        segments: dict[str, Any] = {}
+        if self.sampling.by:
+            segments["segments"] = [s.as_json() for s in self.segments]
+            fields = [",".join(names) for names in self.sampling.by]
+            segments["across"] = {f: {name: _rounded(self.across(f, name)) for name in self.values} for f in fields}
         facts = {"facts": dict(self.facts)} if self.facts else {}
         notes = {"notes": list(self.notes)} if self.notes else {}
         return {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts), **segments, **notes}
+
+
+def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if isinstance(value, int) else rounded(value) for name, value in numbers.items()}
 
 
 def _of_aggregate(measure: Measure, found: Interval, values: NDArray[np.float64], log: bool) -> Interval:
@@ -302,6 +310,8 @@ class Result:
         for run, written in zip(self.runs, document["runs"], strict=True):
             written["query_ids"] = list(run.query_ids)
             written["sampling"] = run.sampling.as_json()
+            if run.judged is not None:
+                written["judged@10"] = [rounded(x) for x in run.judged.tolist()]
             written["per_query"] = {n: [rounded(x) for x in v.tolist()] for n, v in run.values.items()}
             if run.attainable:
                 written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
@@ -353,15 +363,18 @@ def load(path: str) -> Result:
     for run in document["runs"]:
         if "per_query" not in run:
             raise InputError(f"{path}: holds only means; save the full result with `karat evaluate --save`")
-        values = {
-            name: np.array([math.nan if x is None else x for x in listed], dtype=np.float64)
-            for name, listed in run["per_query"].items()
-        }
+        values = {name: _numbers(listed) for name, listed in run["per_query"].items()}
         runs.append(
             RunResult(
                 run["name"], run["query_ids"], values, run["counts"], run.get("facts", {}),
                 tuple(run.get("notes", ())), partial(dict, run.get("attainable", {})), run.get("lists", {}),
                 Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
+                _numbers(run["judged@10"]) if "judged@10" in run else None,
             )
         )  # fmt: skip
     return Result(tuple(runs), document.get("conventions", {}))
+
+
+def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:
+    """Numbers as they were written; null is undefined."""
+    return np.array([math.nan if x is None else x for x in listed], dtype=np.float64)

@@ -143,6 +143,13 @@ def _segments(result: Result, room: bool) -> Table:
                 cells.append(escaped(short_range(found.low, found.high)) if found else "")
         name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
         table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
+    for names in result.runs[0].sampling.by:
+        across = [run.across(",".join(names), metric) for run in result.runs]
+        cells = []
+        for one in across:
+            variance = "" if one["variance"] != one["variance"] else f"variance {one['variance']:.4f}"
+            cells += [_cell(metric, one["macro_average"]), *([variance] if room else [])]
+        table.add_row(f"macro average by {', '.join(names)}", f"{across[0]['segments']}", *cells, style="italic")
     return table
 
 
