@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from karat.comparison import Compared, Comparison
 
 PLANNED = (0.01, 0.02, 0.05)
+WIDE = 96
 
 
 def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
@@ -24,7 +25,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     for candidate in dict.fromkeys(r.candidate for r in found.rows):
         rows = [r for r in found.rows if r.candidate == candidate]
         out.print(f"[bold]{candidate}[/bold] against [bold]{found.baseline}[/bold]")
-        out.print(_overall([r for r in rows if r.segment is None], found))
+        out.print(_overall([r for r in rows if r.segment is None], found, out.width))
         for row in rows:
             if row.segment is None:
                 out.print("  " + sentence(row, found.alpha))
@@ -47,19 +48,26 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     )
 
 
-def _overall(rows: list[Compared], found: Comparison) -> Table:
+def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
+    """All figures where there is room, else those that decide."""
     tests = list(rows[0].p) if rows else []
+    roomy = width >= WIDE + 12 * len(tests)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("metric", found.baseline, "candidate", "Δ", "interval", *(f"p {t}" for t in tests), "p adj.", "d_z",
-                 "won/tied/lost", "n"):  # fmt: skip
+    means, extras = ([found.baseline, "candidate"], [f"p {t}" for t in tests]) if roomy else ([], [])
+    last = ["d_z", "won/tied/lost", "n"] if roomy else ["won/tied/lost"]
+    for name in ("metric", *means, "Δ", "interval", *extras, "p adj.", *last):
         table.add_column(name, justify="left" if name == "metric" else "right", no_wrap=True)
     for r in rows:
-        colour = _colour(r)
+        colour, moved = _colour(r), f"{r.wins}/{r.ties}/{r.losses}"
         table.add_row(
-            r.metric, f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}", f"[{colour}]{r.delta:+.4f}[/{colour}]",
-            escaped(short_range(r.difference.low, r.difference.high)), *(_p(r.p[t]) for t in tests), _p(r.p_adjusted),
-            f"{r.effect_size:.2f}", f"{r.wins}/{r.ties}/{r.losses}", str(r.n),
-        )  # fmt: skip
+            r.metric,
+            *([f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}"] if roomy else []),
+            f"[{colour}]{r.delta:+.4f}[/{colour}]",
+            escaped(short_range(r.difference.low, r.difference.high)),
+            *([_p(r.p[t]) for t in tests] if roomy else []),
+            _p(r.p_adjusted),
+            *([f"{r.effect_size:.2f}", moved, str(r.n)] if roomy else [moved]),
+        )
     return table
 
 

@@ -26,7 +26,8 @@ def show(found: Sweep) -> None:
         out.print(f"[bold]{metric}@k[/bold]")
         for line in plotted(curves):
             out.print(line, markup=False)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        roomy = out.width >= 40 + 17 * len(curves[0].ks)
+        table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
         table.add_column("run", no_wrap=True)
         for name in (*(f"k={k}" for k in curves[0].ks), "area", "knee", "98% at"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -36,7 +37,7 @@ def show(found: Sweep) -> None:
             cells = [f"{p.estimate:.3f}" for p in curve.points]
             cells += [""] * (len(curves[0].ks) - len(cells))
             table.add_row(label, *cells, f"{curve.area:.3f}", str(curve.knee or "–"), str(curve.enough or "–"))
-            if curve.segment is None:
+            if curve.segment is None and roomy:
                 bands = [f"[dim]{escaped(short_range(p.low, p.high))}[/dim]" for p in curve.points]
                 table.add_row("", *bands)
         out.print(table)
