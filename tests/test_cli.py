@@ -175,7 +175,7 @@ def test_metrics_lists_all_of_them_and_by_purpose(capsys: pytest.CaptureFixture[
 def test_demo_says_which_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("demo") == 0
     out = capsys.readouterr().out
-    assert "ndcg@10: dense is better, by 0.230" in out
+    assert "ndcg@10: dense is better (randomization, p adj. 0.0005), by 0.230" in out
     assert "18 queries" in out
 
 

@@ -57,6 +57,8 @@ class Compared:
     small: bool
     better_when_higher: bool | None
     significant: bool
+    decided_by: str
+    """The test whose p is adjusted and decides."""
     detectable: float
     """The smallest difference that these queries show with a power of .8."""
     needed: int | None
@@ -91,7 +93,8 @@ class Compared:
             "delta": rounded(found.estimate),
             "ci": [rounded(found.low), rounded(found.high)] if found.low == found.low else None,
             "ci_method": found.method, "p": {name: rounded(p) for name, p in self.p.items()},
-            "p_adjusted": rounded(self.p_adjusted), "correction": self.correction, "significant": self.significant,
+            "p_adjusted": rounded(self.p_adjusted), "correction": self.correction, "decided_by": self.decided_by,
+            "significant": self.significant,
             "effect_size": rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
             "wins": self.wins, "ties": self.ties, "losses": self.losses, "n": found.n,
             "segment": dict(self.segment) if self.segment is not None else None,
@@ -117,6 +120,10 @@ class Comparison:
     pairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = (f"{r.candidate} {r.metric} {r.delta:+.4f}" for r in self.rows if r.segment is None)
+        return f"Comparison(against {self.baseline}: {', '.join(told)})"
 
     def __getitem__(self, metric: str) -> Compared:
         """The overall comparison of one metric; with several candidates use `of`."""
@@ -177,7 +184,9 @@ def compare(
     chosen = _checked(tests, correction, margin)
     result = evaluate(qrels, runs, metrics, **options)
     if len(result.runs) < 2:
-        raise UsageError(f"expected at least two runs to compare, found {len(result.runs)}")
+        raise UsageError(
+            f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
+        )
     base = _baseline(result, baseline)
     floors = _noise(qrels, replicates, result, options) if replicates is not None else {}
     threads = options.get("threads") or default_threads()
@@ -279,7 +288,7 @@ class _Job:
         return Compared(
             name, self.base.name, run.name, by, mean_of(np.where(both, base, np.nan), units),
             mean_of(np.where(both, cand, np.nan), units), found, p, p[self._main()], self.correction, size, int(won),
-            int(both.sum() - won - lost), int(lost), small, higher, False,
+            int(both.sum() - won - lost), int(lost), small, higher, False, self._main(),
             detectable(int(both.sum()), spread, alpha=self.alpha) if both.sum() > 1 else math.nan,
             _needed(found.estimate, spread, self.alpha), self.margin, non_inferior, equivalent,
             self.floors.get(name) if by is None else None,

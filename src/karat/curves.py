@@ -73,6 +73,11 @@ class Sweep:
 
     result: Result
     curves: tuple[Curve, ...]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        runs = ", ".join(dict.fromkeys(c.run for c in self.curves))
+        return f"Sweep({', '.join(dict.fromkeys(c.metric for c in self.curves))}; {runs})"
 
     def curve(self, metric: str, run: str | None = None) -> Curve:
         """The overall curve of one metric; the first run's unless one is named."""
@@ -84,7 +89,8 @@ class Sweep:
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
-        return {"format_version": FORMAT_VERSION, "kind": "sweep", "curves": [c.as_json() for c in self.curves]}
+        return {"format_version": FORMAT_VERSION, "kind": "sweep", "curves": [c.as_json() for c in self.curves],
+                **({"notes": list(self.notes)} if self.notes else {})}  # fmt: skip
 
 
 def sweep(
@@ -105,7 +111,13 @@ def sweep(
         raise UsageError(f"a sweep needs metrics without a cutoff, such as {', '.join(METRICS)}")
     result = evaluate(qrels, runs, [*wanted, "num_ret"], **options)
     curves = [c for run in result.runs for c in _curves(run)]
-    return Sweep(result, tuple(curves))
+    notes = []
+    for run in result.runs:
+        depth = int(run.values["num_ret"].max(initial=0))
+        beyond = sorted({k for k in ks if k > depth})
+        if beyond:
+            notes.append(f"{run.name} returned at most {depth} docs: no points at {', '.join(map(str, beyond))}")
+    return Sweep(result, tuple(curves), tuple(notes))
 
 
 def _curves(run: RunResult) -> list[Curve]:

@@ -209,7 +209,7 @@ class _Job:
         )  # fmt: skip
         if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
             one = self.qrels.query_ids[0]
-            notes = (*notes, f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids")
+            notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
         about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
         if entry is not None:
             entry.store(aligned.rankings, about)

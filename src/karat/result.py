@@ -346,9 +346,9 @@ def load(path: str) -> Result:
     """Read back what `save` wrote."""
     from karat.ingest.layout import checked_path, open_bytes
 
-    path = os.fspath(path)
+    path = checked_path(os.fspath(path))
     try:
-        with open_bytes(checked_path(path)) as file:
+        with open_bytes(path) as file:
             document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path}: is no saved result ({error}); expected what `--save` wrote") from None

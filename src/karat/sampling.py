@@ -128,7 +128,7 @@ def _gold_values(
 ) -> dict[str, Sequence[str]]:
     """The values that a field has in the relevant docs of each query; a query may be in several segments."""
     if docs is None:
-        raise UsageError(f"by={name!r} needs a table of docs with that field; give docs=")
+        raise UsageError(f"by={name!r} needs a table of docs with that field (docs=, --docs FILE)")
     known = docs.field(name.removeprefix(GOLD))
     if not known:
         raise UsageError(f"{docs.source}: no doc has a field {name.removeprefix(GOLD)!r}")
@@ -167,11 +167,12 @@ def _values(name: str, queries: Queries | None) -> dict[str, str]:
     plain, colon, parts = name.partition(":")
     known = sorted({f for fields in (queries.fields if queries else {}).values() for f in fields})
     if queries is None:
-        raise UsageError(f"by={name!r} needs a table of queries with that field; give queries=")
+        raise UsageError(f"by={name!r} needs a table of queries with that field (queries=, --queries FILE)")
     if plain not in known:
         near = nearest(plain, known)
-        hint = f"did you mean {near!r}?" if near else f"they have {', '.join(known) or 'no fields'}"
-        raise UsageError(f"{queries.source}: no query has a field {plain!r}; {hint}")
+        listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"{queries.source}: no query has a field {plain!r}; they have {listed or 'no fields'}{hint}")
     values = queries.field(plain)
     if not colon:
         return {q: str(v) for q, v in values.items()}

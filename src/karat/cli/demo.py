@@ -31,7 +31,7 @@ def demo() -> None:
     low, high = row.difference.low, row.difference.high
     out.print(
         f"\n[bold]Which is better[/bold]\n  {compared.sentence(row, found.alpha)}, by {row.delta:.3f} "
-        f"(95% interval {low:.3f} to {high:.3f}, p = {row.p_adjusted:.4f}): better on {row.wins} questions, equal on "
+        f"(95% interval {low:.3f} to {high:.3f}): better on {row.wins} questions, equal on "
         f"{row.ties}, worse on {row.losses}."
     )
     moved = found.differences("ndcg@10")

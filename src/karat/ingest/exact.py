@@ -63,11 +63,12 @@ def read_rows(data: bytes, layout: Layout, role: Literal["qrels", "run"], name: 
     what = "grade" if role == "qrels" else "score"
     wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)
     broken_off = None if data.endswith(b"\n") else first_line + data.count(b"\n")
+    mark = layout.delimiter or " "
     for line, cells in _cells(data, layout, problems, first_line):
         if len(cells) != layout.width:
             problems.add(
                 line,
-                f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(' '.join(cells))}), expected "
+                f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(mark.join(cells))}), expected "
                 f"{layout.width} ({_shape(layout, role)}){_likely(cells, layout, line == broken_off)}",
             )
             if len(cells) <= wanted:

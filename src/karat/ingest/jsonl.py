@@ -293,6 +293,9 @@ def read_json(path: str, role: str, name: str, stdin: bytes | None = None) -> Qr
             f"{path}: expected a JSON object {{query: {{doc: value}}}}, found {shown(raw.strip())}. "
             "Rows and run logs are written as JSONL, one object a line"
         )
+    if "format_version" in data and "kind" in data:
+        wanted = "gold" if role == "qrels" else "a run"
+        raise InputError(f"{path}: is a result of Karat, expected {wanted}; karat.load reads results")
     if role == "run" and isinstance(data.get("topk"), list):
         raise InputError(f"{path}: looks like one line of a run log; expected JSONL: write each object on one line")
     if role == "run":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from karat.metrics.grammar import PRIMARY
-from karat.report.terminal import console, escaped, short_range
+from karat.report.terminal import console, escaped, short_range, unjudged
 from karat.stats.power import queries_needed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
         _pairs(out, found)
     if plan:
         _plan(out, found)
-    for note in found.notes:
+    for note in (*found.notes, *unjudged(found.result)):
         out.print(f"[yellow]![/yellow] {note}")
     sampling = found.result.runs[0].sampling
     used = " and ".join(dict.fromkeys(r.correction for r in found.rows if not r.small))
@@ -53,7 +53,7 @@ def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
     tests = list(rows[0].p) if rows else []
     roomy = width >= WIDE + 12 * len(tests)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    means, extras = ([found.baseline, "candidate"], [f"p {t}" for t in tests]) if roomy else ([], [])
+    means, extras = ([found.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if roomy else ([], [])
     last = ["d_z", "won/tied/lost", "n"] if roomy else ["won/tied/lost"]
     for name in ("metric", *means, "Δ", "interval", *extras, "p adj.", *last):
         table.add_column(name, justify="left" if name == "metric" else "right", no_wrap=True)
@@ -83,11 +83,14 @@ def _p(p: float) -> str:
 
 def sentence(row: Compared, alpha: float) -> str:
     """What the figures say of one metric, in words."""
+    by = f"({row.decided_by}, p adj. {_p(row.p_adjusted)})"
     if row.significant:
         better = (row.delta > 0) == (row.better_when_higher is not False)
-        text = f"{row.metric}: {row.candidate} is {'better' if better else 'worse'}"
+        text = f"{row.metric}: {row.candidate} is {'better' if better else 'worse'} {by}"
     else:
-        text = f"{row.metric}: not separable with {row.n} queries"
+        text = f"{row.metric}: not separable with {row.n} queries {by}"
+        if row.difference.low > 0 or row.difference.high < 0:
+            text += ", though the interval leaves out 0: the test decides"
         if row.needed is None:
             text += "; no number of queries would decide a difference of 0"
         elif row.needed > row.n:
@@ -139,7 +142,10 @@ def _pairs(out: Console, found: Comparison) -> None:
         for a in names:
             table.add_row(a, *("" if a == b else _p(pairs["p"][a][b]) for b in names))
         out.print(table)
-        out.print(f"  [dim]randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws[/dim]\n")
+        out.print(
+            f"  [dim]randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above are"
+            " for candidates against the baseline alone[/dim]\n"
+        )
 
 
 def _plan(out: Console, found: Comparison) -> None:

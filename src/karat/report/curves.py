@@ -36,12 +36,25 @@ def show(found: Sweep) -> None:
             label = f"  {fields}" if fields else curve.run
             cells = [f"{p.estimate:.3f}" for p in curve.points]
             cells += [""] * (len(curves[0].ks) - len(cells))
-            table.add_row(label, *cells, f"{curve.area:.3f}", str(curve.knee or "–"), str(curve.enough or "–"))
+            table.add_row(label, *cells, f"{curve.area:.3f}", str(curve.knee or "–"), _enough(curve))
             if curve.segment is None and roomy:
                 bands = [f"[dim]{escaped(short_range(p.low, p.high))}[/dim]" for p in curve.points]
                 table.add_row("", *bands)
         out.print(table)
         out.print()
+    for note in found.notes:
+        out.print(f"[yellow]![/yellow] {note}")
+    out.print(
+        "[dim]area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
+        " k with 98% of the deepest value[/dim]"
+    )
+
+
+def _enough(curve: Curve) -> str:
+    """The last cutoff is where a curve that still rises happens to end."""
+    if curve.enough is None:
+        return "–"
+    return f"{curve.enough} (last)" if curve.enough == curve.ks[-1] else str(curve.enough)
 
 
 def plotted(curves: list[Curve]) -> list[str]:
@@ -77,7 +90,7 @@ def draw(found: Sweep, path: str) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise MissingPackage("drawing needs the package matplotlib: pip install 'karat[plot]'") from None
+        raise MissingPackage("drawing needs the package matplotlib: pip install matplotlib") from None
     import io
 
     matplotlib.use("Agg")

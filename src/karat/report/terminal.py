@@ -190,6 +190,7 @@ def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
     if 0 < queries[0] < FEW:
         lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
     several = len(result.runs) > 1
+    lines += [f"[dim]· {text}[/dim]" for text in unjudged(result)]
     for run in result.runs:
         for text in warnings(run):
             lines.append(f"[yellow]![/yellow] {f'{run.name}: ' if several else ''}{text}")
@@ -199,6 +200,15 @@ def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
             facts = ", ".join(f"{k}={v}" for k, v in {**run.counts, **run.facts}.items())
             lines.append(f"[dim]{run.name}: {facts}[/dim]")
     return lines
+
+
+def unjudged(result: Result) -> list[str]:
+    """How many of the top docs nobody judged: they count as not relevant, and not for all runs alike."""
+    shares = [(run.name, run.counts.get("unjudged_at_10", 0)) for run in result.runs]
+    if not any(count for _, count in shares):
+        return []
+    told = ", ".join(f"{name} {count:,}" for name, count in shares)
+    return [f"docs in the top 10 without a judgment, counted as not relevant: {told}"]
 
 
 def _told(result: Result) -> str:
