@@ -143,8 +143,8 @@ def _pairs(out: Console, found: Comparison) -> None:
             table.add_row(a, *("" if a == b else _p(pairs["p"][a][b]) for b in names))
         out.print(table)
         out.print(
-            f"  [dim]randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above are"
-            " for candidates against the baseline alone[/dim]\n"
+            f"  [dim]randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above"
+            " are for candidates against the baseline alone[/dim]\n"
         )
 
 
