@@ -14,7 +14,7 @@ FLOORS = [
     {"errors"},
     {"model", "output"},
     {"ingest", "metrics", "stats"},
-    {"align", "functions", "sampling"},
+    {"align", "functions", "sampling", "fingerprints", "gates"},
     {"result"},
     {"cache"},
     {"evaluation"},

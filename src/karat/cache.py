@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 LIMIT = 512 << 20

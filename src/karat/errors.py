@@ -5,7 +5,8 @@ KaratError                  exit code 2
 │   ├── MetricError         an unknown metric, parameter or cutoff
 │   └── MissingPackage      an optional package that is not installed
 ├── InputError              a file, table or object that cannot be used; holds its problems
-│   └── AmbiguousFormat     a file whose format cannot be told from its content
+│   ├── AmbiguousFormat     a file whose format cannot be told from its content
+│   └── NotComparable       two results that rest on different gold, queries or definitions
 └── ResultError             a question that this result cannot answer
 """
 
@@ -63,6 +64,10 @@ class InputError(KaratError, ValueError):
 
 class AmbiguousFormat(InputError):
     """A file whose format cannot be told from its content."""
+
+
+class NotComparable(InputError):
+    """Two results that rest on different gold, queries or definitions: their difference would mean nothing."""
 
 
 def shown(value: object, limit: int = 60) -> str:

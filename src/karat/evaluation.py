@@ -15,6 +15,7 @@ from karat.align import align
 from karat.align.stream import default_threads
 from karat.cache import Cache
 from karat.errors import UsageError, shown
+from karat.fingerprints import of_file, of_gold, of_metric, of_queries
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
@@ -71,6 +72,7 @@ def evaluate(
     as_of_filter: bool | None = None,
     condensed: bool | None = None,
     ignore_self: bool | None = None,
+    binary: bool | None = None,
     qrels_format: str | None = None,
     run_format: str | None = None,
     details: bool = False,
@@ -87,7 +89,7 @@ def evaluate(
     `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
     `queries`, whose `weight` and `conversation` are honoured (`gold.source`: by a field of the relevant
     docs, from the table `docs`). `like` takes the conventions of another
-    tool; the options from `score_precision` to `ignore_self` are those of `karat.Policy`. `details`
+    tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
     keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
     out of order may take ("2GB"). `watch` is told the path, the bytes read so far and all bytes of a
     file that is being read.
@@ -96,7 +98,7 @@ def evaluate(
     policy = choose(
         like, score_precision=score_precision, duplicates=duplicates, missing=missing, empty_gold=empty_gold,
         level=level, chunk_credit=chunk_credit, separator=separator, stage=stage, as_of_filter=as_of_filter,
-        condensed=condensed, ignore_self=ignore_self,
+        condensed=condensed, ignore_self=ignore_self, binary=binary,
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
@@ -113,7 +115,7 @@ def evaluate(
     )
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
-    return Result(tuple(runs), told)
+    return Result(tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)))
 
 
 def _table(queries: Any) -> Queries:
@@ -165,7 +167,8 @@ class _Job:
     @property
     def qrels(self) -> Qrels:
         if self._qrels is None:
-            self._qrels = read_qrels(self.source, format=self.qrels_format)
+            read = read_qrels(self.source, format=self.qrels_format)
+            self._qrels = replace(read, grades=_yes_or_no(read.grades)) if self.policy.binary else read
         return self._qrels
 
     def relevant(self) -> dict[str, list[str]]:
@@ -188,7 +191,23 @@ class _Job:
             name or about["name"], rankings.query_ids, values, about["counts"], about["facts"], tuple(notes),
             partial(attainable, measures, rankings), about.get("lists", {}), self.sampling,
             parse("judged@10")(rankings) if self.sampling.by else None, self.threads or default_threads(),
+            partial(self._level, bool(about["at_doc"]), bool(about["chunked"])),
         )  # fmt: skip
+
+    def _level(self, at_doc: bool, chunked: bool) -> str:
+        """Whether the gold names chunks: the run does and was matched so, or the gold's own ids do."""
+        if at_doc:
+            return "doc"
+        return "chunk" if chunked or self.policy.separator in "\n".join(self.qrels.docs) else "doc"
+
+    def fingerprints(self, measures: list[Measure], docs: Any, runs: tuple[RunResult, ...]) -> dict[str, Any]:
+        """What the result rests on."""
+        out: dict[str, Any] = {"gold": of_gold(self.qrels)}
+        if self.queries is not None:
+            out["queries"] = of_queries(self.queries)
+        if isinstance(docs, (str, os.PathLike)) and any(r.gold_level == "chunk" for r in runs):
+            out["corpus"] = of_file(os.fspath(docs))
+        return {**out, "metrics": {m.name: of_metric(m) for m in measures}}
 
     def _entry(self, source: Any) -> Entry | None:
         if self.cache is None or self.policy.as_of_filter:
@@ -210,7 +229,8 @@ class _Job:
         if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
             one = self.qrels.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
-        about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes}
+        about = {"name": run.name, "counts": aligned.counts, "facts": run.facts, "notes": notes,
+                 "at_doc": aligned.found.at_doc, "chunked": aligned.found.chunked}  # fmt: skip
         if entry is not None:
             entry.store(aligned.rankings, about)
         if self.details:
@@ -227,6 +247,10 @@ class _Job:
             before, after = aggregated(measure, measure(unfiltered))[0], aggregated(measure, values[measure.name])[0]
             told.append(f"as_of_filter: {measure.name} {before:.4f} → {after:.4f} ({after - before:+.4f})")
         return told
+
+
+def _yes_or_no(grades: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(grades < 0, grades, (grades >= 1).astype(np.float64))
 
 
 def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:

@@ -96,6 +96,13 @@ class RunResult:
     judged: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     """The share of judged docs in each query's top 10, where segments were asked for."""
     threads: int = field(default=1, repr=False, compare=False)
+    level: Callable[[], str] = field(default=lambda: "doc", repr=False, compare=False)
+    """Finds out whether the gold is by chunk or by doc."""
+
+    @cached_property
+    def gold_level(self) -> str:
+        """Whether gold ids name chunks or docs: gold by chunk does not carry over to another chunker."""
+        return self.level()
 
     @cached_property
     def attainable(self) -> Mapping[str, float]:
@@ -190,8 +197,9 @@ class RunResult:
             segments["segments"] = [s.as_json() for s in self.segments]
             fields = [",".join(names) for names in self.sampling.by]
             segments["across"] = {f: {name: _rounded(self.across(f, name)) for name in self.values} for f in fields}
-        facts = {"facts": dict(self.facts)} if self.facts else {}
+        facts: dict[str, Any] = {"facts": dict(self.facts)} if self.facts else {}
         notes = {"notes": list(self.notes)} if self.notes else {}
+        facts |= {"gold_level": "chunk"} if self.gold_level == "chunk" else {}
         return {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts), **segments, **notes}
 
 
@@ -217,6 +225,13 @@ class Result:
     runs: tuple[RunResult, ...]
     conventions: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "evaluation"
+    prints: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
+    """Finds the fingerprints; asked only when somebody wants to know."""
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, Any]:
+        """What the result rests on: gold, queries, corpus (where gold is by chunk), definitions of metrics."""
+        return self.prints()
 
     def __getitem__(self, name: str) -> RunResult:
         for run in self.runs:
@@ -295,6 +310,7 @@ class Result:
             **told,
             **({"intervals": self.runs[0].sampling.told()} if self.runs else {}),
             "runs": [r.as_json() for r in self.runs],
+            **({"fingerprints": dict(self.fingerprints)} if self.fingerprints else {}),
         }
 
     def rows(self) -> Iterator[tuple[str, str, str, float | None]]:
@@ -370,9 +386,10 @@ def load(path: str) -> Result:
                 tuple(run.get("notes", ())), partial(dict, run.get("attainable", {})), run.get("lists", {}),
                 Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
                 _numbers(run["judged@10"]) if "judged@10" in run else None,
+                level=partial(str, run.get("gold_level", "doc")),
             )
         )  # fmt: skip
-    return Result(tuple(runs), document.get("conventions", {}))
+    return Result(tuple(runs), document.get("conventions", {}), prints=partial(dict, document.get("fingerprints", {})))
 
 
 def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:

@@ -60,6 +60,13 @@ def find(
     """Find the judged docs and their ranks, at the level of chunks or of docs."""
     threads = threads or default_threads()
     aligner = _Aligner(qrels, run, policy, threads, memory, keep_items)
+    found, notes = _at_level(qrels, run, policy, aligner)
+    content = run.content
+    chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
+    return (replace(found, chunked=True) if chunked else found), notes
+
+
+def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Found, tuple[str, ...]]:
     if policy.level != "auto":
         return aligner.at(policy.level == "doc"), run.notes
     by_chunk = aligner.at(False)
@@ -95,7 +102,8 @@ class _Aligner:
     def at(self, at_doc: bool) -> Found:
         """What is found when gold ids are matched with chunks, or with their docs."""
         try:
-            return self._found(at_doc)
+            found = self._found(at_doc)
+            return replace(found, at_doc=True) if at_doc else found
         except RepeatedDocs as repeated:
             raise repeated.told(self.run.path or self.run.name) from None
 

@@ -55,6 +55,10 @@ class Found:
     later_rank: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     without_gold: int = 0
     duplicates: int = 0
+    at_doc: bool = False
+    """Whether gold ids were matched with the docs that chunks belong to."""
+    chunked: bool = False
+    """Whether the run names chunks apart from their docs."""
     items: dict[int, list[tuple[str, float | None]]] = field(default_factory=dict)
     """The top docs with their scores, by query of the gold, where they were asked for."""
 

@@ -53,6 +53,7 @@ class Metric:
     no_results: float = 0.0
     empty_gold: float = 0.0
     needs: tuple[str, ...] = ("gold",)
+    unit: str = ""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)

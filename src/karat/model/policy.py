@@ -48,6 +48,8 @@ class Policy:
     """Drop docs without a judgment before ranks are given."""
     ignore_self: bool = False
     """Drop docs whose id is the query's id."""
+    binary: bool = False
+    """Grades from 1 on count as 1, lower ones as 0; a negative grade stays one."""
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():

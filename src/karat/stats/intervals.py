@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson"]
+Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson", "none"]
 METHODS: tuple[str, ...] = get_args(Method)
 RESAMPLES = 2000
 TOLERANCE = 1e-12

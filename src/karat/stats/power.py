@@ -8,6 +8,8 @@ from karat.errors import UsageError
 from karat.stats.intervals import checked_share
 
 MOST = 10_000_000
+MANY = 50_000
+"""Beyond so many queries the normal distribution is as good as counting."""
 
 
 def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
@@ -48,6 +50,50 @@ def queries_needed(difference: float, deviation: float, *, power: float = 0.8, a
         else:
             low = middle + 1
     return high
+
+
+def queries_needed_for_share(share: float, threshold: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
+    """The smallest number of queries at which the Wilson interval of this share leaves the threshold; None if none.
+
+    A Wilson interval leaves t if and only if the score test rejects it: if the number of successes is further from nt
+    than z√(nt(1−t)). So its power is a sum of two binomial tails, exact for every n; being counted, it moves in a
+    saw-tooth, and the answer is the first n from which it stays at least `power` for as long again.
+    """
+    import numpy as np
+    from scipy.special import bdtr, bdtrc, ndtri
+
+    checked_share("power", power)
+    checked_share("alpha", alpha)
+    if share == threshold or not 0 <= threshold <= 1:
+        return None
+    if threshold in (0.0, 1.0):  # an interval reaches its own border only where all values are equal
+        return None
+    z = float(ndtri(1 - alpha / 2))
+
+    def strong(n: np.ndarray) -> np.ndarray:
+        half = z * np.sqrt(n * threshold * (1 - threshold))
+        least, most = np.ceil(n * threshold - half) - 1, np.floor(n * threshold + half)
+        low = np.where(least >= 0, bdtr(np.maximum(least, 0), n, share), 0.0)
+        high = np.where(most < n, bdtrc(np.minimum(most, n), n, share), 0.0)
+        return low + high >= power
+
+    rough = _rough(share, threshold, z, power)
+    if rough > MOST:
+        return None
+    if rough > MANY:
+        return math.ceil(rough)
+    # The tooth is narrow beside n: looked at whole from half to twice of what the normal distribution says.
+    numbers = np.arange(max(2, int(rough / 2)), int(rough * 2) + 50)
+    weak = np.flatnonzero(~strong(numbers))
+    return int(numbers[weak[-1] + 1]) if len(weak) and weak[-1] + 1 < len(numbers) else int(numbers[0])
+
+
+def _rough(share: float, threshold: float, z: float, power: float) -> float:
+    """The number of queries by the normal distribution."""
+    from scipy.special import ndtri
+
+    spread = z * math.sqrt(threshold * (1 - threshold)) + float(ndtri(power)) * math.sqrt(share * (1 - share))
+    return (spread / (share - threshold)) ** 2
 
 
 def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> float:

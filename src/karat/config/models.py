@@ -1,0 +1,251 @@
+"""The shape of `karat.yaml`. The published JSON Schema comes from these models."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
+
+from karat.errors import KaratError
+from karat.gates.language import Gate, parse_gate
+from karat.metrics.grammar import parse_all
+from karat.metrics.registry import lookup
+from karat.stats.intervals import METHODS, RESAMPLES
+
+KS = "{1,3,5,10}"
+"""Cutoffs for enabled metrics that need one and are named without."""
+
+
+class Part(BaseModel):
+    """A part of the file: unknown keys are errors, and nothing changes once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, str_strip_whitespace=True)
+
+
+def _expanded(text: str) -> str:
+    """The text with `${NAME}` and `${NAME:-else}` replaced from the environment."""
+
+    def value(found: re.Match[str]) -> str:
+        name, other = found["name"], found["other"]
+        if name in os.environ:
+            return os.environ[name]
+        if other is not None:
+            return other
+        raise ValueError(f"environment variable {name} is not set; set it, or write ${{{name}:-a default}}")
+
+    return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<other>[^}]*))?\}", value, text)
+
+
+def _listed(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+Place = Annotated[
+    str, AfterValidator(_expanded), Field(min_length=1, description="${NAME} is replaced from the environment.")
+]
+"""A path or an address: the only texts in which environment variables are replaced."""
+
+
+class Dataset(Part):
+    """Gold, and what is known of queries and docs."""
+
+    name: str = Field("", description="A name for reports.")
+    qrels: Place = Field(description="Gold judgments: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet.")
+    queries: Place | None = Field(None, description="Table of queries: text, and fields to slice by.")
+    corpus: Place | None = Field(None, description="Table of docs: text, source, doc_version.")
+    qrels_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
+
+
+class Segments(Part):
+    """How the queries are sliced."""
+
+    by: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+        default_factory=list, description="Fields, crosses (a,b), quantiles (a:4), gold.FIELD."
+    )
+    minimum: int = Field(10, ge=1, description="Segments of fewer queries are shown, and never judged alone.")
+
+
+class Confidence(Part):
+    """How sure: the choices behind intervals."""
+
+    level: float = Field(0.95, gt=0, lt=1)
+    method: Literal[METHODS] = "auto"  # type: ignore[valid-type]
+    resamples: int = Field(RESAMPLES, ge=100)
+    seed: int = Field(0, ge=0)
+    correction: Literal["none", "bonferroni"] = Field(
+        "none", description="bonferroni widens the intervals of gates on segments for their number."
+    )
+    tests: bool = Field(False, description="Paired tests of every metric against the baseline.")
+
+
+class Conventions(Part):
+    """Choices of alignment; see `karat evaluate --help`."""
+
+    like: Literal["trec_eval", "ir_measures", "ranx", "beir"] | None = None
+    score_precision: Literal["float64", "float32"] | None = None
+    duplicates: Literal["first", "error"] | None = None
+    missing: Literal["zero", "skip"] | None = None
+    empty_gold: Literal["zero", "skip"] | None = None
+    level: Literal["auto", "chunk", "doc"] | None = None
+    chunk_credit: Literal["first", "all"] | None = None
+    separator: str | None = Field(None, min_length=1)
+    stage: str | None = None
+    as_of_filter: bool | None = None
+    condensed: bool | None = None
+    ignore_self: bool | None = None
+    binary: bool | None = Field(None, description="Grades from 1 on count as 1, lower ones as 0.")
+
+
+class Outputs(Part):
+    """Files to write; folders are made where they are missing."""
+
+    json_: Place | None = Field(None, alias="json", description="The whole check as JSON.")
+    markdown: Place | None = Field(None, description="A comment for a pull request.")
+    junit: Place | None = Field(None, description="JUnit XML: a test case a gate.")
+    latex: Place | None = Field(None, description="Tables for a paper.")
+    per_query: Place | None = Field(None, description="Every query's values (.csv, .jsonl, .parquet).")
+    save: Place | None = Field(None, description="The full result, with lists, for later verbs.")
+    report_url: Place | None = Field(None, description="Where the report can be read; linked from the comment.")
+
+
+class Engine(Part):
+    """How the work is done; nothing here changes a result."""
+
+    threads: int | None = Field(None, ge=1)
+    memory: str | int | None = Field(None, description="Bound for runs that are out of order, such as 2GB.")
+    cache: bool = True
+    batch_size: int | None = Field(None, ge=1, description="Queries of a run that are held in memory at once.")
+
+
+class StatisticalAnalysis(Part):
+    """The part of `retrieval_metrics` on how sure the figures are."""
+
+    confidence_intervals: bool = True
+    significance_testing: bool = True
+    alpha_level: float = Field(0.05, gt=0, lt=1)
+
+
+class Performance(Part):
+    """The part of `retrieval_metrics` on how the work is done."""
+
+    batch_size: int = Field(100, ge=1)
+    caching_enabled: bool = True
+    parallel_processing: bool = True
+
+
+class RetrievalMetrics(Part):
+    """The same choices as other tools write them."""
+
+    enabled_metrics: list[str] = Field(default_factory=list)
+    graded_relevance: bool = Field(False, description="false: grades are binary.")
+    statistical_analysis: StatisticalAnalysis = Field(default_factory=StatisticalAnalysis)
+    performance: Performance = Field(default_factory=Performance)
+
+    @field_validator("enabled_metrics")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        return [m.name for name in names for m in _measures(_with_cutoff(name))]
+
+
+def _measures(names: Any) -> Any:
+    try:
+        return parse_all(names)
+    except KaratError as error:
+        raise ValueError(str(error)) from None
+
+
+def _with_cutoff(name: str) -> str:
+    """A metric that needs a cutoff and has none is taken at the usual ones."""
+    try:
+        bare = lookup(name).cutoff == "required"
+    except KaratError:
+        bare = False
+    return f"{name}@{KS}" if bare else name
+
+
+def _gate(source: Any) -> Gate:
+    try:
+        return parse_gate(source)
+    except KaratError as error:
+        raise ValueError(str(error)) from None
+
+
+def _segments(given: Any) -> Any:
+    return {"by": [given] if isinstance(given, str) else given} if isinstance(given, (str, list)) else given
+
+
+def _confidence(given: Any) -> Any:
+    return {"level": given} if isinstance(given, (int, float)) and not isinstance(given, bool) else given
+
+
+class GateKeys(Part):
+    """A gate as a mapping: a metric, one condition, and where it holds; or its text under `gate`."""
+
+    gate: str | None = Field(None, description="The gate's text, beside which only level and name stand.")
+    metric: str | None = None
+    min: float | str | None = Field(None, description="The lower bound of the interval must be at least this.")
+    max: float | str | None = Field(None, description="The upper bound must be at most this, such as 60ms.")
+    above: float | str | None = None
+    below: float | str | None = None
+    no_worse_than: str | None = Field(None, description="baseline, or the name of a run.")
+    better_than: str | None = Field(None, description="baseline, or the name of a run.")
+    by: float | str | None = Field(None, description="The margin; a percentage is of the baseline's value.")
+    where: dict[str, str | int | float | bool] | None = None
+    for_every: str | list[str] | None = None
+    at_least_queries: int | None = Field(None, ge=1, description="With for_every: leave smaller segments out.")
+    at: Literal["bound", "mean"] | None = None
+    run: str | None = None
+    level: Literal["error", "warn"] = "error"
+    name: str | None = None
+    error: str | None = Field(None, description="A gate's text at level error; stands alone.")
+    warn: str | None = Field(None, description="A gate's text at level warn; stands alone.")
+
+
+GateText = Annotated[
+    Gate, BeforeValidator(_gate, json_schema_input_type=str | GateKeys), PlainSerializer(str, return_type=str)
+]
+
+
+class Config(Part):
+    """`karat.yaml`."""
+
+    model_config = ConfigDict(title="karat.yaml", arbitrary_types_allowed=True)
+
+    version: Literal[1] = 1
+    dataset: Dataset | None = None
+    runs: dict[str, Place] | list[Place] | Place | None = Field(
+        None, description="Runs by name; or paths and globs, whose names are their files' stems."
+    )
+    run_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
+    result: Place | None = Field(None, description="A saved result to judge, instead of dataset and runs.")
+    candidate: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+        default_factory=list, description="The runs that the gates judge; all but the baseline unless named."
+    )
+    baseline: Place | None = Field(None, description="The name of a run, or a file that `karat bless` wrote.")
+    metrics: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+        default_factory=list, description="Those of the gates are added. See: karat metrics"
+    )
+    segments: Annotated[
+        Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)
+    ] = Field(default_factory=Segments)
+    confidence: Annotated[
+        Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)
+    ] = Field(default_factory=Confidence)
+    conventions: Conventions = Field(default_factory=Conventions)
+    gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
+    outputs: Outputs = Field(default_factory=Outputs)
+    engine: Engine = Field(default_factory=Engine)
+    retrieval_metrics: RetrievalMetrics | None = None
+
+    @field_validator("metrics")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        return [m.name for m in _measures(names)] if names else []
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of `karat.yaml`, for editors."""
+    out = Config.model_json_schema(by_alias=True, mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **out}

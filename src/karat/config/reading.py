@@ -1,0 +1,208 @@
+"""`karat.yaml` → Config. Every problem has its file, line, and what was expected."""
+
+from __future__ import annotations
+
+import os
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karat.config.models import Config
+from karat.errors import InputError, nearest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic import BaseModel
+
+DEFAULT_NAMES = ("karat.yaml", "karat.yml")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A config with the place it came from: paths in it are relative to its folder."""
+
+    config: Config
+    path: str
+    lines: Mapping[tuple[Any, ...], int]
+    """The line of each key and item."""
+
+    def place(self, path: str) -> str:
+        """A path of the config, as seen from here."""
+        folder = os.path.dirname(self.path)
+        return path if path == "-" or os.path.isabs(path) else os.path.join(folder, path)
+
+    def at(self, *keys: Any) -> str:
+        """The file and line of a key, for a message."""
+        line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
+        return f"{self.path}:{line}" if line is not None else self.path
+
+
+def find_config(path: str | None = None) -> str:
+    """The config that was named, or the one in this folder."""
+    if path is not None and not os.path.isdir(path):
+        return path
+    folder = path or ""
+    for name in DEFAULT_NAMES:
+        if os.path.exists(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    raise InputError(
+        f"{os.path.join(folder, DEFAULT_NAMES[0])}: no such file; write one with `karat init`, or name your config"
+    )
+
+
+def read_config(source: str | os.PathLike[str] | Mapping[str, Any] | Config | Read) -> Read:
+    """A config from its file, from a mapping, or what is one already."""
+    if isinstance(source, Read):
+        return source
+    if isinstance(source, Config):
+        return Read(source, "karat.yaml", {})
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        data, lines = _loaded(path)
+    else:
+        path, data, lines = "karat.yaml", dict(source), {}
+    return Read(_validated(data, path, lines), path, lines)
+
+
+def _loaded(path: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
+    """The plain data of a YAML file, and the line of everything in it."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}; expected UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a config such as karat.yaml") from None
+    try:
+        # Version 1.2 of YAML: `no` and `on` are texts, as the languages no and on are.
+        data = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        told = " ".join(filter(None, (error.context, error.problem)))
+        told = told.split("To suppress this check")[0].strip()
+        raise InputError(f"{path}{line}: not YAML: {told}; expected a config such as `karat init` writes") from None
+    except YAMLError as error:
+        raise InputError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    lines: dict[tuple[Any, ...], int] = {}
+    plain = _plain(data, (), lines)
+    if not isinstance(plain, dict):
+        found = "an empty file" if plain is None else shown(plain)
+        raise InputError(f"{path}: expected keys such as dataset, runs and gates, found {found}; see `karat init`")
+    return plain, lines
+
+
+def _plain(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> Any:
+    """Plain dicts, lists and values, with the line of each noted."""
+    if isinstance(node, dict):
+        out = {}
+        for key, value in node.items():
+            lines[*at, key] = node.lc.key(key)[0] + 1  # type: ignore[attr-defined]
+            out[key] = _plain(value, (*at, key), lines)
+        return out
+    if isinstance(node, list):
+        for i in range(len(node)):
+            lines[*at, i] = node.lc.item(i)[0] + 1  # type: ignore[attr-defined]
+        return [_plain(value, (*at, i), lines) for i, value in enumerate(node)]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    if type(node).__name__ == "ScalarBoolean":
+        return bool(node)
+    return node
+
+
+def _validated(data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> Config:
+    from pydantic import ValidationError
+
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        told = [_told(e, data, path, lines) for e in error.errors(include_url=False)]
+        raise InputError([text for _, text in sorted(dict.fromkeys(told), key=lambda t: t[0])]) from None
+
+
+def _told(error: Any, data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> tuple[int, str]:
+    """One problem with its line: where, what was found, what was expected."""
+    keys = _real(error["loc"], data)
+    line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), None)
+    return line or 0, (f"{path}:{line}: " if line is not None else f"{path}: ") + _problem(error, keys)
+
+
+def _problem(error: Any, keys: tuple[Any, ...]) -> str:
+    name = ".".join(f"{k}" if isinstance(k, str) else f"[{k + 1}]" for k in keys).replace(".[", "[")
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = _keys(_model(keys[:-1]))
+        near = nearest(str(keys[-1]), known)
+        hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(known)}"
+        return f"unknown key {str(keys[-1])!r}{_inside(keys[:-1])}; {hint}"
+    if kind == "missing":
+        return f"{name or 'the file'} lacks {str(error['loc'][-1])!r}, which is needed"
+    if kind == "value_error":
+        return f"{context['error']}"
+    if kind == "literal_error":
+        choices = [w.strip("'") for w in context["expected"].replace(" or ", ", ").split(", ")]
+        near = nearest(str(error["input"]), choices)
+        hint = f"; did you mean {near!r}?" if near else ""
+        return f"{name} must be one of {', '.join(choices)}, found {shown(error['input'])}{hint}"
+    expected = error["msg"].removeprefix("Input should be ")
+    return f"{name or 'the config'} must be {_worded(expected)}, found {shown(error['input'])}"
+
+
+def _worded(expected: str) -> str:
+    """What pydantic expects, in the words of the file's writer."""
+    for theirs, ours in (("a valid string", "text"), ("a valid dictionary", "keys with values"), ("a valid list", "a list"),
+                         ("a valid number", "a number"), ("a valid integer", "a whole number"),
+                         ("a valid boolean", "true or false"), ("String should have at least 1 character", "text"),
+                         ("a valid dictionary or instance of", "keys of")):  # fmt: skip
+        if expected.startswith(theirs):
+            return ours
+    return expected
+
+
+def _inside(keys: Sequence[Any]) -> str:
+    return f" in {'.'.join(map(str, keys))}" if keys else ""
+
+
+def _real(loc: Sequence[Any], data: Any) -> tuple[Any, ...]:
+    """The keys of a location that the file has; the names of types among them are left out."""
+    out: list[Any] = []
+    for key in loc:
+        inside = (isinstance(data, dict) and key in data) or (
+            isinstance(data, list) and isinstance(key, int) and key < len(data)
+        )
+        if inside:
+            out.append(key)
+            data = data[key]
+    return tuple(out)
+
+
+def _model(keys: Sequence[Any]) -> type[BaseModel] | None:
+    """The model that describes this place of the file."""
+    from pydantic import BaseModel
+
+    model: type[BaseModel] | None = Config
+    for key in keys:
+        if model is None:
+            return None
+        fields = {f.alias or name: f for name, f in model.model_fields.items()}
+        found = fields.get(key)
+        inner = [found.annotation, *_arguments(found.annotation)] if found is not None else []
+        model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), None)
+    return model
+
+
+def _arguments(annotation: Any) -> list[Any]:
+    out: list[Any] = []
+    for argument in typing.get_args(annotation):
+        out += [argument, *_arguments(argument)]
+    return out
+
+
+def _keys(model: type[BaseModel] | None) -> list[str]:
+    return [f.alias or name for name, f in model.model_fields.items()] if model is not None else []

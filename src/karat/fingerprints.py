@@ -1,0 +1,140 @@
+"""What a result rests on, in few characters each: two results are compared only where these agree.
+
+Fingerprints are of content, not of files: the same gold in another format or order has the same one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from karat.metrics.grammar import Measure
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+
+COUNTED = ("text", "as_of", "no_answer", "conversation", "weight")
+"""The fields of a query that can change a result; others only slice it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which two results differ."""
+
+    what: str
+    here: str
+    there: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.here} here, {self.there} in the baseline"
+
+
+def of_gold(qrels: Qrels) -> str:
+    """The judgments, whatever their order."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for i, query in enumerate(qrels.query_ids):
+        a, b = int(qrels.offsets[i]), int(qrels.offsets[i + 1])
+        judged = sorted(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
+        digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode())
+    return digest.hexdigest()[:16]
+
+
+def of_queries(queries: Queries) -> str:
+    """The queries with all that can change a result; fields to slice by are left out."""
+    told = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in sorted(queries.fields)]
+    return _short(told)
+
+
+def of_file(path: str) -> str:
+    """The bytes of a file."""
+    import hashlib
+
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def of_metric(measure: Measure) -> str:
+    """A metric's definition: its declaration, its parameters, and the code of one that Karat does not bring."""
+    m = measure.metric
+    told = [
+        measure.name, m.formula, m.aggregate, m.no_results, m.empty_gold, m.higher_is_better,
+        [[p.name, p.default] for p in m.params],
+    ]  # fmt: skip
+    if not m.compute.__module__.startswith("karat."):
+        told.append(_code(m.compute))
+    return _short(told)
+
+
+def _code(function: Any) -> str:
+    """A function's source without comments and layout; its name where the source is not at hand."""
+    import ast
+    import inspect
+    import textwrap
+
+    try:
+        return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    except (OSError, TypeError, SyntaxError):
+        return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _short(told: Any) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps(told, ensure_ascii=False, default=str).encode()).hexdigest()[:16]
+
+
+def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iterable[str]) -> list[Difference]:
+    """Where the fingerprints of two results differ, by the name of what differs; only these metrics count."""
+    out = []
+    for what in ("gold", "queries", "corpus"):
+        mine, theirs = here.get(what), there.get(what)
+        if mine != theirs:
+            out.append(Difference(what, mine or "none given", theirs or "none given"))
+    mine, theirs = here.get("conventions", {}), there.get("conventions", {})
+    for name in sorted({*mine, *theirs}):
+        if mine.get(name) != theirs.get(name):
+            pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in (mine, theirs)]
+            out.append(Difference(f"convention {name}", *pair))
+    mine, theirs = here.get("metrics", {}), there.get("metrics", {})
+    for name in metrics:
+        if name in mine and name in theirs and mine[name] != theirs[name]:
+            out.append(Difference(f"the definition of {name}", mine[name], theirs[name]))
+    return out
+
+
+SYSTEM = (
+    "system",
+    "chunker",
+    "index_version",
+    "embedding_model",
+    "reranker",
+    "dataset_version",
+    "code_version",
+    "k_raw",
+)
+"""Facts of the system under test: they may differ, and are shown where they do."""
+
+
+def of_system(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
+    """Where the facts of two runs differ; a fact that one of them does not tell is no difference, save the chunker."""
+    out = []
+    for name in SYSTEM:
+        known = name in here and name in there
+        if (known or (name == "chunker" and (name in here or name in there))) and here.get(name) != there.get(name):
+            out.append(Difference(name, *(_told(f.get(name)) for f in (here, there))))
+    return out
+
+
+def _told(fact: Any) -> str:
+    if fact is None:
+        return "not told"
+    return fact if isinstance(fact, str) else json.dumps(fact, ensure_ascii=False)

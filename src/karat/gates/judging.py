@@ -1,0 +1,127 @@
+"""A gate and what was measured → passed, failed or undecided, why, and how many queries would decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.stats.power import queries_needed, queries_needed_for_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from karat.gates.language import Gate
+
+Outcome = Literal["pass", "fail", "undecided"]
+Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
+Kind = Literal["mean", "share", "quantile"]
+
+SAME = 1e-12
+"""Relative: values this close are equal, as they are in what is written."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured of a gate's value, or of its difference from the baseline."""
+
+    estimate: float
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    deviation: float = math.nan
+    """The standard deviation of a query's value; with weights or conversations, the standard error times √n."""
+    kind: Kind = "mean"
+    """How the interval was found: of a mean, of a share of yes and no, of a quantile."""
+    values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
+    """The values of the queries, where the estimate is a quantile of them."""
+    quantile: float = math.nan
+    confidence: float = 0.95
+    minimum: int = 1
+    """With fewer queries nothing is judged."""
+    missing: str = ""
+    """Why there is no value, where the reader should know more than that."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The outcome of one gate for one run, over all queries or in one segment."""
+
+    outcome: Outcome
+    why: str
+    more: int | None = None
+    """The queries, beside those there are, that would decide an undecided gate."""
+
+
+def judge(gate: Gate, found: Evidence) -> Judged:
+    """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value."""
+    if found.missing:
+        return Judged("undecided", found.missing)
+    if math.isnan(found.estimate):
+        return Judged("undecided", "the value is undefined: no query has one" if found.n == 0 else "it is undefined")
+    if found.n < found.minimum:
+        queries = "1 query" if found.n == 1 else f"{found.n} queries"
+        lack = found.minimum - found.n
+        return Judged("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
+    if gate.at_mean:
+        holds = _holds(gate.op, found.estimate, gate.threshold)
+        return Judged("pass" if holds else "fail", f"the mean is {'on the right' if holds else 'on the wrong'} side")
+    if math.isnan(found.low) and math.isnan(found.high):
+        return Judged("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
+    return _by_interval(gate, found)
+
+
+def _by_interval(gate: Gate, found: Evidence) -> Judged:
+    up = gate.op.startswith(">")
+    worst, best = (found.low, found.high) if up else (found.high, found.low)
+    if not math.isnan(worst) and _holds(gate.op, worst, gate.threshold):
+        flat = found.low == found.high
+        return Judged("pass", "all values are equal" if flat else "the whole interval is on the right side")
+    if not math.isnan(best) and not _holds(gate.op, best, gate.threshold):
+        return Judged("fail", "the whole interval is on the wrong side")
+    if math.isnan(worst):
+        return Judged(
+            "undecided", f"too few queries to bound it from {'below' if up else 'above'}", _needed(gate, found)
+        )
+    if _same(found.estimate, gate.threshold):
+        return Judged("undecided", "the value is the threshold: no number of queries would decide it")
+    more = _needed(gate, found)
+    if more is None:
+        return Judged("undecided", "the threshold is inside the interval, and too near to the value to be decided")
+    return Judged("undecided", "the threshold is inside the interval", more)
+
+
+def _holds(op: str, value: float, threshold: float) -> bool:
+    if _same(value, threshold):
+        return op in (">=", "<=")
+    return value > threshold if op in (">", ">=") else value < threshold
+
+
+def _same(a: float, b: float) -> bool:
+    return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
+
+
+def _needed(gate: Gate, found: Evidence) -> int | None:
+    """How many more queries: at n + more the interval leaves the threshold with probability .8."""
+    alpha = 1 - found.confidence
+    if found.kind == "quantile":
+        defined = found.values[~np.isnan(found.values)]
+        below = float(np.mean(defined <= gate.threshold))
+        total = queries_needed_for_share(below, found.quantile, alpha=alpha)
+    elif found.kind == "share":
+        total = queries_needed_for_share(found.estimate, gate.threshold, alpha=alpha)
+    elif math.isnan(found.deviation):
+        return None
+    else:
+        total = queries_needed(found.estimate - gate.threshold, found.deviation, alpha=alpha)
+    return None if total is None else max(total - found.n, 1)
+
+
+def verdict_of(outcomes: Iterable[tuple[str, Outcome]]) -> Verdict:
+    """The verdict over (level, outcome) of all gates: a warning never changes it."""
+    seen = {outcome for level, outcome in outcomes if level == "error"}
+    return "BLOCK" if "fail" in seen else "INCONCLUSIVE" if "undecided" in seen else "SHIP"

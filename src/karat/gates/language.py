@@ -1,0 +1,389 @@
+"""The language of gates: text or mapping → Gate, and Gate → its canonical text.
+
+recall@5 >= 0.90 where language = pt-BR · ndcg@5 >= 0.80 for every topic · latency.p50 <= 60ms ·
+ndcg@10 no worse than baseline by 0.01 · mrr better than baseline · hit@1 >= 80% at the mean · map > 0.3 on splade
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from karat.errors import MetricError, UsageError, nearest, shown
+from karat.metrics.grammar import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Relation = Literal[">=", ">", "<=", "<", "no worse", "better"]
+Level = Literal["error", "warn"]
+LEVELS: tuple[str, ...] = get_args(Level)
+BASELINE = "baseline"
+
+_OPS = {"≥": ">=", "≤": "<=", "at least": ">=", "at most": "<=", "above": ">", "below": "<"}
+_HEAD = re.compile(
+    r"\s*(?P<metric>[^<>=≥≤\s].*?)\s*"
+    r"(?:(?P<op>>=|<=|≥|≤|>|<|\b(?:at least|at most|above|below)\b)"
+    r"|\b(?:(?P<no>no worse|not worse)|(?P<better>better)) than\b)\s*(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NUMBER = re.compile(
+    r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[%a-zA-Zµμ]+|\s+(?:%|[uµμm]?s|min)(?=\s|$))?(?=\s|$)"
+)
+_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
+_TIMES = {"us": Decimal("0.001"), "µs": Decimal("0.001"), "μs": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000),
+          "min": Decimal(60_000)}  # fmt: skip
+_CLAUSES = ("where", "for every", "for each", "at the mean", "on")
+_WORDS = {"where", "for", "at", "on", "and", "of"}
+KEYS = ("metric", "min", "max", "above", "below", "no_worse_than", "better_than", "by", "where", "for_every",
+        "at_least_queries", "at", "run", "level", "name", "gate")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One condition to ship. `value` is the threshold, or the margin of a comparison, in the metric's own unit."""
+
+    metric: str
+    relation: Relation
+    value: float
+    against: str | None = None
+    """The run that it is compared with: `baseline`, or a run's name."""
+    relative: bool = False
+    """Whether the margin is a share of the baseline's value."""
+    where: tuple[tuple[str, str], ...] = ()
+    every: tuple[str, ...] = ()
+    least: int | None = None
+    """With `every`: segments of fewer queries are left out, and said to be."""
+    at_mean: bool = False
+    """Compare the point, not the end of the interval."""
+    run: str | None = None
+    """Judge only this run."""
+    level: Level = "error"
+    name: str = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the queries that the gate slices by."""
+        return (*(f for f, _ in self.where), *self.every)
+
+    @property
+    def threshold(self) -> float:
+        """What the value, or the difference, is compared with."""
+        if self.against is None or self.relative:
+            return self.value if self.against is None else 0.0
+        return self.value * (1 if self.relation == "better" else -1) * (1 if rises(self.metric) else -1)
+
+    @property
+    def op(self) -> str:
+        """The comparison of the value, or of the difference, with the threshold."""
+        if self.against is None:
+            return self.relation
+        strict = self.relation == "better" and self.value == 0
+        return (">" if strict else ">=") if rises(self.metric) else ("<" if strict else "<=")
+
+    def __str__(self) -> str:
+        return " ".join((self.metric, self._condition(), *self._clauses()))
+
+    def _condition(self) -> str:
+        if self.against is None:
+            return f"{self.relation} {_printed(self.value)}{unit_of(self.metric)}"
+        margin = f"{_printed(self.value, 100)}%" if self.relative else f"{_printed(self.value)}{unit_of(self.metric)}"
+        by = f" by {margin}" if self.value else ""
+        return f"{self.relation} than {_quoted(self.against)}{by}"
+
+    def _clauses(self) -> list[str]:
+        out = []
+        if self.run is not None:
+            out.append(f"on {_quoted(self.run)}")
+        if self.where:
+            out.append("where " + " and ".join(f"{_quoted(f)} = {_quoted(v)}" for f, v in self.where))
+        if self.every:
+            least = f" of at least {self.least}" if self.least is not None else ""
+            out.append("for every " + ", ".join(map(_quoted, self.every)) + least)
+        if self.at_mean:
+            out.append("at the mean")
+        return out
+
+
+def rises(metric: str) -> bool:
+    """Whether more of this metric is better (or nobody said)."""
+    return parse(metric).metric.higher_is_better is not False
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric's values: ms for latencies, none for shares."""
+    return parse(metric).metric.unit
+
+
+def parse_gate(source: str | Mapping[str, Any] | Gate) -> Gate:
+    """A gate from its text, or from a mapping as `karat.yaml` has it."""
+    if isinstance(source, Gate):
+        return source
+    if isinstance(source, str):
+        return _from_text(source)
+    if isinstance(source, Mapping):
+        return _from_mapping(source)
+    raise UsageError(f"a gate is a text such as 'recall@5 >= 0.90', or a mapping; found {shown(source)}")
+
+
+def _from_text(text: str) -> Gate:
+    for level in LEVELS:
+        if re.match(rf"\s*{level}\s*:", text, re.IGNORECASE):
+            return replace(_from_text(text.partition(":")[2]), level=cast("Level", level))
+    head = _HEAD.fullmatch(text)
+    if head is None:
+        raise UsageError(
+            f"cannot read gate {text!r}; expected a metric, a comparison and a value, such as 'recall@5 >= 0.90' or "
+            "'ndcg@10 no worse than baseline by 0.01'"
+        )
+    metric = _metric(head["metric"], text)
+    if head["op"]:
+        op = " ".join(head["op"].lower().split())
+        value, rest, _ = _value(head["rest"], metric, text)
+        return _with_clauses(Gate(metric, _OPS.get(op, op), value), rest, text)  # type: ignore[arg-type]
+    tokens = _tokens(head["rest"], text)
+    if not tokens:
+        raise UsageError(f"gate {text!r}: expected 'baseline' or the name of a run after 'than'")
+    against, rest = tokens[0][0], head["rest"][tokens[0][2] :]
+    margin, relative = 0.0, False
+    if by := re.match(r"\s*by\b\s*", rest, re.IGNORECASE):
+        margin, rest, relative = _value(rest[by.end() :], metric, text, margin=True)
+    gate = Gate(metric, "no worse" if head["no"] else "better", margin, against, relative)
+    return _with_clauses(gate, rest, text)
+
+
+def _metric(written: str, text: str) -> str:
+    try:
+        return parse(written).name
+    except MetricError as error:
+        raise UsageError(f"gate {text!r}: {error}") from None
+
+
+def _value(rest: str, metric: str, text: str, *, margin: bool = False) -> tuple[float, str, bool]:
+    """The number with its unit at the start of this text, what follows it, and whether it is a share of another."""
+    found = _NUMBER.match(rest)
+    if found is None:
+        words = rest.split()
+        raise UsageError(f"gate {text!r}: expected a number, found {shown(words[0] if words else None)}")
+    value, relative = _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
+    return value, rest[found.end() :], relative
+
+
+def _scaled(number: str, unit: str, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
+    """A number in the metric's own unit."""
+    own = unit_of(metric)
+    try:
+        exact = Decimal(number)
+    except InvalidOperation:
+        raise UsageError(f"gate {text!r}: expected a number, found {shown(number)}") from None
+    if not exact.is_finite():
+        raise UsageError(f"gate {text!r}: expected a finite number, found {shown(number)}")
+    if margin and exact < 0:
+        raise UsageError(f"gate {text!r}: a margin must be a number from 0, found {number}")
+    if unit == "%":
+        if own and not margin:
+            raise UsageError(f"gate {text!r}: {metric} is in {own}, found a percentage; write a number with {own}")
+        return float(exact / 100), margin
+    if unit in _TIMES and own == "ms":
+        return float(exact * _TIMES[unit]), False
+    if unit and unit != own:
+        expected = f"a number in {own}" if own else "a bare number or a percentage"
+        near = nearest(unit, _TIMES) if own == "ms" else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"gate {text!r}: {metric} takes {expected}, found the unit {unit!r}{hint}")
+    return float(exact), False
+
+
+def _tokens(rest: str, text: str) -> list[tuple[str, bool, int]]:
+    """Words, quoted texts and marks, each with whether it is bare and where it ends."""
+    out, at = [], 0
+    while rest[at:].strip():
+        found = _TOKEN.match(rest, at)
+        if found is None:
+            raise UsageError(f"gate {text!r}: a quotation mark is not closed after {shown(rest[at:].strip()[:20])}")
+        double, single, mark, word = found.groups()
+        plain = re.sub(r"\\(.)", r"\1", double) if double is not None else single if single is not None else ""
+        out.append((mark or word or plain, mark is None and word is not None, found.end()))
+        at = found.end()
+    return out
+
+
+def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
+    """The gate with what follows its condition: where, for every, on, at the mean; each at most once."""
+    tokens = [(t, bare) for t, bare, _ in _tokens(rest, text)]
+    seen: set[str] = set()
+    while tokens:
+        clause = _clause(tokens)
+        if clause is None:
+            written = " ".join(t for t, _ in tokens[:3])
+            near = nearest(tokens[0][0], ("where", "for every", "at the mean", "on"))
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise UsageError(f"gate {text!r}: expected one of {', '.join(_CLAUSES)}, found {shown(written)}{hint}")
+        if clause in seen:
+            raise UsageError(f"gate {text!r}: {clause!r} is there twice; write it once")
+        seen.add(clause)
+        del tokens[: len(clause.split())]
+        if clause == "where":
+            gate = replace(gate, where=_pairs(tokens, text))
+        elif clause == "for every":
+            gate = _for_every(gate, tokens, text)
+        elif clause == "on":
+            gate = replace(gate, run=_phrase(tokens, text, "a run's name after 'on'"))
+        else:
+            gate = replace(gate, at_mean=True)
+    return _checked(gate, text)
+
+
+def _clause(tokens: Sequence[tuple[str, bool]]) -> str | None:
+    """The clause that begins here, under its canonical name."""
+    bare = [t.lower() if plain else "" for t, plain in tokens[:3]]
+    for clause in _CLAUSES:
+        if bare[: len(clause.split())] == clause.split():
+            return "for every" if clause == "for each" else clause
+    return None
+
+
+def _phrase(tokens: list[tuple[str, bool]], text: str, expected: str, ends: Sequence[str] = ()) -> str:
+    """A quoted text, or all words up to the next clause."""
+    words: list[str] = []
+    while tokens:
+        token, bare = tokens[0]
+        if words and (not bare or token.lower() in ends or _clause(tokens) is not None):
+            break
+        if token in ("=", ","):
+            break
+        if not words and bare and _clause(tokens) is not None:
+            break
+        words.append(token)
+        del tokens[0]
+        if not bare:
+            break
+    if not words:
+        found = tokens[0][0] if tokens else None
+        raise UsageError(f"gate {text!r}: expected {expected}, found {shown(found)}")
+    return " ".join(words)
+
+
+def _pairs(tokens: list[tuple[str, bool]], text: str) -> tuple[tuple[str, str], ...]:
+    out: list[tuple[str, str]] = []
+    while True:
+        field = _phrase(tokens, text, "a field of the queries")
+        if not tokens or tokens[0][0] != "=":
+            found = shown(tokens[0][0] if tokens else None)
+            raise UsageError(f"gate {text!r}: expected '=' after {field!r}, found {found}")
+        del tokens[0]
+        out.append((field, _phrase(tokens, text, f"a value for {field!r}", ends=("and",))))
+        if not tokens or tokens[0] != ("and", True):
+            return tuple(out)
+        del tokens[0]
+
+
+def _for_every(gate: Gate, tokens: list[tuple[str, bool]], text: str) -> Gate:
+    fields = [_phrase(tokens, text, "a field of the queries after 'for every'", ends=("of", "and"))]
+    while tokens and tokens[0] in ((",", False), ("and", True)):
+        del tokens[0]
+        fields.append(_phrase(tokens, text, "a field of the queries after the comma", ends=("of", "and")))
+    least = None
+    if [t.lower() for t, _ in tokens[:3]] == ["of", "at", "least"]:
+        del tokens[:3]
+        number = tokens.pop(0)[0] if tokens else None
+        if number is None or not number.isdecimal() or int(number) < 1:
+            raise UsageError(f"gate {text!r}: expected a number of queries after 'at least', found {shown(number)}")
+        least = int(number)
+        if tokens and tokens[0][0].lower() == "queries":
+            del tokens[0]
+    return replace(gate, every=tuple(fields), least=least)
+
+
+def _checked(gate: Gate, text: str) -> Gate:
+    if len(set(gate.fields)) < len(gate.fields):
+        raise UsageError(f"gate {text!r}: a field is named twice; name each once")
+    if gate.against is not None and gate.against == gate.run:
+        raise UsageError(f"gate {text!r}: {gate.run!r} is compared with itself; name another run")
+    if gate.against is not None and parse(gate.metric).metric.higher_is_better is None:
+        raise UsageError(f"gate {text!r}: {gate.metric} has no better or worse; compare it with a number")
+    return gate
+
+
+def _from_mapping(source: Mapping[str, Any]) -> Gate:
+    if len(source) == 1 and (level := next(iter(source))) in LEVELS:
+        return replace(parse_gate(source[level]), level=cast("Level", level))
+    told = dict(source)
+    for key in told:
+        if key not in KEYS:
+            near = nearest(str(key), KEYS)
+            hint = f"; did you mean {near!r}?" if near else f"; expected some of {', '.join(KEYS)}"
+            raise UsageError(f"gate: unknown key {key!r}{hint}")
+    level, name = told.pop("level", "error"), told.pop("name", "")
+    if level not in LEVELS:
+        raise UsageError(f"gate: level must be one of {', '.join(LEVELS)}, found {shown(level)}")
+    if "gate" in told:
+        if len(told) > 1:
+            raise UsageError(f"gate: beside 'gate' only level and name are taken, found {', '.join(sorted(told))}")
+        return replace(_from_text(str(told["gate"])), level=level, name=str(name))
+    return replace(_from_keys(told), level=level, name=str(name))
+
+
+def _from_keys(told: dict[str, Any]) -> Gate:
+    text = ", ".join(f"{k}: {v}" for k, v in told.items())
+    if "metric" not in told:
+        raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
+    metric = _metric(str(told.pop("metric")), text)
+    relations = {"min": ">=", "max": "<=", "above": ">", "below": "<", "no_worse_than": "no worse",
+                 "better_than": "better"}  # fmt: skip
+    asked = [k for k in relations if k in told]
+    if len(asked) != 1:
+        raise UsageError(f"gate {{{text}}}: expected one of {', '.join(relations)}, found {', '.join(asked) or 'none'}")
+    relation, given = relations[asked[0]], told.pop(asked[0])
+    against, relative = None, False
+    if relation in ("no worse", "better"):
+        against = str(given)
+        value, relative = _number(told.pop("by", 0), metric, text, margin=True)
+    else:
+        value, _ = _number(given, metric, text, margin=False)
+    where = told.pop("where", {})
+    if not isinstance(where, Mapping):
+        raise UsageError(f"gate {{{text}}}: where must map fields to values, found {shown(where)}")
+    every = told.pop("for_every", ())
+    at = told.pop("at", "bound")
+    if at not in ("bound", "mean"):
+        raise UsageError(f"gate {{{text}}}: at must be 'bound' (of the interval) or 'mean', found {shown(at)}")
+    least = told.pop("at_least_queries", None)
+    if least is not None and (type(least) is not int or least < 1):
+        raise UsageError(f"gate {{{text}}}: at_least_queries must be an integer from 1, found {shown(least)}")
+    run = told.pop("run", None)
+    if told:
+        raise UsageError(f"gate {{{text}}}: {', '.join(told)} goes with no_worse_than or better_than alone")
+    gate = Gate(
+        metric, relation, value, against, relative,  # type: ignore[arg-type]
+        tuple((str(f), str(v)) for f, v in where.items()),
+        tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
+        least, at == "mean", str(run) if run is not None else None,
+    )  # fmt: skip
+    return _checked(gate, text)
+
+
+def _number(given: Any, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
+    """A YAML number, or a text with a unit."""
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        raise UsageError(f"gate {{{text}}}: expected a number, found {shown(given)}")
+    found = _NUMBER.fullmatch(str(given))
+    if found is None:
+        raise UsageError(f"gate {{{text}}}: expected a number such as 0.9 or 60ms, found {shown(given)}")
+    return _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
+
+
+def _printed(value: float, times: int = 1) -> str:
+    """A number in plain digits, as few as name it."""
+    exact = (Decimal(repr(value)) * times).normalize()
+    return f"{exact:f}"
+
+
+def _quoted(text: str) -> str:
+    """A name or value as it can be read back: in quotation marks where it needs them."""
+    if re.fullmatch(r"""[^\s=,"'\\]+""", text) and text.lower() not in _WORDS:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
