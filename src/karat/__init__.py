@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run import Run
-    from karat.result import Result, RunResult, load
+    from karat.result import Result, RunResult
+    from karat.saved import load
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
@@ -96,8 +97,8 @@ _HOMES = {
     "karat.result": (
         "Result",
         "RunResult",
-        "load",
     ),
+    "karat.saved": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -78,6 +78,7 @@ def evaluate(
     details: bool = False,
     threads: int | None = None,
     memory: str | int | None = None,
+    batch: int | None = None,
     cache: bool = True,
     watch: Watch | None = None,
 ) -> Result:
@@ -91,7 +92,7 @@ def evaluate(
     docs, from the table `docs`). `like` takes the conventions of another
     tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
     keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
-    out of order may take ("2GB"). `watch` is told the path, the bytes read so far and all bytes of a
+    out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch` is told the path, the bytes read so far and all bytes of a
     file that is being read.
     """
     measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
@@ -102,6 +103,7 @@ def evaluate(
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
+    job.batch = batch
     job.sampling = sampling(
         table,
         by,
@@ -162,6 +164,7 @@ class _Job:
         self.threads, self.memory, self.watch = threads, memory, watch
         self.cache = Cache() if cache and not details else None
         self.sampling = Sampling()
+        self.batch: int | None = None
         self._qrels: Qrels | None = None
 
     @property
@@ -222,7 +225,7 @@ class _Job:
         as_of = self.queries.as_of if self.queries else None
         run = read_run(source, name=name, format=self.run_format, policy=chosen, as_of=as_of)
         aligned, notes = align(
-            self.qrels, _watched(run, entry, self.watch), chosen,
+            self.qrels, _watched(run, entry, self.watch, self.batch), chosen,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=DEPTH if self.details else 0,
         )  # fmt: skip
@@ -260,10 +263,12 @@ def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
     }
 
 
-def _watched(run: Run, entry: Entry | None, watch: Watch | None) -> Run:
+def _watched(run: Run, entry: Entry | None, watch: Watch | None, batch: int | None) -> Run:
     """The run as a file that tells how far it was read, to the cache and to whoever watches."""
-    if not isinstance(run.content, TextFile) or run.path is None:
+    if not isinstance(run.content, TextFile):
         return run
+    if run.path is None:
+        return replace(run, content=replace(run.content, batch=batch))
     watchers = []
     if entry is not None and not is_packed(run.path):
         watchers.append(entry.hasher().update)
@@ -277,7 +282,7 @@ def _watched(run: Run, entry: Entry | None, watch: Watch | None) -> Run:
 
         watchers.append(told)
     file: TextFile = run.content
-    return replace(run, content=replace(file, watchers=tuple(watchers)))
+    return replace(run, content=replace(file, watchers=tuple(watchers), batch=batch))
 
 
 def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import NotComparable, UsageError
-from karat.fingerprints import Difference, differences, of_system
+from karat.fingerprints import differences, of_system
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from karat.fingerprints import Difference
     from karat.result import Result, RunResult
 
     Floats = NDArray[np.float64]

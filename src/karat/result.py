@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import InputError, ResultError, nearest
+from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.relevance import GM_FLOOR
 from karat.output import rounded, write_atomically
@@ -356,42 +355,3 @@ class Result:
             for r in self.runs
         )
         return f"<table><thead><tr><th>run</th>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def load(path: str) -> Result:
-    """Read back what `save` wrote."""
-    from karat.ingest.layout import checked_path, open_bytes
-
-    path = checked_path(os.fspath(path))
-    try:
-        with open_bytes(path) as file:
-            document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path}: is no saved result ({error}); expected what `--save` wrote") from None
-    if not isinstance(document, dict) or document.get("kind") != "evaluation" or "runs" not in document:
-        raise InputError(f"{path}: is no saved result; expected what `karat evaluate --save` wrote")
-    if document.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: has format version {document.get('format_version')!r}, expected {FORMAT_VERSION}; "
-            "evaluate again with this version"
-        )
-    runs = []
-    for run in document["runs"]:
-        if "per_query" not in run:
-            raise InputError(f"{path}: holds only means; save the full result with `karat evaluate --save`")
-        values = {name: _numbers(listed) for name, listed in run["per_query"].items()}
-        runs.append(
-            RunResult(
-                run["name"], run["query_ids"], values, run["counts"], run.get("facts", {}),
-                tuple(run.get("notes", ())), partial(dict, run.get("attainable", {})), run.get("lists", {}),
-                Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
-                _numbers(run["judged@10"]) if "judged@10" in run else None,
-                level=partial(str, run.get("gold_level", "doc")),
-            )
-        )  # fmt: skip
-    return Result(tuple(runs), document.get("conventions", {}), prints=partial(dict, document.get("fingerprints", {})))
-
-
-def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers as they were written; null is undefined."""
-    return np.array([math.nan if x is None else x for x in listed], dtype=np.float64)

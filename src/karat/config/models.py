@@ -12,7 +12,7 @@ from karat.errors import KaratError
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
 from karat.metrics.registry import lookup
-from karat.stats.intervals import METHODS, RESAMPLES
+from karat.stats.intervals import RESAMPLES, Method
 
 KS = "{1,3,5,10}"
 """Cutoffs for enabled metrics that need one and are named without."""
@@ -71,7 +71,7 @@ class Confidence(Part):
     """How sure: the choices behind intervals."""
 
     level: float = Field(0.95, gt=0, lt=1)
-    method: Literal[METHODS] = "auto"  # type: ignore[valid-type]
+    method: Method = "auto"
     resamples: int = Field(RESAMPLES, ge=100)
     seed: int = Field(0, ge=0)
     correction: Literal["none", "bonferroni"] = Field(
@@ -227,12 +227,12 @@ class Config(Part):
     metrics: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="Those of the gates are added. See: karat metrics"
     )
-    segments: Annotated[
-        Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)
-    ] = Field(default_factory=Segments)
-    confidence: Annotated[
-        Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)
-    ] = Field(default_factory=Confidence)
+    segments: Annotated[Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)] = (
+        Field(default_factory=Segments)
+    )
+    confidence: Annotated[Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)] = Field(
+        default_factory=Confidence
+    )
     conventions: Conventions = Field(default_factory=Conventions)
     gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
     outputs: Outputs = Field(default_factory=Outputs)

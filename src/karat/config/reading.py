@@ -156,13 +156,14 @@ def _problem(error: Any, keys: tuple[Any, ...]) -> str:
 
 def _worded(expected: str) -> str:
     """What pydantic expects, in the words of the file's writer."""
-    for theirs, ours in (("a valid string", "text"), ("a valid dictionary", "keys with values"), ("a valid list", "a list"),
-                         ("a valid number", "a number"), ("a valid integer", "a whole number"),
-                         ("a valid boolean", "true or false"), ("String should have at least 1 character", "text"),
-                         ("a valid dictionary or instance of", "keys of")):  # fmt: skip
-        if expected.startswith(theirs):
-            return ours
-    return expected
+    return next((ours for theirs, ours in _WORDS.items() if expected.startswith(theirs)), expected)
+
+
+_WORDS = {
+    "a valid string": "text", "a valid dictionary": "keys with values", "a valid list": "a list",
+    "a valid number": "a number", "a valid integer": "a whole number", "a valid boolean": "true or false",
+    "String should have at least 1 character": "text",
+}  # fmt: skip
 
 
 def _inside(keys: Sequence[Any]) -> str:

@@ -53,6 +53,8 @@ class TextFile:
     role: Literal["qrels", "run"]
     watchers: tuple[Callable[[memoryview], None], ...] = field(default=(), compare=False)
     stdin: bytes | None = field(default=None, compare=False, repr=False)
+    batch: int | None = None
+    """At most so many queries in a block, where the file is grouped by query."""
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
@@ -82,7 +84,7 @@ class TextFile:
                 rest = bytes(memoryview(buffer)[cut:end])
                 if buffer[PAD:cut].strip() if last else cut > PAD:
                     empty = False
-                    yield Block(buffer, cut)
+                    yield from self._batches(Block(buffer, cut))
         if empty:
             raise Irregular  # nothing but a header
 
@@ -130,6 +132,45 @@ class TextFile:
                 high = line
             else:
                 low = after
+        return high
+
+    def _batches(self, block: Block) -> Iterator[Block]:
+        """The block, or pieces of it with no more queries than are wanted at once."""
+        if self.batch is None:
+            yield block
+            return
+        start = PAD
+        while start < block.end:
+            after = start
+            for _ in range(self.batch):
+                after = self._next_query(block.buffer, after, block.end)
+                if after == block.end:
+                    break
+            piece = bytearray(FRONT) + memoryview(block.buffer)[start:after] + bytes(1 + PAD)
+            yield Block(piece, PAD + after - start)
+            start = after
+
+    def _next_query(self, buffer: bytearray, line: int, end: int) -> int:
+        """Where the next query begins: steps that double until another query is met, then a bisection."""
+        low = buffer.find(b"\n", line, end) + 1
+        query, high, step = self._query_at(buffer, line, low), end, low - line
+        while low < end:
+            probe = buffer.rfind(b"\n", line, min(low + step, end - 1)) + 1
+            if probe <= low:
+                probe = low
+            after = buffer.find(b"\n", probe, end) + 1
+            if self._query_at(buffer, probe, after) != query:
+                high = probe
+                break
+            low, step = after, step * 2
+        while low < high:
+            middle = buffer.rfind(b"\n", line, (low + high) // 2) + 1
+            middle = max(middle, low)
+            after = buffer.find(b"\n", middle, end) + 1
+            if self._query_at(buffer, middle, after) == query:
+                low = after
+            else:
+                high = middle
         return high
 
     def _query_at(self, buffer: bytearray, line: int, end: int) -> bytes:

@@ -1,0 +1,273 @@
+"""Ship, block, or not sure yet: gates over a result, and what follows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from karat.config.reading import find_config, read_config
+from karat.errors import InputError, nearest
+from karat.evaluation import evaluate
+from karat.gates.judging import verdict_of
+from karat.gates.language import BASELINE, parse_gate
+from karat.ingest.read import run_files
+from karat.judgements import judged_gates
+from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.pairing import verified
+from karat.saved import load, load_baseline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karat.config.models import Config
+    from karat.config.reading import Read
+    from karat.evaluation import Watch
+    from karat.fingerprints import Difference
+    from karat.gates.judging import Verdict
+    from karat.gates.language import Gate
+    from karat.judgements import Judgement
+    from karat.result import Result, RunResult
+
+CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
+
+
+@dataclass(frozen=True)
+class Check:
+    """The verdict, every judgement behind it, and the results that these rest on."""
+
+    result: Result
+    rows: tuple[Judgement, ...]
+    candidates: tuple[str, ...]
+    baseline: RunResult | None = None
+    baseline_file: str | None = None
+    forced: tuple[Difference, ...] = ()
+    """What differs between the results and was overridden by force."""
+    system: tuple[Difference, ...] = ()
+    """What differs between the systems under test."""
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    link: str | None = None
+    """Where a report can be read."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """SHIP, BLOCK or INCONCLUSIVE, over the gates at level error."""
+        return verdict_of((row.gate.level, row.judged.outcome) for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """0 SHIP, 1 BLOCK, 3 INCONCLUSIVE."""
+        return CODES[self.verdict]
+
+    def __bool__(self) -> bool:
+        return self.verdict == "SHIP"
+
+    @property
+    def why(self) -> str:
+        """One sentence for the verdict."""
+        serious = [r for r in self.rows if r.gate.level == "error"]
+        for outcome, word in (("fail", "fails"), ("undecided", "is undecided")):
+            found = [r for r in serious if r.judged.outcome == outcome]
+            if found:
+                rest = f", and {len(found) - 1} more" if len(found) > 1 else ""
+                return f"{told(found[0])} {word}{rest}"
+        passed = "the gate passes" if len(serious) == 1 else f"all {len(serious)} gates pass"
+        return passed if serious else "no gate is at level error"
+
+    def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
+        """The judgements of this outcome and level."""
+        return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
+
+    def __repr__(self) -> str:
+        return f"Check({self.verdict}: {self.why})"
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        document = {**self.result.as_json(), "kind": "check", "verdict": self.verdict, "why": self.why}
+        document["gates"] = [r.as_json() for r in self.rows]
+        if self.baseline is not None:
+            document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
+        for key, differences in (("forced", self.forced), ("differences", self.system)):
+            if differences:
+                document[key] = [{"what": d.what, "here": d.here, "baseline": d.there} for d in differences]
+        if self.notes:
+            document["notes"] = list(self.notes)
+        return document
+
+
+def told(row: Judgement) -> str:
+    """A judgement in words: the run, the gate, where, and what was found."""
+    where = f" where {row.where}" if row.where else ""
+    of = row.gate.metric if row.against is None else f"Δ {row.gate.metric}"
+    value, low, high = row.found.estimate, row.found.low, row.found.high
+    if value != value:
+        return f"{row.run}: {row.gate} ({row.judged.why})"
+    ends = f" [{low:.3f}, {high:.3f}]" if low == low and high == high else ""
+    plain = replace(row.gate, every=(), least=None, where=(), run=None)
+    return f"{row.run}: {plain}{where} ({of} {value:.3f}{ends}, {row.found.n} queries)"
+
+
+def check(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | Read | Result | None = None,
+    gates: str | Iterable[str | Mapping[str, Any] | Gate] | None = None,
+    *,
+    baseline: Result | str | None = None,
+    result: Result | str | None = None,
+    candidate: str | Sequence[str] | None = None,
+    force: bool = False,
+    details: bool = False,
+    threads: int | None = None,
+    cache: bool | None = None,
+    watch: Watch | None = None,
+) -> Check:
+    """Judge gates and give the verdict.
+
+    From a `karat.yaml` (the one in this folder unless named): evaluates, compares with the baseline, judges. Or from a
+    `Result` with `gates` as texts. `result` takes a result that was saved instead of evaluating; `baseline` is the
+    name of a run, a file that `karat bless` wrote, or a result; `force` compares results that rest on different gold,
+    queries or definitions, and says so everywhere. The check is true if the verdict is SHIP.
+    """
+    from karat.result import Result
+
+    listed = [gates] if isinstance(gates, str) else list(gates or ())
+    extra = [parse_gate(g) for g in listed]
+    named = [candidate] if isinstance(candidate, str) else list(candidate or ())
+    if isinstance(config, Result):
+        return _judged(config, extra, named, baseline, force=force)
+    read = read_config(find_config() if config is None else _file(config))
+    chosen = read.config
+    asked = [*chosen.gates, *extra]
+    if not asked:
+        raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
+    held = _result(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
+    base = baseline if baseline is not None else _baseline(read, held)
+    found = _judged(
+        held, asked, named or chosen.candidate, base, force=force, correction=chosen.confidence.correction,
+        at=read.at("candidate"),
+    )  # fmt: skip
+    name = chosen.dataset.name if chosen.dataset is not None else ""
+    return replace(found, name=name, link=chosen.outputs.report_url)
+
+
+def _file(config: Any) -> Any:
+    return find_config(os.fspath(config)) if isinstance(config, (str, os.PathLike)) else config
+
+
+def _baseline(read: Read, result: Result) -> str | None:
+    """The baseline of a config: the name of a run, or the path of a file."""
+    given = read.config.baseline
+    if given is None or given in [r.name for r in result.runs]:
+        return given
+    path = read.place(given)
+    if not os.path.exists(path) and "." not in os.path.basename(path):
+        names = [r.name for r in result.runs]
+        near = nearest(given, names)
+        hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+        raise InputError(f"{read.at('baseline')}: baseline {given!r} is no run of this config and no file{hint}")
+    return path
+
+
+def _result(
+    read: Read, gates: Sequence[Gate], saved: Result | str | None, *, details: bool, threads: int | None,
+    cache: bool | None, watch: Watch | None,
+) -> Result:  # fmt: skip
+    """The result to judge: a saved one, or that of the config's runs."""
+    from karat.result import Result
+
+    config = read.config
+    if isinstance(saved, Result):
+        return saved
+    if saved is not None or config.result is not None:
+        return load(saved if saved is not None else read.place(config.result or ""))
+    return evaluate(**evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch))
+
+
+def evaluation_of(
+    read: Read, gates: Sequence[Gate] = (), *, details: bool = False, threads: int | None = None,
+    cache: bool | None = None, watch: Watch | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """What a config asks of `karat.evaluate`, with the metrics and segments that the gates need."""
+    config = read.config
+    if config.dataset is None or config.runs is None:
+        lacking = "dataset" if config.dataset is None else "runs"
+        raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
+    block, engine, sure = config.retrieval_metrics, config.engine, config.confidence
+    names = config.metrics or (block.enabled_metrics if block else [])
+    if config.metrics and block and block.enabled_metrics:
+        raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
+    measures = parse_all([*(names or DEFAULT_METRICS), *(g.metric for g in gates)])
+    conventions = config.conventions.model_dump(exclude_none=True)
+    confidence, method = sure.level, sure.method
+    workers = threads or engine.threads
+    cached = engine.cache if cache is None else cache
+    batch = engine.batch_size
+    if block is not None:
+        if not block.graded_relevance:
+            conventions.setdefault("binary", True)
+        confidence = 1 - block.statistical_analysis.alpha_level
+        method = method if block.statistical_analysis.confidence_intervals else "none"
+        workers = workers if block.performance.parallel_processing else 1
+        cached = cached and block.performance.caching_enabled
+        batch = batch or block.performance.batch_size
+    data = config.dataset
+    return {
+        "qrels": read.place(data.qrels), "run": _runs(read), "metrics": measures,
+        "queries": read.place(data.queries) if data.queries else None,
+        "docs": read.place(data.corpus) if data.corpus else None,
+        "by": [*config.segments.by, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
+        "min_segment": config.segments.minimum, "confidence": confidence, "method": method,
+        "resamples": sure.resamples, "seed": sure.seed, "qrels_format": data.qrels_format,
+        "run_format": config.run_format, "details": details or config.outputs.save is not None, "threads": workers,
+        "memory": engine.memory, "cache": cached, "batch": batch, "watch": watch, **conventions,
+    }  # fmt: skip
+
+
+def _runs(read: Read) -> dict[str, str]:
+    given = read.config.runs
+    if isinstance(given, dict):
+        return {name: read.place(path) for name, path in given.items()}
+    listed = [given] if isinstance(given, str) else list(given or ())
+    return run_files([read.place(path) for path in listed])
+
+
+def _judged(
+    result: Result, gates: Sequence[Gate], candidates: Sequence[str], baseline: Result | str | None, *,
+    force: bool = False, correction: str = "none", at: str = "",
+) -> Check:  # fmt: skip
+    if not gates:
+        raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
+    names = [r.name for r in result.runs]
+    there, base, path = _resolved(result, baseline)
+    for name in candidates:
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+            raise InputError(f"{at + ': ' if at else ''}no run is called {name!r}{hint}")
+    live = base is not None and path is None and there is result
+    judged = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
+    if not judged:
+        raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
+    forced: dict[Difference, None] = {}
+    system: dict[Difference, None] = {}
+    if base is not None and there is not None:
+        compared = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
+        for name in judged:
+            found = verified(result, result[name], there, base, compared, force=force)
+            forced.update(dict.fromkeys(found.forced))
+            system.update(dict.fromkeys(found.system))
+    rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
+    notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
+    return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(system), tuple(notes))
+
+
+def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:
+    """The baseline's result, its run, and its file if it came from one."""
+    if baseline is None:
+        return None, None, None
+    if not isinstance(baseline, str):
+        return baseline, baseline.runs[0], None
+    if baseline in [r.name for r in result.runs]:
+        return result, result[baseline], None
+    there = load_baseline(baseline)
+    return there, there.runs[0], baseline

@@ -1,0 +1,94 @@
+"""Results read back from what `save` wrote."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import InputError, shown
+from karat.result import FORMAT_VERSION, Result, RunResult
+from karat.sampling import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def load(path: str) -> Result:
+    """Read back what `save` wrote."""
+    document = document_of(path, "evaluation", "what `karat evaluate --save` wrote")
+    runs = []
+    for run in document["runs"]:
+        if "per_query" not in run:
+            raise InputError(f"{path}: holds only means; save the full result with `karat evaluate --save`")
+        values = {name: _numbers(listed) for name, listed in run["per_query"].items()}
+        runs.append(
+            replace(
+                run_of(run, run["query_ids"], values),
+                ideal=partial(dict, run.get("attainable", {})),
+                lists=run.get("lists", {}),
+                sampling=Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
+                judged=_numbers(run["judged@10"]) if "judged@10" in run else None,
+            )
+        )
+    return result_of(document, runs)
+
+
+def load_baseline(path: str) -> Result:
+    """A blessed result. Nothing else is a baseline: a saved result that nobody blessed is refused."""
+    if not os.path.exists(path):
+        raise InputError(f"{path}: there is no baseline yet; make one with `karat bless`")
+    document = document_of(path, "baseline", "what `karat bless` wrote; make one with `karat bless`")
+    (run,) = document["runs"]
+    rows = document["values"]
+    columns = zip(*rows.values(), strict=True) if rows else [()] * len(run["metrics"])
+    values = {name: _numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
+    return result_of(document, [run_of(run, list(rows), values)])
+
+
+def document_of(path: str, kind: str, expected: str) -> dict[str, Any]:
+    """A JSON document of Karat's, of this kind and version."""
+    from karat.ingest.layout import checked_path, open_bytes
+
+    path = checked_path(os.fspath(path))
+    try:
+        with open_bytes(path) as file:
+            document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path}: is no saved result ({error}); expected {expected}") from None
+    if not isinstance(document, dict) or document.get("kind") != kind or "runs" not in document:
+        found = document.get("kind") if isinstance(document, dict) else None
+        told = f"is of kind {shown(found)}" if found else "is no saved result"
+        raise InputError(f"{path}: {told}; expected {expected}")
+    if document.get("format_version") != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: has format version {document.get('format_version')!r}, expected {FORMAT_VERSION}; "
+            "evaluate again with this version"
+        )
+    return document
+
+
+def run_of(run: dict[str, Any], query_ids: Sequence[str], values: dict[str, NDArray[np.float64]]) -> RunResult:
+    """One run of a document, with its values."""
+    return RunResult(
+        run["name"], query_ids, values, run["counts"], run.get("facts", {}), tuple(run.get("notes", ())),
+        level=partial(str, run.get("gold_level", "doc")),
+    )  # fmt: skip
+
+
+def result_of(document: dict[str, Any], runs: Sequence[RunResult]) -> Result:
+    """The result that these runs of a document make."""
+    told: dict[str, Any] = document.get("fingerprints", {})
+    return Result(tuple(runs), document.get("conventions", {}), prints=lambda: told)
+
+
+def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:
+    """Numbers as they were written; null is undefined."""
+    return np.array([math.nan if x is None else x for x in listed], dtype=np.float64)
