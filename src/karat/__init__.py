@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from karat.baseline import bless
+    from karat.checking import Check, check
     from karat.comparison import Comparison, compare, power
     from karat.curves import Sweep, sweep
     from karat.errors import (
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
         KaratError,
         MetricError,
         MissingPackage,
+        NotComparable,
         ResultError,
         UsageError,
     )
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
         score,
         wrecall_at_k,
     )
+    from karat.gates import Gate, parse_gate
     from karat.ingest.queries import read_queries
     from karat.ingest.read import read_qrels, read_run
     from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
@@ -52,9 +56,13 @@ _HOMES = {
         "KaratError",
         "MetricError",
         "MissingPackage",
+        "NotComparable",
         "ResultError",
         "UsageError",
     ),
+    "karat.baseline": ("bless",),
+    "karat.checking": ("Check", "check"),
+    "karat.gates": ("Gate", "parse_gate"),
     "karat.comparison": ("Comparison", "compare", "power"),
     "karat.curves": ("Sweep", "sweep"),
     "karat.evaluation": ("evaluate",),
@@ -120,13 +128,16 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AmbiguousFormat",
+    "Check",
     "Comparison",
+    "Gate",
     "InputError",
     "KaratError",
     "Measure",
     "Metric",
     "MetricError",
     "MissingPackage",
+    "NotComparable",
     "Policy",
     "Qrels",
     "Queries",
@@ -140,6 +151,8 @@ __all__ = [
     "__version__",
     "all_metrics",
     "average_precision",
+    "bless",
+    "check",
     "compare",
     "err_at_k",
     "evaluate",
@@ -153,6 +166,7 @@ __all__ = [
     "paired_test",
     "parse",
     "parse_all",
+    "parse_gate",
     "power",
     "precision_at_k",
     "quantile_interval",

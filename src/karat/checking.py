@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from karat.baseline import DEFAULT_FILE
 from karat.config.reading import find_config, read_config
-from karat.errors import InputError, nearest
+from karat.errors import InputError, UsageError, nearest
 from karat.evaluation import evaluate
 from karat.gates.judging import verdict_of
 from karat.gates.language import BASELINE, parse_gate
@@ -20,6 +21,7 @@ from karat.saved import load, load_baseline
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.comparison import Compared
     from karat.config.models import Config
     from karat.config.reading import Read
     from karat.evaluation import Watch
@@ -43,6 +45,8 @@ class Check:
     baseline_file: str | None = None
     forced: tuple[Difference, ...] = ()
     """What differs between the results and was overridden by force."""
+    comparisons: tuple[Compared, ...] = ()
+    """Every metric of the candidates against the baseline."""
     system: tuple[Difference, ...] = ()
     """What differs between the systems under test."""
     notes: tuple[str, ...] = ()
@@ -148,6 +152,50 @@ def check(
     )  # fmt: skip
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(found, name=name, link=chosen.outputs.report_url)
+
+
+@dataclass(frozen=True)
+class Blessing:
+    """What `karat bless` writes, and where."""
+
+    result: Result
+    run: str
+    metrics: tuple[str, ...]
+    place: str
+
+    @property
+    def queries(self) -> int:
+        return len(self.result[self.run].query_ids)
+
+
+def evaluated(
+    source: str | None, *, run: str | None = None, threads: int | None = None, cache: bool | None = None,
+    watch: Watch | None = None,
+) -> Blessing:  # fmt: skip
+    """The result to bless: a saved one, or that of a config's candidate, and where its baseline belongs."""
+    if source is not None and not os.path.isdir(source) and not source.lower().endswith((".yaml", ".yml")):
+        saved = load(source)
+        return Blessing(saved, _blessed(saved, run, []), saved.metrics, DEFAULT_FILE)
+    read = read_config(find_config(source))
+    result = _result(read, read.config.gates, None, details=False, threads=threads, cache=cache, watch=watch)
+    names = [r.name for r in result.runs]
+    given = read.config.baseline
+    if given in names and run is None:
+        run = given
+    place = read.place(given if given is not None and given not in names else DEFAULT_FILE)
+    return Blessing(result, _blessed(result, run, read.config.candidate), result.metrics, place)
+
+
+def _blessed(result: Result, run: str | None, candidates: Sequence[str]) -> str:
+    """The one run to bless."""
+    names = [r.name for r in result.runs]
+    if run is not None:
+        return result[run].name
+    if len(candidates) == 1 and candidates[0] in names:
+        return candidates[0]
+    if len(names) > 1:
+        raise UsageError(f"there are {len(names)} runs: {', '.join(names)}; choose the one to bless with --run")
+    return names[0]
 
 
 def _file(config: Any) -> Any:
@@ -258,7 +306,7 @@ def _judged(
             system.update(dict.fromkeys(found.system))
     rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(system), tuple(notes))
+    return Check(result, rows, tuple(judged), base, path, tuple(forced), system=tuple(system), notes=tuple(notes))
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

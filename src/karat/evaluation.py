@@ -92,8 +92,8 @@ def evaluate(
     docs, from the table `docs`). `like` takes the conventions of another
     tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
     keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
-    out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch` is told the path, the bytes read so far and all bytes of a
-    file that is being read.
+    out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch`
+    is told the path, the bytes read so far and all bytes of a file that is being read.
     """
     measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
     policy = choose(
@@ -117,7 +117,13 @@ def evaluate(
     )
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
-    return Result(tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)))
+    return Result(
+        tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)), words=partial(_texts, table)
+    )
+
+
+def _texts(queries: Queries | None) -> dict[str, str]:
+    return {q: str(t) for q, t in queries.field("text").items()} if queries is not None else {}
 
 
 def _table(queries: Any) -> Queries:

@@ -227,6 +227,14 @@ class Result:
     prints: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
     """Finds the fingerprints; asked only when somebody wants to know."""
 
+    words: Callable[[], Mapping[str, str]] = field(default=dict, repr=False, compare=False)
+    """Finds the texts of the queries; asked only when somebody wants to know."""
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The text of each query, where a table of queries was given."""
+        return self.words()
+
     @cached_property
     def fingerprints(self) -> Mapping[str, Any]:
         """What the result rests on: gold, queries, corpus (where gold is by chunk), definitions of metrics."""
@@ -322,6 +330,9 @@ class Result:
     def save(self, path: str) -> None:
         """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
         document = self.as_json()
+        if self.texts:
+            held = {q for run in self.runs for q in run.query_ids}
+            document["texts"] = {q: t for q, t in self.texts.items() if q in held}
         for run, written in zip(self.runs, document["runs"], strict=True):
             written["query_ids"] = list(run.query_ids)
             written["sampling"] = run.sampling.as_json()

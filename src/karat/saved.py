@@ -86,7 +86,8 @@ def run_of(run: dict[str, Any], query_ids: Sequence[str], values: dict[str, NDAr
 def result_of(document: dict[str, Any], runs: Sequence[RunResult]) -> Result:
     """The result that these runs of a document make."""
     told: dict[str, Any] = document.get("fingerprints", {})
-    return Result(tuple(runs), document.get("conventions", {}), prints=lambda: told)
+    texts: dict[str, str] = document.get("texts", {})
+    return Result(tuple(runs), document.get("conventions", {}), prints=lambda: told, words=lambda: texts)
 
 
 def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import cache, compare, demo, evaluate, metrics, sweep
+from karat.cli import bless, cache, check, compare, demo, evaluate, metrics, sweep
 
 app = typer.Typer(
     name="karat",
@@ -37,6 +37,8 @@ def _root(
 
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("check")(check.check)
+app.command("bless")(bless.bless)
 app.command("sweep")(sweep.sweep)
 app.command("metrics")(metrics.metrics)
 app.command("demo")(demo.demo)

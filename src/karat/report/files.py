@@ -14,6 +14,7 @@ from karat.errors import UsageError
 from karat.output import write_atomically
 
 if TYPE_CHECKING:
+    from karat.checking import Check
     from karat.comparison import Comparison
     from karat.curves import Sweep
     from karat.result import Result
@@ -22,9 +23,13 @@ TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
 
 
-def write_json(result: Result | Comparison | Sweep, path: str) -> None:
+def write_json(result: Result | Comparison | Sweep | Check, path: str) -> None:
     """The result as one JSON document, to a file or to standard output (`-`)."""
-    text = json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    write_text(json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: str) -> None:
+    """Text to a file, or to standard output (`-`)."""
     if path == "-":
         sys.stdout.write(text)
     else:

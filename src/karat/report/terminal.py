@@ -105,7 +105,7 @@ def _table(result: Result, room: bool) -> Table:
     found = [run.intervals for run in result.runs]
     for name in result.metrics:
         values = [f[name].estimate for f in found]
-        best = _best(name, values) if len(values) > 1 else set()
+        best = best_of(name, values) if len(values) > 1 else set()
         cells: list[str] = []
         for i, value in enumerate(values):
             text = _cell(name, value)
@@ -159,7 +159,8 @@ def _cell(name: str, value: float) -> str:
     return f"{value:,.0f}" if parse(name).metric.aggregate == "sum" else f"{value:.4f}"
 
 
-def _best(name: str, values: list[float]) -> set[int]:
+def best_of(name: str, values: list[float]) -> set[int]:
+    """Which of the values are best; none where all are shown alike."""
     better = parse(name).metric.higher_is_better
     defined = [v for v in values if v == v]
     if better is None or not defined or len({f"{v:.4f}" for v in defined}) < 2:

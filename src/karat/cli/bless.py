@@ -1,0 +1,41 @@
+"""`karat bless`: make a result the baseline."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import options as o
+
+
+def bless(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[CONFIG|RESULT]", help="A karat.yaml, or a saved result (--save).")
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Which run, if there are several.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The config's baseline, or karat.baseline.json."),
+    ] = None,
+    threads: o.Threads = None,
+    no_cache: o.NoCache = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Make a result the baseline that later checks compare with. Nothing else does.
+
+    The file holds every query's values and the fingerprints of gold, queries and metrics; commit it.
+
+    karat bless
+
+    karat bless result.json --run hybrid -o baselines/hybrid.json
+    """
+    from karat import bless as make_baseline
+    from karat.checking import evaluated
+    from karat.report import terminal
+
+    with terminal.progress(quiet) as watch:
+        found = evaluated(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)
+    path = make_baseline(found.result, output or found.place, run=found.run, metrics=found.metrics)
+    if not quiet:
+        typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")

@@ -1,0 +1,93 @@
+"""`karat check`: SHIP, BLOCK or INCONCLUSIVE, for CI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import options as o
+
+
+def check(
+    config: Annotated[
+        str | None, typer.Argument(metavar="[CONFIG]", help="A karat.yaml, or its folder; the one here by default.")
+    ] = None,
+    gate: Annotated[
+        list[str] | None,
+        typer.Option("-g", "--gate", metavar="GATE", help="A gate more, such as 'recall@5 >= 0.90'; repeatable."),
+    ] = None,
+    candidate: Annotated[list[str] | None, typer.Option(metavar="RUN", help="Judge only this run; repeatable.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="RUN|FILE", help="Another baseline: a run's name, or a blessed file.")
+    ] = None,
+    result: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Judge this saved result (--save) instead of evaluating.")
+    ] = None,
+    inconclusive: Annotated[
+        str | None, typer.Option(metavar="pass|fail", help="Exit with 0 or with 1 where the verdict is INCONCLUSIVE.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare results that rest on different gold or definitions; says so.")
+    ] = False,
+    json: o.JsonFile = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="Write a comment for a pull request.", rich_help_panel="Files")
+    ] = None,
+    junit: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write JUnit XML, a test case a gate.", rich_help_panel="Files")
+    ] = None,
+    latex: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write tables for a paper.", rich_help_panel="Files")
+    ] = None,
+    per_query: o.PerQuery = None,
+    save: o.SaveFile = None,
+    threads: o.Threads = None,
+    no_cache: o.NoCache = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Evaluate, judge the gates of karat.yaml, and exit with the verdict.
+
+    0 SHIP: every gate passes · 1 BLOCK: one fails · 3 INCONCLUSIVE: one is undecided, and none fails ·
+    2 wrong usage or input. Gates at level warn change nothing.
+
+    karat check
+
+    karat check ci/karat.yaml --markdown comment.md --junit gates.xml
+
+    karat check --gate 'ndcg@10 no worse than baseline by 0.01' --inconclusive pass
+    """
+    from karat import check as judge
+    from karat.cli.codes import BLOCK, SHIP
+    from karat.config.reading import find_config, read_config
+    from karat.errors import UsageError
+    from karat.report import decided, outputs, terminal
+
+    if inconclusive not in (None, "pass", "fail"):
+        raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
+    read = read_config(find_config(config))
+    files = outputs.Files.of(
+        read, json=json, markdown=markdown, junit=junit, latex=latex, per_query=per_query, save=save
+    )
+    with terminal.progress(quiet) as watch:
+        found = judge(
+            read,
+            gate or None,
+            baseline=baseline,
+            result=result,
+            candidate=candidate,
+            force=force,
+            details=files.save is not None,
+            threads=threads,
+            cache=False if no_cache else None,
+            watch=watch,
+        )
+    outputs.write(found, files)
+    if "-" not in (json, markdown) and not quiet:
+        gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
+        decided.show_check(found, gold, verbose=verbose)
+    code = found.exit_code
+    if found.verdict == "INCONCLUSIVE" and inconclusive is not None:
+        code = SHIP if inconclusive == "pass" else BLOCK
+    raise typer.Exit(code)

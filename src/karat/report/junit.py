@@ -1,0 +1,73 @@
+"""A check as JUnit XML: a test case a gate, as CI systems read it.
+
+What fails is a failure. What is undecided is an error, never a pass: a reader must not mistake it. Warnings are
+skipped cases with their reason, since they change nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+from karat.checking import told
+from karat.report.decided import advice
+
+if TYPE_CHECKING:
+    from karat.checking import Check
+    from karat.judgements import Judgement
+
+_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, even escaped."""
+
+
+def rendered(check: Check) -> bytes:
+    """The file."""
+    cases = [_case(row) for row in check.rows]
+    counts = {
+        "tests": len(cases), "failures": _count(cases, "failure"), "errors": _count(cases, "error"),
+        "skipped": _count(cases, "skipped"), "time": 0,
+    }  # fmt: skip
+    attributes = {name: str(count) for name, count in counts.items()}
+    root = ET.Element("testsuites", {"name": "karat", **attributes})
+    suite = ET.SubElement(root, "testsuite", {"name": _clean(check.name or "karat"), **attributes})
+    properties = ET.SubElement(suite, "properties")
+    facts = {"verdict": check.verdict, "why": check.why, "candidates": ", ".join(check.candidates)}
+    if check.baseline is not None:
+        facts["baseline"] = check.baseline.name
+    facts |= {f"fingerprint.{name}": str(value) for name, value in _prints(check).items()}
+    if check.forced:
+        facts["forced"] = "; ".join(map(str, check.forced))
+    for name, value in facts.items():
+        ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
+    suite.extend(cases)
+    ET.indent(root)
+    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
+
+
+def _prints(check: Check) -> dict[str, str]:
+    return {n: p for n, p in check.result.fingerprints.items() if isinstance(p, str)}
+
+
+def _count(cases: list[ET.Element], kind: str) -> int:
+    return sum(case.find(kind) is not None for case in cases)
+
+
+def _case(row: Judgement) -> ET.Element:
+    gate = row.gate.name or str(row.gate)
+    name = f"{gate} [{row.where}]" if row.gate.every else gate
+    case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
+    outcome = row.judged.outcome
+    message = _clean("; ".join(filter(None, (told(row), row.judged.why, advice(row)))))
+    if outcome != "pass" and row.gate.level == "warn":
+        ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})
+    elif outcome == "fail":
+        ET.SubElement(case, "failure", {"message": message, "type": "gate"}).text = message
+    elif outcome == "undecided":
+        ET.SubElement(case, "error", {"message": message, "type": "undecided"}).text = message
+    return case
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,86 @@
+"""A check as tables for a paper: figures of all runs with intervals, and the gates. Needs the package booktabs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from karat.metrics.grammar import parse
+from karat.report.decided import grouped, valued
+from karat.report.terminal import best_of
+
+if TYPE_CHECKING:
+    from karat.checking import Check
+
+_MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+            ">": r"\textgreater{}", "|": r"\textbar{}", "\"": r"\textquotedbl{}"}  # fmt: skip
+
+
+def text(words: str) -> str:
+    """Words as LaTeX shows them."""
+    flat = " ".join(words.split())
+    flat = re.sub(r'[\\~^<>|"]|[&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), flat)
+    for sign, command in (("Δ", r"$\Delta$"), ("−", "$-$"), ("≥", r"$\geq$"), ("≤", r"$\leq$"), ("…", r"\dots{}")):
+        flat = flat.replace(sign, command)
+    return flat
+
+
+def rendered(check: Check) -> str:
+    """Both tables, ready to be read by \\input."""
+    return "\n".join(
+        [
+            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb}.",
+            *_forced(check),
+            *_figures(check),
+            "",
+            *_gates(check),
+            "",
+        ]
+    )
+
+
+def _forced(check: Check) -> list[str]:
+    return [f"% FORCED: compared although they differ: {text(str(d))}" for d in check.forced]
+
+
+def _figures(check: Check) -> list[str]:
+    runs = list(check.result.runs)
+    if check.baseline is not None and check.baseline_file is not None:
+        runs.insert(0, check.baseline)
+    found = [run.intervals for run in runs]
+    lines = [r"\begin{tabular}{l" + "r" * len(runs) + "}", r"\toprule"]
+    lines += [" & ".join(["Metric", *(text(run.name) for run in runs)]) + r" \\", r"\midrule"]
+    for name in check.result.metrics:
+        values = [f[name].estimate if name in f else float("nan") for f in found]
+        best = best_of(name, values) if len(values) > 1 else set()
+        digits = 1 if parse(name).metric.unit else 3
+        cells, ends = [], []
+        for i, f in enumerate(found):
+            shown = "--" if values[i] != values[i] else f"{values[i]:.{digits}f}"
+            cells.append(rf"\textbf{{{shown}}}" if i in best else shown)
+            low, high = (f[name].low, f[name].high) if name in f else (float("nan"),) * 2
+            ends.append("" if low != low or high != high else rf"{{\scriptsize [{low:.{digits}f}, {high:.{digits}f}]}}")
+        lines.append(" & ".join([text(name), *cells]) + r" \\")
+        lines.append(" & ".join(["", *ends]) + r" \\")
+    level = f"{check.result.runs[0].sampling.confidence * 100:g}"
+    queries = max(run.counts["queries"] for run in check.result.runs)
+    note = rf"{level}\% confidence intervals over {queries:,} queries. Best values in bold."
+    if check.forced:
+        note += " Compared by force although " + "; ".join(text(d.what) for d in check.forced) + " differ."
+    lines += [r"\bottomrule", rf"\multicolumn{{{len(runs) + 1}}}{{l}}{{\footnotesize {note}}} \\", r"\end{tabular}"]
+    return lines
+
+
+def _gates(check: Check) -> list[str]:
+    lines = [r"\begin{tabular}{llrlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
+    for gate, run, rows in grouped(check):
+        for row in rows:
+            where = f" ({row.where})" if gate.every else ""
+            low, high = row.found.low, row.found.high
+            ends = f"[{low:.3f}, {high:.3f}]" if low == low and high == high else ""
+            value = "--" if row.found.estimate != row.found.estimate else text(valued(row, row.found.estimate))
+            cells = (text(run), text((gate.name or str(gate)) + where), value, ends, _MARKS[row.judged.outcome])
+            lines.append(" & ".join(cells) + r" \\")
+    verdict = rf"Verdict: {check.verdict}. {text(check.why)}."
+    return [*lines, r"\bottomrule", rf"\multicolumn{{5}}{{l}}{{\footnotesize {verdict}}} \\", r"\end{tabular}"]

@@ -1,0 +1,160 @@
+"""A check as a comment for a pull request: the verdict in the first line, and little else."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from karat.metrics.grammar import PRIMARY, parse
+from karat.report.decided import MARKS, advice, grouped, scope, valued, worst
+from karat.report.terminal import short_range
+
+if TYPE_CHECKING:
+    from karat.checking import Check
+    from karat.judgements import Judgement
+
+ICONS = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
+METRICS, GATES, SEGMENTS, QUERIES = 5, 10, 5, 3
+"""The most that a comment shows of each."""
+
+
+def rendered(check: Check) -> str:
+    """The comment."""
+    parts = [f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why)}", text(scope(check))]
+    if check.forced:
+        told = "; ".join(text(str(d)) for d in check.forced)
+        parts.append(f"> **Forced**: compared although these differ: {told}")
+    parts.append(_metrics(check))
+    parts.append(_gates(check))
+    if failed := [r for r in check.rows if r.segment and r.judged.outcome == "fail"]:
+        listed = [f"- {_row(r)}" for r in failed[:SEGMENTS]]
+        more = [f"- and {len(failed) - SEGMENTS} more"] if len(failed) > SEGMENTS else []
+        parts.append("**Segments that fail**\n\n" + "\n".join(listed + more))
+    if queries := _queries(check):
+        parts.append(queries)
+    if check.system:
+        parts.append("Differs from the baseline: " + "; ".join(text(str(d)) for d in check.system))
+    if check.link:
+        parts.append(f"[Full report]({check.link.replace(')', '%29').replace(' ', '%20')})")
+    return "\n\n".join(parts) + "\n"
+
+
+def text(words: str) -> str:
+    """Words that Markdown shows as they are: no markup, no HTML, no mention, on one line."""
+    flat = " ".join(words.split())
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = re.sub(r"([\\`*_{}\[\]|~#])", r"\\\1", flat)
+    return re.sub(r"@(?=\w)", "@\u200b", flat) if "@" in re.sub(r"\w+@\d+", "", flat) else flat
+
+
+def code(words: str) -> str:
+    """An id as code, whatever is in it; a bar would end a table's cell."""
+    flat = " ".join(words.split()).replace("|", "\\|") or " "
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
+    gap = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{gap}{flat}{gap}{fence}"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    aligned = [":---", *("---:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, aligned, *rows))
+
+
+def _metrics(check: Check) -> str:
+    """At most five metrics of each run that is judged, those of the gates first."""
+    names = list(dict.fromkeys([*(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
+    names = [n for n in names if n in check.result.metrics][:METRICS]
+    level = f"{check.result.runs[0].sampling.confidence:.0%}"
+    rows, several = [], len(check.candidates) > 1
+    for run in check.candidates:
+        found = check.result[run].intervals
+        for name in names:
+            i = found[name]
+            cells = [
+                *([text(run)] if several else []),
+                text(name),
+                number(name, i.estimate),
+                text(_ends(i.low, i.high)),
+            ]
+            delta = next((c for c in check.comparisons if c.candidate == run and c.metric == name), None)
+            if check.comparisons:
+                cells += [
+                    number(name, delta.delta, sign=True) if delta else "",
+                    text(_ends(delta.difference.low, delta.difference.high)) if delta else "",
+                ]
+            rows.append(cells)
+    head = [*(["run"] if several else []), "metric", "value", level]
+    if check.comparisons and check.baseline is not None:
+        head += [f"Δ to {text(check.baseline.name)}", level]
+    return _table(head, rows)
+
+
+def number(name: str, value: float, *, sign: bool = False) -> str:
+    """A value of a metric in few digits, with its unit."""
+    if value != value:
+        return "–"
+    unit = parse(name).metric.unit
+    digits = 1 if unit else 4
+    return f"{value:{'+' if sign else ''}.{digits}f}{' ' + unit if unit else ''}"
+
+
+def _ends(low: float, high: float) -> str:
+    return short_range(low, high)
+
+
+def _gates(check: Check) -> str:
+    """What does not pass, one line each; what passes in one line."""
+    groups = grouped(check)
+    passed = [g for g in groups if worst(g[2]) == "pass"]
+    open_ = [g for g in groups if worst(g[2]) != "pass"]
+    lines = []
+    for gate, run, rows in open_[:GATES]:
+        outcome = worst(rows)
+        level = " *(warning)*" if gate.level == "warn" else ""
+        first = next(r for r in rows if r.judged.outcome == outcome)
+        count = sum(r.judged.outcome == outcome for r in rows)
+        some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'are undecided'}"
+        detail = some if len(rows) > 1 else f": {_found(first)}"
+        lines.append(f"- {MARKS[outcome]} {text(run)}: {code(str(gate))}{level}{detail}")
+    if len(open_) > GATES:
+        lines.append(f"- and {len(open_) - GATES} more that do not pass")
+    if passed:
+        named = ", ".join(code(str(g[0])) for g in passed[:GATES]) + (", …" if len(passed) > GATES else "")
+        lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
+    return "**Gates**\n\n" + "\n".join(lines)
+
+
+def _row(row: Judgement) -> str:
+    return f"{text(row.run)}, {text(row.where)}: {code(row.gate.metric)} {_found(row)}"
+
+
+def _found(row: Judgement) -> str:
+    """What was found, and what would decide it."""
+    value = row.found.estimate
+    if value != value:
+        return text(row.judged.why)
+    told = f"{text(valued(row, value))} {text(_ends(row.found.low, row.found.high))}, {row.found.n} queries"
+    return f"{told}; {text(advice(row))}" if row.judged.outcome == "undecided" else told
+
+
+def _queries(check: Check) -> str:
+    """The three queries that lost most against the baseline, or that score lowest without one."""
+    run = check.result[check.candidates[0]]
+    metric = PRIMARY if PRIMARY in run.values else check.rows[0].gate.metric
+    rises = parse(metric).metric.higher_is_better is not False
+    mine = run.per_query(metric)
+    base = check.baseline.per_query(metric) if check.baseline and metric in check.baseline.values else None
+    moved = {q: v - base[q] for q, v in mine.items() if q in base} if base is not None else mine
+    defined = [(q, v) for q, v in moved.items() if v == v and (base is None or ((v < 0) == rises and v != 0))]
+    lowest = sorted(defined, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
+    if not lowest:
+        return ""
+    title = f"**Queries that lost most in {code(metric)}**" if base else f"**Lowest {code(metric)}**"
+    who = f", {text(run.name)}" if len(check.candidates) > 1 else ""
+    lines = []
+    for q, v in lowest:
+        words = check.result.texts.get(q, "")
+        quoted = f" {text(words[:100])}{'…' if len(words) > 100 else ''}" if words else ""
+        change = f"{base[q]:.3f} → {mine[q]:.3f}" if base is not None else f"{v:.3f}"
+        lines.append(f"- {code(q)}{quoted}: {change}")
+    return f"{title}{who}\n\n" + "\n".join(lines)
