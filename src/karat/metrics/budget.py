@@ -28,8 +28,8 @@ TOTAL = "total"
     " that at least 90% of the queries do not exceed",
     tells="How long a query takes, in all or in one stage of the pipeline.",
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",
-    caution="Intervals of quantiles are by order statistics; an end is undefined with too few queries (p99 takes 368"
-    " for both at 95%), and with weights or conversations they are percentiles of a bootstrap. Δ of a quantile is the"
+    caution="Intervals of quantiles are by order statistics; an end is undefined with too few queries (the"
+    " upper one of p99 takes 368 at 95%), and with weights or conversations they are percentiles of a bootstrap. Δ of a quantile is the"
     " difference of the two quantiles, not the quantile of the differences: its interval and p come from resampling"
     " the queries of both runs together, and decided_by says so. A query without latency_ms is left out, and n shows"
     " it.",

@@ -231,7 +231,7 @@ def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | Non
     if k is None:
         return None
     if metric is not None and metric.cutoff == "none":
-        raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.name!r}")
+        raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.example or metric.name!r}")
     if metric is not None and metric.cutoff == "recall":
         if not 0 <= k <= 1:
             raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_printed(k)}")
