@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from karat.comparison import Comparison, compare, power
+    from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
     from karat.errors import (
         AmbiguousFormat,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
+    from karat.stats.power import power
 
 _HOMES = {
     "karat.errors": (
@@ -54,7 +55,7 @@ _HOMES = {
         "ResultError",
         "UsageError",
     ),
-    "karat.comparison": ("Comparison", "compare", "power"),
+    "karat.comparison": ("Comparison", "compare"),
     "karat.curves": ("Sweep", "sweep"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
@@ -93,6 +94,7 @@ _HOMES = {
     "karat.stats.groups": ("interval",),
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
+    "karat.stats.power": ("power",),
     "karat.result": (
         "Result",
         "RunResult",

@@ -361,34 +361,3 @@ def _noise(qrels: Any, replicates: Any, result: Result, options: Mapping[str, An
         means = np.array([r.mean[name] for r in again.runs])
         out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
     return out
-
-
-def power(
-    values: Sequence[float] | None = None,
-    *,
-    deviation: float | None = None,
-    difference: float | None = None,
-    n: int | None = None,
-    power: float = 0.8,
-    alpha: float = 0.05,
-) -> dict[str, Any]:
-    """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
-
-    The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
-    """
-    if values is not None:
-        seen = np.asarray(values, dtype=np.float64)
-        seen = seen[~np.isnan(seen)]
-        if len(seen) < 2:
-            raise UsageError("power needs at least two differences to know their spread")
-        deviation = float(seen.std(ddof=1))
-        n = n if n is not None else len(seen)
-    if deviation is None or (difference is None and n is None):
-        raise UsageError("power needs values or deviation, and one of difference and n")
-    out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
-    if difference is not None:
-        out |= {"difference": difference,
-                "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha)}  # fmt: skip
-    if n is not None:
-        out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
-    return out

@@ -24,15 +24,15 @@ TOTAL = "total"
 @metric(
     "latency", title="Latency", family=BUDGET, unit="ms", cutoff="none", bounds=(0.0, None),
     dotted=("stage", "statistic"), choices={"statistic": ("p50", "p90", "p95", "p99", "mean")}, example="latency.p50",
-    formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages; p90 is the smallest value"
-    " that at least 90% of the queries do not exceed",
+    formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages; p90 is the smallest"
+    " value that at least 90% of the queries do not exceed",
     tells="How long a query takes, in all or in one stage of the pipeline.",
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",
-    caution="Intervals of quantiles are by order statistics; an end is undefined with too few queries (the"
-    " upper one of p99 takes 368 at 95%), and with weights or conversations they are percentiles of a bootstrap. Δ of a quantile is the"
-    " difference of the two quantiles, not the quantile of the differences: its interval and p come from resampling"
-    " the queries of both runs together, and decided_by says so. A query without latency_ms is left out, and n shows"
-    " it.",
+    caution="A query without latency_ms is left out, and n shows it. Intervals of quantiles are by order statistics,"
+    " and an end is undefined with too few queries (the upper one of p99 takes 368 at 95%); with weights or"
+    " conversations they are percentiles of a bootstrap. Δ of a quantile is the difference of the two quantiles, not"
+    " the quantile of the differences: its interval and p come from resampling the queries of both runs together,"
+    " where each run has enough queries for an interval of its own.",
     cites="order statistics: Conover 1999, section 3.2", higher_is_better=False, aggregate="quantile",
     no_results=math.nan, empty_gold=math.nan, needs=("latency",), complexity="queries", suits=("latency",),
 )  # fmt: skip
@@ -118,7 +118,9 @@ def _logged(r: Rankings, kind: str, key: str, statistic: str) -> Values:
 
 def _items(r: Rankings) -> Items:
     if r.items is None:
-        raise MetricError("this metric needs the docs that were returned, and these rankings hold the judged ones alone")
+        raise MetricError(
+            "this metric needs the docs that were returned, and these rankings hold the judged ones alone"
+        )
     return r.items
 
 

@@ -197,7 +197,7 @@ def _unreadable(text: str) -> MetricError:
 
 
 def _dotted(metric: Metric, parts: list[str], others: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The parameters written with dots. Where there are fewer parts than parameters, those with a default are unsaid."""
+    """The parameters written with dots. With fewer parts than parameters, those that have a default are unsaid."""
     known = [p for p in metric.params if p.name in metric.dotted]
     if len(parts) > len(known):
         raise _unreadable(text) if not known else MetricError(

@@ -82,7 +82,9 @@ def show_all(purpose: str | None) -> None:
 
 def example(metric: Metric) -> str:
     """The metric's name as it is mostly written."""
-    return metric.example or metric.name + {"required": "@k", "optional": "@k", "recall": "@r", "none": ""}[metric.cutoff]
+    return (
+        metric.example or metric.name + {"required": "@k", "optional": "@k", "recall": "@r", "none": ""}[metric.cutoff]
+    )
 
 
 def over_queries(metric: Metric) -> str:
@@ -111,7 +113,8 @@ def show_one(name: str) -> None:
         "use when": metric.use_when,
         "beware": metric.caution,
         "range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
-        + (f" {metric.unit}" if metric.unit else "") + (f", {better}" if better else ""),
+        + (f" {metric.unit}" if metric.unit else "")
+        + (f", {better}" if better else ""),
         "cutoff": {
             "none": "none",
             "optional": "@k, or none for the whole list",
