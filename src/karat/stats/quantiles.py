@@ -70,7 +70,15 @@ def grouped_quantiles(
 
 
 def quantile_difference(
-    base: Floats, cand: Floats, q: float, units: Units, rows: Rows, *, levels: Sequence[float], resamples: int, seed: int
+    base: Floats,
+    cand: Floats,
+    q: float,
+    units: Units,
+    rows: Rows,
+    *,
+    levels: Sequence[float],
+    resamples: int,
+    seed: int,
 ) -> tuple[list[Interval], float]:
     """The candidate's quantile − the baseline's over the queries that both have, and a two-sided p.
 
@@ -99,7 +107,7 @@ def _bounded(columns: Sequence[Floats], q: float, units: Units, rows: Rows, conf
     for values in columns:
         there = ~np.isnan(values) & (units.weight[rows] > 0)
         count = len(np.unique(units.unit[rows][there]))
-        found = quantile_interval(np.arange(count), q, confidence) if count else None
+        found = quantile_interval(np.arange(float(count)), q, confidence) if count else None
         if found is None or math.isnan(found.low) or math.isnan(found.high):
             return False
     return True
