@@ -18,6 +18,7 @@ FLOORS = [
     {"result"},
     {"cache"},
     {"evaluation"},
+    {"several"},
     {"comparison", "curves"},
     {"report"},
     {"cli", "docs"},

@@ -14,9 +14,10 @@ from karat.evaluation import evaluate
 from karat.metrics.grammar import ByMeasure, parse
 from karat.output import rounded
 from karat.result import FORMAT_VERSION
+from karat.several import all_pairs_of, noise_of
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import checked_share
-from karat.stats.many import benjamini_hochberg, holm, randomised_hsd
+from karat.stats.many import benjamini_hochberg, holm
 from karat.stats.paired import DRAWS, TESTS, effect_size, p_value
 from karat.stats.power import detectable, queries_needed
 from karat.stats.quantiles import TEST, quantile_difference, quantile_of
@@ -193,7 +194,7 @@ def compare(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
         )
     base = _baseline(result, baseline)
-    floors = _noise(qrels, replicates, result, options) if replicates is not None else {}
+    floors = noise_of(qrels, replicates, result, options) if replicates is not None else {}
     threads = options.get("threads") or default_threads()
     job = _Job(base, chosen, correction, level, margin, draws, floors, threads)
     rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
@@ -201,7 +202,7 @@ def compare(
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
-    pairs = _all_pairs(result, draws, base.sampling.seed) if all_pairs else {}
+    pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     return Comparison(result, base.name, tuple(_adjusted(rows, correction, level)), level, pairs, tuple(notes))
@@ -368,34 +369,3 @@ def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compa
                 and r.delta * overall_delta[r.metric, r.candidate] < 0)
         for r in out
     ]  # fmt: skip
-
-
-def _all_pairs(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
-    shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
-    out: dict[str, dict[str, Any]] = {}
-    first = result.runs[0]
-    weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
-    scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
-    for name in (n for n in result.metrics if parse(n).aggregate != "quantile"):  # its range is of means
-        values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
-        names = [r.name for r in result.runs]
-        out[name] = {
-            "draws": used,
-            "p": {a: {b: rounded(float(p[i, j])) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)},
-        }
-    return out
-
-
-def _noise(qrels: Any, replicates: Any, result: Result, options: Mapping[str, Any]) -> dict[str, float]:
-    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
-    from scipy.special import stdtrit
-
-    again = evaluate(qrels, replicates, list(result.metrics), **{**options, "by": None})
-    if len(again.runs) < 2:
-        raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
-    out = {}
-    for name in result.metrics:
-        means = np.array([r.mean[name] for r in again.runs])
-        out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
-    return out

@@ -43,7 +43,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     for note in (*found.notes, *unjudged(found.result)):
         out.print(f"[yellow]![/yellow] {note}")
     sampling = found.result.runs[0].sampling
-    used = " and ".join(dict.fromkeys(r.correction for r in found.rows if not r.small))
+    used = " and ".join(dict.fromkeys(r.correction for r in found.rows if r.p_adjusted == r.p_adjusted))
     out.print(
         f"[dim]Δ = candidate − baseline · intervals {sampling.confidence:.0%} · p adjusted: {used} · "
         f"seed {sampling.seed}[/dim]"
