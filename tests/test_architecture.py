@@ -18,7 +18,7 @@ FLOORS = [
     {"result", "saved"},
     {"cache"},
     {"evaluation"},
-    {"pairing", "baseline"},
+    {"pairing", "baseline", "several"},
     {"comparison", "curves", "config", "judgements"},
     {"checking"},
     {"report"},

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import karat
 from karat.metrics import DEFAULT_METRICS, PRIMARY, unregister
+from karat.metrics.registry import STATISTICS
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "hit": ("hit", "hit@1", "hit@3", "hit(rel=2)@3", "hit(rel=0.5)"),
@@ -44,8 +45,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "num_ret": ("num_ret",),
     "num_rel": ("num_rel", "num_rel(rel=2)"),
     "num_rel_ret": ("num_rel_ret", "num_rel_ret@3", "num_rel_ret(rel=2)@5"),
+    "distinct_docs": ("distinct_docs", "distinct_docs@1", "distinct_docs@5"),
+    "redundancy": ("redundancy", "redundancy@1", "redundancy@5"),
+    "latency": ("latency.p50", "latency.p90", "latency.p95", "latency.p99", "latency.mean", "latency.rerank.p90",
+                "latency.stage-2_b.mean", "latency.mean.p50"),
+    "cost": ("cost.tokens", "cost.tokens.sum", "cost.10", "cost.usd-cents_2", "cost.sum.sum"),
+    "fresh": ("fresh", "fresh@1", "fresh@5"),
 }  # fmt: skip
-MEASURES = [name for names in EXAMPLES.values() for name in names]
+NAMES = [name for names in EXAMPLES.values() for name in names]
+# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them.
+MEASURES = [name for name in NAMES if set(karat.parse(name).metric.needs) <= {"gold", "items"}]
+NEEDING_MORE = {"latency", "cost", "fresh"}
 
 # Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
 # gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
@@ -79,6 +89,12 @@ def same(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 def test_no_metric_is_left_unclassified() -> None:
     assert set(EXAMPLES) == {m.name for m in karat.all_metrics()}
+
+
+def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
+    assert {karat.parse(name).metric.name for name in MEASURES} == set(EXAMPLES) - NEEDING_MORE
+    parts = {n for m in karat.all_metrics() for n in m.needs}
+    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"}
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:
@@ -117,7 +133,14 @@ def test_every_declaration_makes_sense(metric: karat.Metric) -> None:
     for value in (metric.no_results, metric.empty_gold):
         assert math.isnan(value) or (low <= value and (high is None or value <= high))
     assert metric.cutoff in ("none", "optional", "required", "recall")
-    assert metric.aggregate in ("mean", "sum", "geometric mean")
+    assert metric.aggregate in ("mean", "sum", "geometric mean", "quantile")
+    assert set(metric.dotted) <= {p.name for p in metric.params}
+    assert all(p.name in metric.dotted for p in metric.params if p.required)
+    assert not metric.dotted or karat.parse(metric.example).metric is metric
+    statistics = next((p.choices for p in metric.params if p.name == "statistic"), ())
+    assert {karat.parse(n).aggregate for n in EXAMPLES[metric.name]} <= (
+        {STATISTICS[s][0] for s in statistics} or {metric.aggregate}
+    )
     assert (metric.family == "counts") == (metric.aggregate == "sum") == (metric.higher_is_better is None)
     for bands in metric.bands.values():
         assert [b for b, _ in bands] == sorted((b for b, _ in bands), reverse=True)
@@ -166,7 +189,7 @@ def test_a_metric_of_ones_own_is_named_scored_and_forgotten_like_any_other() -> 
 # --- names --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_survives_parse_print_parse(name: str) -> None:
     measure = karat.parse(name)
     assert measure.name == str(measure) == name
@@ -175,7 +198,7 @@ def test_a_name_survives_parse_print_parse(name: str) -> None:
     assert karat.parse(name.upper().replace("TRUE", "True")) == measure
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_default_that_is_written_out_is_not_printed(name: str) -> None:
     measure = karat.parse(name)
     given_ = dict(measure.params)
@@ -201,16 +224,22 @@ PARAMS = st.fixed_dictionaries(
         "max_grade": st.integers(1, 10) | st.floats(0.5, 20), "cap": st.booleans(),
         "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
         "gain": st.sampled_from(["linear", "exp"]),
+        "stage": st.text("abcz019_-", min_size=1), "key": st.text("abcz019_-", min_size=1),
         "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
     },
 )  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(params=PARAMS, k=st.integers(1, 10**6), level=st.floats(0, 1))
-def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int, level: float) -> None:
+@given(params=PARAMS, k=st.integers(1, 10**6), level=st.floats(0, 1), choice=st.integers(0, 9))
+def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int, level: float, choice: int) -> None:
     for metric in karat.all_metrics():
         mine = {p.name: params[p.name] for p in metric.params if p.name in params}
+        for p in metric.params:
+            if p.name == "statistic":
+                mine[p.name] = p.choices[choice % len(p.choices)]
+            elif p.required:
+                mine.setdefault(p.name, "tokens")
         text = ",".join(
             f"{n}=" + ("{" + ",".join(f"{g}:{w}" for g, w in v.items()) + "}" if isinstance(v, dict) else str(v))
             for n, v in mine.items()
@@ -235,6 +264,10 @@ SPELLINGS = {
     "recall_100": "recall@100", "success_5": "hit@5", "Rprec": "rprec", "bpref": "bpref", "hit_rate@5": "hit@5",
     "ndcg_burges@10": "ndcg(gain=exp)@10", "r-precision": "rprec", "ndcg_at_10": "ndcg@10", "HR@5": "hit@5",
     "MRR@100": "mrr@100", "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10", "nDCG(dcg='log2')@10": "ndcg@10",
+    "Latency.P50": "latency.p50", "latency.total.p50": "latency.p50", "LATENCY.ReRank.p90": "latency.rerank.p90",
+    "latency(stage=rerank,statistic=p90)": "latency.rerank.p90", "latency.p90(stage=rerank)": "latency.rerank.p90",
+    "latency:stage=rerank,statistic=mean": "latency.rerank.mean", "cost.Tokens.mean": "cost.tokens",
+    "cost(key=tokens,statistic=sum)": "cost.tokens.sum", "cost.2": "cost.2", "Distinct-Docs_at_5": "distinct_docs@5",
     "iprec_at_recall_0.10": "iprec@0.1", "IPrec@0.1": "iprec@0.1", "ndcg:gain=exp@10": "ndcg(gain=exp)@10",
     "ndcg(gains={1: 1, 2: 5})@10": "ndcg(gains={1:1,2:5})@10", "11pt_avg": "iprec", "infAP": "infap",
     "set_P": "precision", "set_recall": "recall", "set_F": "f1", "num_rel_ret": "num_rel_ret", "gm_map": "gm_map",
@@ -254,6 +287,9 @@ def test_two_spellings_of_one_metric_are_computed_once_and_found_by_either() -> 
 
 
 def test_lists_expand() -> None:
+    assert [m.name for m in karat.parse_all("latency.{p50, p99}, latency.rerank.{mean}, cost.tokens")] == [
+        "latency.p50", "latency.p99", "latency.rerank.mean", "cost.tokens",
+    ]  # fmt: skip
     assert [m.name for m in karat.parse_all("recall@{1,3,5}, ndcg(gain=exp)@{5,10}")] == [
         "recall@1", "recall@3", "recall@5", "ndcg(gain=exp)@5", "ndcg(gain=exp)@10",
     ]  # fmt: skip
@@ -277,6 +313,12 @@ BAD_NAMES = {
     "ndcg(gains={1})": "map from grade to gain", "recall(rel)@5": "name=value", "f1(beta=0)": "above 0",
     "ndcg(gains={1:nan})": "gains", "ndcg(gains={1:inf})": "gains", "ndcg(gains={nan:1})": "gains",
     "ndcg(gains={1:-1})": "gains", "": "no metric", "@10": "cannot read",
+    "latency": "needs a statistic, such as 'latency.p50'", "cost": "needs a key, such as 'cost.tokens'",
+    "latency.rerank": "statistic must be one of p50, p90, p95, p99, mean", "latency.p42": "statistic must be one of",
+    "latency.a.b.p50": "at most 2 parts", "latency.p50@5": "takes no cutoff; write 'latency.p50'",
+    "latncy.p50": "did you mean 'latency.p50'", "latency.rerank.p50(stage=x)": "stage is given twice",
+    "latency(stage=a b,statistic=p50)": "letters, digits", "latency..p50": "cannot read", "latency.p50.": "cannot read",
+    "ndcg.exp@10": "cannot read", "cost.tokens.p50": "one of mean, sum", "fresh@0": "integer from 1",
 }  # fmt: skip
 
 
@@ -365,7 +407,8 @@ def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric
 
 def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
     assert {m.name for m in karat.all_metrics() if not m.monotone} == {
-        "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel",
+        "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel", "distinct_docs", "redundancy", "latency",
+        "cost", "fresh",
     }  # fmt: skip
 
 
@@ -477,12 +520,15 @@ def test_no_results_score_what_is_declared(name: str) -> None:
 def test_empty_gold_scores_what_is_declared(name: str) -> None:
     metric = karat.parse(name).metric
     value = karat.score(name, ["a", "b", "c"], {})
-    expected = 3.0 if metric.name == "num_ret" else metric.empty_gold  # counting results needs no gold
+    # Counting results needs no gold: three docs were returned, each of its own.
+    counted = {"num_ret": 3.0, "distinct_docs": min(3.0, karat.parse(name).k or 3.0), "redundancy": 0.0}
+    expected = counted.get(metric.name, metric.empty_gold)
     unjudged = karat.evaluate({"q": {"x": -1}}, {"q": ["a", "b", "c"]}, name, cache=False).per_query(name)["q"]
     assert [value, unjudged] == pytest.approx([expected, expected], abs=0, nan_ok=True)
 
 
-ABOUT_RELEVANCE = [n for n in MEASURES if not n.startswith(("judged", "rbp_residual", "num_q", "num_ret"))]
+OTHERS = ("judged", "rbp_residual", "num_q", "num_ret", "distinct_docs", "redundancy")
+ABOUT_RELEVANCE = [n for n in MEASURES if not n.startswith(OTHERS)]
 
 
 @pytest.mark.parametrize("name", ABOUT_RELEVANCE)
@@ -499,7 +545,7 @@ def test_a_perfect_ranking_reaches_the_upper_bound(name: str) -> None:
 
 def test_every_metric_has_a_perfect_ranking_or_is_known_to_have_none() -> None:
     reached = {karat.parse(name).metric.name for name in REACHES_1}
-    assert reached | NEVER_REACHES_1 == set(EXAMPLES)
+    assert reached | NEVER_REACHES_1 == {m.name for m in karat.all_metrics() if "gold" in m.needs}
     assert not reached & NEVER_REACHES_1
 
 

@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from karat.baseline import bless
     from karat.checking import Check, check
-    from karat.comparison import Comparison, compare, power
+    from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
     from karat.errors import (
         AmbiguousFormat,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
+    from karat.stats.power import power
 
 _HOMES = {
     "karat.errors": (
@@ -63,7 +64,7 @@ _HOMES = {
     "karat.baseline": ("bless",),
     "karat.checking": ("Check", "check"),
     "karat.gates": ("Gate", "parse_gate"),
-    "karat.comparison": ("Comparison", "compare", "power"),
+    "karat.comparison": ("Comparison", "compare"),
     "karat.curves": ("Sweep", "sweep"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
@@ -102,6 +103,7 @@ _HOMES = {
     "karat.stats.groups": ("interval",),
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
+    "karat.stats.power": ("power",),
     "karat.result": (
         "Result",
         "RunResult",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +14,14 @@ from karat.evaluation import evaluate
 from karat.metrics.grammar import ByMeasure, parse
 from karat.output import rounded
 from karat.result import FORMAT_VERSION
+from karat.several import all_pairs_of, noise_of
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import checked_share
-from karat.stats.many import benjamini_hochberg, holm, randomised_hsd
+from karat.stats.many import benjamini_hochberg, holm
 from karat.stats.paired import DRAWS, TESTS, effect_size, p_value
 from karat.stats.power import detectable, queries_needed
+from karat.stats.quantiles import TEST, quantile_difference, quantile_of
+from karat.stats.resample import mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +48,7 @@ class Compared:
     candidate: str
     segment: Mapping[str, str] | None
     mean_baseline: float
+    """The metric's aggregate over the queries that both runs have: a mean, a sum, a quantile."""
     mean_candidate: float
     difference: Interval
     p: Mapping[str, float]
@@ -176,7 +180,9 @@ def compare(
     """Compare runs with a baseline (the first unless named), metric by metric and segment by segment.
 
     The differences are candidate − baseline on the same queries, with intervals from shared resamples, paired tests,
-    and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). `margin` asks for
+    and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). Of a quantile, such as
+    latency.p90, Δ is the difference of the two quantiles, and interval and p come from resampling the queries of both
+    runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums. `margin` asks for
     non-inferiority and equivalence; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of
     one system whose spread is the noise floor. `options` are those of `karat.evaluate`.
     """
@@ -188,7 +194,7 @@ def compare(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
         )
     base = _baseline(result, baseline)
-    floors = _noise(qrels, replicates, result, options) if replicates is not None else {}
+    floors = noise_of(qrels, replicates, result, options) if replicates is not None else {}
     threads = options.get("threads") or default_threads()
     job = _Job(base, chosen, correction, level, margin, draws, floors, threads)
     rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
@@ -196,7 +202,9 @@ def compare(
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
-    pairs = _all_pairs(result, draws, base.sampling.seed) if all_pairs else {}
+    pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
+    if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
+        notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     return Comparison(result, base.name, tuple(_adjusted(rows, correction, level)), level, pairs, tuple(notes))
 
 
@@ -241,57 +249,90 @@ class _Job:
             raise UsageError(f"{self.base.name} and {run.name} share no query; nothing can be paired")
         mine, theirs = (np.array(column) for column in zip(*shared, strict=True))
         ids = [self.base.query_ids[i] for i in mine]
-        names = list(self.base.values)
-        base = np.array([self.base.values[n][mine] for n in names])
-        cand = np.array([run.values[n][theirs] for n in names])
+        measures = [parse(n) for n in self.base.values]
+        means = [m for m in measures if m.aggregate != "quantile"]
+        base = {m: self.base.values[m.name][mine] for m in measures}
+        cand = {m: run.values[m.name][theirs] for m in measures}
         sampling = run.sampling
         segments = sampling.segments(ids)
         groups = [np.arange(len(ids)), *(s.rows for s in segments)]
         units = sampling.units(ids)
         settings: dict[str, Any] = {
-            "binary": [False] * len(names), "resamples": sampling.resamples, "seed": sampling.seed,
+            "binary": [False] * len(means), "resamples": sampling.resamples, "seed": sampling.seed,
             "method": sampling.method, "threads": self.threads,
         }  # fmt: skip
-        found = grouped_intervals(cand - base, units, groups, confidence=sampling.confidence, **settings)
-        wide = found
-        if self.margin is not None:  # two one-sided tests at alpha are an interval at 1 − 2 alpha
-            wide = grouped_intervals(cand - base, units, groups, confidence=1 - 2 * self.alpha, **settings)
+        differences = np.array([cand[m] - base[m] for m in means]).reshape(len(means), len(ids))
+        # Two one-sided tests at alpha are an interval at 1 − 2 alpha.
+        levels = [sampling.confidence, *([1 - 2 * self.alpha] if self.margin is not None else [])]
+        found = [grouped_intervals(differences, units, groups, confidence=level, **settings) for level in levels]
         out = []
-        for g, (rows, intervals) in enumerate(zip(groups, found, strict=True)):
-            for m, name in enumerate(names):
-                segment = segments[g - 1] if g else None
-                row = self._one(name, run, segment.by if segment else None, base[m][rows], cand[m][rows],
-                                units.take(rows), intervals[m], wide[g][m],
-                                small=bool(g) and len(rows) < sampling.minimum, seed=sampling.seed)  # fmt: skip
-                out.append(row)
+        for g, rows in enumerate(groups):
+            place: dict[str, Any] = {
+                "by": segments[g - 1].by if g else None,
+                "small": bool(g) and len(rows) < sampling.minimum,
+            }
+            for m in measures:
+                if m.aggregate == "quantile":
+                    two = quantile_difference(base[m], cand[m], m.quantile, units, rows, levels=levels,
+                                              resamples=sampling.resamples, seed=sampling.seed)  # fmt: skip
+                    out.append(self._quantile(m, run, base[m][rows], cand[m][rows], units.take(rows), *two, **place))
+                else:
+                    intervals = [one[g][means.index(m)] for one in found]
+                    row = self._mean(m, run, base[m][rows], cand[m][rows], units.take(rows), intervals,
+                                     seed=sampling.seed, **place)  # fmt: skip
+                    out.append(row)
         return out
 
-    def _one(
-        self, name: str, run: RunResult, by: Mapping[str, str] | None, base: Floats, cand: Floats, units: Any,
-        found: Interval, wide: Interval, *, small: bool, seed: int,
+    def _mean(
+        self, measure: Measure, run: RunResult, base: Floats, cand: Floats, units: Any, intervals: list[Interval], *,
+        by: Mapping[str, str] | None, small: bool, seed: int,
     ) -> Compared:  # fmt: skip
-        from karat.stats.resample import mean_of
-
         difference = cand - base
         both = ~np.isnan(difference)
+        n = int(both.sum())
         p = {t: p_value(t, difference, units, draws=self.draws, seed=seed)[1] for t in self.tests}
-        higher = parse(name).metric.higher_is_better
-        size = effect_size(difference, units.weight)
-        spread = float(difference[both].std(ddof=1)) if both.sum() > 1 else math.nan
+        spread = float(difference[both].std(ddof=1)) if n > 1 else math.nan
+        least = detectable(n, spread, alpha=self.alpha) if n > 1 else math.nan
+        needed = _needed(intervals[0].estimate, spread, self.alpha)
+        means = [mean_of(np.where(both, values, np.nan), units) for values in (base, cand)]
+        if measure.aggregate == "sum":  # of so many queries it is so many means
+            means, least = [n * mean for mean in means], n * least
+            intervals = [replace(i, estimate=n * i.estimate, low=n * i.low, high=n * i.high) for i in intervals]
+        return self._compared(
+            measure, run, means, difference[both], intervals, by, small, p=p, p_adjusted=p[self._main()],
+            effect_size=effect_size(difference, units.weight), decided_by=self._main(), detectable=least, needed=needed,
+        )  # fmt: skip
+
+    def _quantile(
+        self, measure: Measure, run: RunResult, base: Floats, cand: Floats, units: Any, intervals: list[Interval],
+        p: float, *, by: Mapping[str, str] | None, small: bool,
+    ) -> Compared:  # fmt: skip
+        """Tests, effect sizes and plans are of means of differences: of a quantile there is the bootstrap alone."""
+        both = ~np.isnan(cand - base)
+        values = [quantile_of(np.where(both, v, np.nan), measure.quantile, units.weight) for v in (base, cand)]
+        return self._compared(
+            measure, run, values, (cand - base)[both], intervals, by, small, p={TEST: p}, p_adjusted=p,
+            effect_size=math.nan, decided_by=TEST, detectable=math.nan, needed=None,
+        )  # fmt: skip
+
+    def _compared(
+        self, measure: Measure, run: RunResult, aggregates: list[float], difference: Floats,
+        intervals: list[Interval], by: Mapping[str, str] | None, small: bool, **found: Any,
+    ) -> Compared:  # fmt: skip
+        higher, wide = measure.metric.higher_is_better, intervals[-1]
         sign = -1 if higher is False else 1
-        won, lost = (np.count_nonzero(sign * difference[both] * s > 0) for s in (1, -1))
+        won, lost = (np.count_nonzero(sign * difference * s > 0) for s in (1, -1))
         non_inferior = equivalent = None
         if self.margin is not None and wide.low == wide.low:
             worst = wide.low if higher is not False else -wide.high
             non_inferior = worst > -self.margin
             equivalent = wide.low > -self.margin and wide.high < self.margin
         return Compared(
-            name, self.base.name, run.name, by, mean_of(np.where(both, base, np.nan), units),
-            mean_of(np.where(both, cand, np.nan), units), found, p, p[self._main()], self.correction, size, int(won),
-            int(both.sum() - won - lost), int(lost), small, higher, False, self._main(),
-            detectable(int(both.sum()), spread, alpha=self.alpha) if both.sum() > 1 else math.nan,
-            _needed(found.estimate, spread, self.alpha), self.margin, non_inferior, equivalent,
-            self.floors.get(name) if by is None else None,
+            metric=measure.name, baseline=self.base.name, candidate=run.name, segment=by,
+            mean_baseline=aggregates[0], mean_candidate=aggregates[1], difference=intervals[0],
+            correction=self.correction, wins=int(won), ties=int(len(difference) - won - lost), losses=int(lost),
+            small=small, better_when_higher=higher, significant=False, margin=self.margin, non_inferior=non_inferior,
+            equivalent=equivalent, noise=self.floors.get(measure.name) if by is None else None, **found,
         )  # fmt: skip
 
     def _main(self) -> str:
@@ -307,12 +348,10 @@ def _needed(difference: float, spread: float, alpha: float) -> int | None:
 
 def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compared]:
     """Adjust p within each metric: over the candidates, and apart from these over all their segments."""
-    from dataclasses import replace
-
     out = list(rows)
     families: dict[tuple[str, bool], list[int]] = {}
     for i, row in enumerate(rows):
-        if row.small:  # shown, and never judged alone
+        if row.small or row.p_adjusted != row.p_adjusted:  # shown, and never judged alone
             out[i] = replace(row, p_adjusted=math.nan, correction="none")
             continue
         families.setdefault((row.metric, row.segment is None), []).append(i)
@@ -330,65 +369,3 @@ def _adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compa
                 and r.delta * overall_delta[r.metric, r.candidate] < 0)
         for r in out
     ]  # fmt: skip
-
-
-def _all_pairs(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
-    shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
-    out: dict[str, dict[str, Any]] = {}
-    first = result.runs[0]
-    weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
-    scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
-    for name in result.metrics:
-        values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
-        names = [r.name for r in result.runs]
-        out[name] = {
-            "draws": used,
-            "p": {a: {b: rounded(float(p[i, j])) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)},
-        }
-    return out
-
-
-def _noise(qrels: Any, replicates: Any, result: Result, options: Mapping[str, Any]) -> dict[str, float]:
-    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
-    from scipy.special import stdtrit
-
-    again = evaluate(qrels, replicates, list(result.metrics), **{**options, "by": None})
-    if len(again.runs) < 2:
-        raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
-    out = {}
-    for name in result.metrics:
-        means = np.array([r.mean[name] for r in again.runs])
-        out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
-    return out
-
-
-def power(
-    values: Sequence[float] | None = None,
-    *,
-    deviation: float | None = None,
-    difference: float | None = None,
-    n: int | None = None,
-    power: float = 0.8,
-    alpha: float = 0.05,
-) -> dict[str, Any]:
-    """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
-
-    The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
-    """
-    if values is not None:
-        seen = np.asarray(values, dtype=np.float64)
-        seen = seen[~np.isnan(seen)]
-        if len(seen) < 2:
-            raise UsageError("power needs at least two differences to know their spread")
-        deviation = float(seen.std(ddof=1))
-        n = n if n is not None else len(seen)
-    if deviation is None or (difference is None and n is None):
-        raise UsageError("power needs values or deviation, and one of difference and n")
-    out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
-    if difference is not None:
-        out |= {"difference": difference,
-                "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha)}  # fmt: skip
-    if n is not None:
-        out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
-    return out

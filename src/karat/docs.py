@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, all_metrics
-from karat.report.explain import example
+from karat.report.explain import example, over_queries
 
 if TYPE_CHECKING:
     from karat.metrics import Metric
     from karat.metrics.registry import Param
 
 DOCS = Path("docs")
+_NEEDS = {
+    "items": "the docs returned, of any kind of run",
+    "doc_version": "`doc_version` on the items of a run log",
+    "as_of": "`as_of` in the table of queries",
+    "latency": "`latency_ms` on the lines of a run log",
+    "cost": "`cost` on the lines of a run log",
+}
 
 
 def metrics_page() -> str:
@@ -51,10 +58,12 @@ def _section(metric: Metric) -> list[str]:
         "Use when": metric.use_when,
         "Beware": metric.caution,
         "Range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
+        + (f" {metric.unit}" if metric.unit else "")
         + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better],
-        "Over queries": metric.aggregate,
+        "Over queries": over_queries(metric),
         "No results": undefined if metric.no_results != metric.no_results else f"{metric.no_results:g}",
         "No relevant gold": undefined if metric.empty_gold != metric.empty_gold else f"{metric.empty_gold:g}",
+        "Needs": ", ".join(_NEEDS[n] for n in metric.needs if n != "gold"),
         "Parameters": ", ".join(_param(p) for p in metric.params),
         "Other names": ", ".join(f"`{a}`" for a in metric.aliases),
         "Reading": "; ".join(
@@ -64,6 +73,8 @@ def _section(metric: Metric) -> list[str]:
         "Suits": ", ".join(metric.suits),
         "Source": metric.cites,
     }
+    if "gold" not in metric.needs:  # the value does not depend on it
+        del facts["No relevant gold"]
     body = [f"- **{label}:** {text}" for label, text in facts.items() if text]
     return [f"### {metric.name}", "", f"{metric.title}. {metric.tells}", "", *body, ""]
 
@@ -71,7 +82,7 @@ def _section(metric: Metric) -> list[str]:
 def _param(param: Param) -> str:
     name, default, choices = param.name, param.default, param.choices
     shown = "none" if default == () else str(default).lower() if isinstance(default, bool) else str(default)
-    return f"`{name}={shown}`" + (f" ({', '.join(choices)})" if choices else "")
+    return (f"`{name}`" if param.required else f"`{name}={shown}`") + (f" ({', '.join(choices)})" if choices else "")
 
 
 def _cell(text: str) -> str:

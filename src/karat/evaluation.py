@@ -21,6 +21,7 @@ from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
 from karat.ingest.textfile import TextFile
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
+from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.output import rounded
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.align.found import Aligned
+    from karat.align.parts import Needs
     from karat.cache import Entry
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
@@ -104,6 +106,10 @@ def evaluate(
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
     job.batch = batch
+    if any(m.metric.needs != GOLD_ALONE for m in measures):
+        from karat.align.parts import Needs
+
+        job.needs = Needs.of(measures, table, policy)
     job.sampling = sampling(
         table,
         by,
@@ -171,6 +177,7 @@ class _Job:
         self.cache = Cache() if cache and not details else None
         self.sampling = Sampling()
         self.batch: int | None = None
+        self.needs: Needs | None = None
         self._qrels: Qrels | None = None
 
     @property
@@ -194,6 +201,8 @@ class _Job:
         rankings, about = stored if stored is not None else self._aligned(name, source, entry)
         values = {measure.name: measure(rankings) for measure in measures}
         notes = list(about["notes"])
+        if self.needs is not None:
+            notes += _told_by(self.needs, rankings)
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
@@ -219,8 +228,8 @@ class _Job:
         return {**out, "metrics": {m.name: of_metric(m) for m in measures}}
 
     def _entry(self, source: Any) -> Entry | None:
-        if self.cache is None or self.policy.as_of_filter:
-            return None
+        if self.cache is None or self.policy.as_of_filter or self.needs is not None:
+            return None  # an entry holds judged docs alone
         choices = [self.policy, self.qrels_format, self.run_format, self.queries and sorted(self.queries.no_answer)]
         return self.cache.entry(self.source, source, choices)
 
@@ -229,12 +238,23 @@ class _Job:
     ) -> tuple[Rankings, dict[str, Any]]:
         chosen = policy or self.policy
         as_of = self.queries.as_of if self.queries else None
-        run = read_run(source, name=name, format=self.run_format, policy=chosen, as_of=as_of)
+        needs = self.needs
+        run = read_run(
+            source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
+        )
+        if needs is not None:
+            from karat.align.parts import check_run
+
+            check_run(run, needs, chosen)
         aligned, notes = align(
             self.qrels, _watched(run, entry, self.watch, self.batch), chosen,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
-            keep_items=DEPTH if self.details else 0,
+            keep_items=max(DEPTH if self.details else 0, needs.depth if needs else 0),
         )  # fmt: skip
+        if needs is not None:
+            from karat.align.parts import with_parts
+
+            aligned = replace(aligned, rankings=with_parts(aligned, self.qrels, run, needs, chosen))
         if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
             one = self.qrels.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
@@ -260,6 +280,15 @@ class _Job:
 
 def _yes_or_no(grades: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(grades < 0, grades, (grades >= 1).astype(np.float64))
+
+
+def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
+    """What the metrics that look beyond the judged docs could not count."""
+    from karat.metrics.budget import undated
+
+    dated = [m for m in needs.measures if "doc_version" in m.metric.needs]
+    left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
+    return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
 
 
 def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
@@ -303,7 +332,7 @@ def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
         out[qrels.query_ids[q]] = {
             "top": [
                 {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(d)}
-                for d, s in aligned.found.items.get(q, [])
+                for d, s, *_ in aligned.found.items.get(q, [])[:DEPTH]
             ],
             "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
         }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, UsageError, shown
 from karat.ingest.objects import is_finite, text_id
 from karat.metrics.grammar import Measure, parse
+from karat.metrics.registry import GOLD_ALONE
+from karat.model.policy import DEFAULT_SEPARATOR
 from karat.model.rankings import Rankings
 
 if TYPE_CHECKING:
@@ -19,7 +22,24 @@ if TYPE_CHECKING:
 def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> float:
     """One metric of one list: docs in their order, against docs that are relevant or have grades."""
     measure = metric if isinstance(metric, Measure) else parse(metric)
-    return float(measure(_one_query(retrieved, relevant))[0])
+    rankings = _one_query(retrieved, relevant)
+    if measure.metric.needs != GOLD_ALONE:
+        rankings = _with_items(measure, rankings, retrieved)
+    return float(measure(rankings)[0])
+
+
+def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) -> Rankings:
+    """The rankings with the docs themselves, for a metric that looks beyond the judged ones."""
+    from karat.model.items import Items
+
+    more = [n for n in measure.metric.needs if n not in ("gold", "items")]
+    if more:
+        raise UsageError(f"{measure.name} needs {' and '.join(more)}, which a list of docs does not have; use evaluate")
+    parents = [doc.partition(DEFAULT_SEPARATOR)[0] for doc in dict.fromkeys(map(_id, retrieved))]
+    first = np.array([parent not in parents[:i] for i, parent in enumerate(parents)], dtype=bool)
+    none = np.full(len(parents), np.nan)
+    rows = np.arange(len(parents))
+    return replace(rankings, items=Items(rows * 0, rows + 1, first, none, np.full(1, np.nan)))
 
 
 def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> Rankings:

@@ -36,9 +36,14 @@ def aggregated(
     n = len(defined)
     if n == 0:
         return math.nan, 0
-    if measure.metric.aggregate == "sum":
+    aggregate = measure.aggregate
+    if aggregate == "sum":
         return float(defined.sum()), n
-    if measure.metric.aggregate == "geometric mean":
+    if aggregate == "quantile":
+        from karat.stats.quantiles import quantile_of
+
+        return quantile_of(values, measure.quantile, weights), n
+    if aggregate == "geometric mean":
         return math.exp(_mean(np.log(np.maximum(defined, GM_FLOOR)), there, weights)), n
     return _mean(defined, there, weights), n
 
@@ -70,7 +75,7 @@ class SegmentResult:
 
 
 def _interval_json(found: Interval) -> dict[str, Any]:
-    defined = found.low == found.low
+    defined = found.low == found.low or found.high == found.high
     return {
         "mean": rounded(found.estimate), "ci": [rounded(found.low), rounded(found.high)] if defined else None,
         "ci_method": found.method, "n": found.n,
@@ -110,7 +115,7 @@ class RunResult:
 
     @property
     def mean(self) -> Mapping[str, float]:
-        """The aggregate of each metric by any spelling of its name: a mean, or a sum for counts."""
+        """The aggregate of each metric by any spelling of its name: a mean, a sum for counts, a quantile of times."""
         weights = self._weights
         return ByMeasure({name: aggregated(parse(name), v, weights)[0] for name, v in self.values.items()})
 
@@ -123,23 +128,34 @@ class RunResult:
         """Intervals of all metrics, over all queries and in each segment, from the same resamples."""
         from karat.stats.groups import grouped_intervals
 
-        measures = [parse(name) for name in self.values]
-        logs = [m.metric.aggregate == "geometric mean" for m in measures]
-        rows = [np.log(np.maximum(v, GM_FLOOR)) if log else v
-                for v, log in zip(self.values.values(), logs, strict=True)]  # fmt: skip
-        everything = np.arange(len(self.query_ids))
+        values = {parse(name): v for name, v in self.values.items()}
+        measures = [m for m in values if m.aggregate != "quantile"]
+        logs = [m.aggregate == "geometric mean" for m in measures]
+        rows = [np.log(np.maximum(values[m], GM_FLOOR)) if log else values[m]
+                for m, log in zip(measures, logs, strict=True)]  # fmt: skip
+        everything, units = np.arange(len(self.query_ids)), self.sampling.units(self.query_ids)
         groups = [everything, *(s.rows for s in self.sampling.segments(self.query_ids))]
         found = grouped_intervals(
-            np.array(rows).reshape(len(rows), len(everything)), self.sampling.units(self.query_ids), groups,
+            np.array(rows).reshape(len(rows), len(everything)), units, groups,
             binary=[m.metric.binary for m in measures], confidence=self.sampling.confidence,
             method=self.sampling.method, resamples=self.sampling.resamples, seed=self.sampling.seed,
             threads=self.threads,
         )  # fmt: skip
-        return [
-            {m.name: _of_aggregate(m, i, v[rows], log)
-             for m, i, v, log in zip(measures, one, self.values.values(), logs, strict=True)}
+        out = [
+            {m: _of_aggregate(m, i, values[m][rows], log) for m, i, log in zip(measures, one, logs, strict=True)}
             for rows, one in zip(groups, found, strict=True)
-        ]  # fmt: skip
+        ]
+        if len(measures) < len(values):
+            from karat.stats.quantiles import grouped_quantiles
+
+            for m in (m for m in values if m.aggregate == "quantile"):
+                quantiles = grouped_quantiles(
+                    values[m], m.quantile, units, groups, confidence=self.sampling.confidence,
+                    resamples=self.sampling.resamples, seed=self.sampling.seed,
+                )  # fmt: skip
+                for one, interval in zip(out, quantiles, strict=True):
+                    one[m] = interval
+        return [{m.name: one[m] for m in values} for one in out]
 
     @property
     def intervals(self) -> Mapping[str, Interval]:
@@ -189,7 +205,7 @@ class RunResult:
         metrics = {}
         for name, found in self._estimates[0].items():
             metrics[name] = _interval_json(found)
-            if (aggregate := parse(name).metric.aggregate) != "mean":
+            if (aggregate := parse(name).aggregate) != "mean":
                 metrics[name]["aggregate"] = aggregate
         segments: dict[str, Any] = {}
         if self.sampling.by:
@@ -208,7 +224,7 @@ def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:
 
 def _of_aggregate(measure: Measure, found: Interval, values: NDArray[np.float64], log: bool) -> Interval:
     """The interval of what a metric reports: a sum has none, a geometric mean comes back from logarithms."""
-    if measure.metric.aggregate == "sum":
+    if measure.aggregate == "sum":
         return replace(found, estimate=aggregated(measure, values)[0], low=math.nan, high=math.nan, method="none")
     if log and found.n:
         return replace(found, estimate=math.exp(found.estimate), low=math.exp(found.low), high=math.exp(found.high))

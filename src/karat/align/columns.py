@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.found import Found, RepeatedDocs
+from karat.align.found import Found, Item, RepeatedDocs
 from karat.align.gold import equal
 from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
@@ -51,7 +51,7 @@ class Part:
     without_gold: tuple[bytes, ...]
     duplicates: int
     repeated: list[tuple[str, str]]
-    items: dict[int, list[tuple[str, float | None]]]
+    items: dict[int, list[Item]]
 
 
 def grouped(rows: Rows) -> Rows:
@@ -65,8 +65,8 @@ def grouped(rows: Rows) -> Rows:
     return rows.take(np.argsort(code, kind="stable"))
 
 
-def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0) -> Part:
-    """Find the judged docs of a block of whole queries, with their ranks."""
+def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_items: int = 0) -> Part:
+    """Find the judged docs of a block of whole queries, with their ranks; by their parents if `at_doc`."""
     starts = _starts(rows.query)
     names = rows.query.take(starts).bytes()
     if len(set(names)) < len(names):
@@ -99,7 +99,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0
     if len(dropped) and policy.duplicates == "error":
         some = rows.take(dropped[: MAX_PROBLEMS + 1])
         repeated_docs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
-    if rows.parent is None:
+    if not at_doc or rows.parent is None:
         judged, which = gold.find(keys, words, query)
     else:
         whole = rows.parent.words()
@@ -107,7 +107,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, keep_items: int = 0
     counted = rank[judged] > 0
     judged, which = judged[counted], which[counted]
     later = np.zeros(len(judged), dtype=bool)
-    if rows.parent is not None:
+    if at_doc:
         order = np.lexsort((rank[judged], which))
         judged, which = judged[order], which[order]
         later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
@@ -258,13 +258,14 @@ def _ranked_again(
     return np.sort(dropped)
 
 
-def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[tuple[str, float | None]]]:
-    if depth == 0:
+def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[Item]]:
+    if depth == 0 or rows.parent is None:
         return {}
     top = np.flatnonzero((rank > 0) & (rank <= depth))
     top = top[np.lexsort((rank[top], query[top]))]
     exact = _refined(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
-    out: dict[int, list[tuple[str, float | None]]] = {}
-    for q, doc, score in zip(query[top].tolist(), rows.doc.take(top).texts(), exact[top].tolist(), strict=True):
-        out.setdefault(q, []).append((doc, score))
+    out: dict[int, list[Item]] = {}
+    texts = (rows.doc.take(top).texts(), exact[top].tolist(), rows.parent.take(top).texts())
+    for q, *item in zip(query[top].tolist(), *texts, strict=True):
+        out.setdefault(q, []).append(Item(*item))
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 RELEVANT = 1.0
 """The lowest grade that makes a query's gold not empty."""
+
+
+class Item(NamedTuple):
+    """A doc as it was returned, the doc that it is a chunk of, and the day of its version."""
+
+    doc: str
+    score: float | None
+    parent: str
+    version: float = float("nan")
 
 
 class RepeatedDocs(Exception):
@@ -59,8 +68,8 @@ class Found:
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool = False
     """Whether the run names chunks apart from their docs."""
-    items: dict[int, list[tuple[str, float | None]]] = field(default_factory=dict)
-    """The top docs with their scores, by query of the gold, where they were asked for."""
+    items: dict[int, list[Item]] = field(default_factory=dict)
+    """The top docs in their order, by query of the gold, where they were asked for."""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import chain, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found, RepeatedDocs
+from karat.align.found import Found, Item, RepeatedDocs
 from karat.ingest.objects import checked_scores
 from karat.model.run import OrderedLists, ScoredLists
 
@@ -143,12 +143,15 @@ def ranked(docs: Mapping[str, float], policy: Policy) -> list[tuple[str, float]]
     return [(doc, docs[doc]) for _, doc in order]
 
 
-def _top(
-    lists: Sequence[Mapping[str, float] | None], policy: Policy, depth: int
-) -> dict[int, list[tuple[str, float | None]]]:
+def _top(lists: Sequence[Mapping[str, float] | None], policy: Policy, depth: int) -> dict[int, list[Item]]:
     if not depth:
         return {}
-    return {q: list(ranked(docs, policy)[:depth]) for q, docs in enumerate(lists) if docs is not None}
+    mark = policy.separator
+    return {
+        q: [Item(doc, score, doc.partition(mark)[0]) for doc, score in ranked(docs, policy)[:depth]]
+        for q, docs in enumerate(lists)
+        if docs is not None
+    }
 
 
 def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, keep_items: int = 0) -> Found:
@@ -158,7 +161,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
     gold: list[int] = []
     rank: list[int] = []
     later: list[tuple[int, int]] = []
-    items: dict[int, list[tuple[str, float | None]]] = {}
+    items: dict[int, list[Item]] = {}
     bounds = qrels.offsets.tolist()
     for i, query in enumerate(qrels.query_ids):
         listed = run.lists.get(query)
@@ -174,8 +177,8 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
                 places[doc] = place
         returned[i] = len(places)
         grades = {doc: g for g, doc in enumerate(qrels.docs[bounds[i] : bounds[i + 1]], start=bounds[i])}
+        whole = run.parents.get(query) if run.parents else None
         if at_doc:
-            whole = run.parents.get(query) if run.parents else None
             seen: set[int] = set()
             for n, (chunk, place) in enumerate(places.items(), start=1):
                 parent = whole[place] if whole is not None else chunk.partition(policy.separator)[0]
@@ -193,7 +196,12 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
                     rank.append(n)
         if keep_items:
             scores = run.scores.get(query) if run.scores else None
-            items[i] = [(d, scores[p] if scores else None) for d, p in list(places.items())[:keep_items]]
+            days = run.versions.get(query) if run.versions else None
+            items[i] = [
+                Item(d, scores[p] if scores else None, whole[p] if whole else d.partition(policy.separator)[0],
+                     days[p] if days else math.nan)
+                for d, p in islice(places.items(), keep_items)
+            ]  # fmt: skip
     if repeats:
         raise RepeatedDocs(repeats)
     return Found(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found, RepeatedDocs
+from karat.align.found import Found, Item, RepeatedDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,20 +65,22 @@ def align_sql(
         )
         engine.execute(f"ATTACH '{os.path.join(folder, 'run.duckdb')}' AS disk")
         engine.execute("SET preserve_insertion_order = false")
-        _load(engine, folder, qrels, source, policy, at_doc, has_parent)
+        _load(engine, folder, qrels, source, policy, at_doc or keep_items > 0, has_parent)
         return _ranked(engine, qrels, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _load(engine: Any, folder: str, qrels: Qrels, source: str, policy: Policy, at_doc: bool, has_parent: bool) -> None:
+def _load(
+    engine: Any, folder: str, qrels: Qrels, source: str, policy: Policy, with_parent: bool, has_parent: bool
+) -> None:
     engine.execute("CREATE TABLE queries(query VARCHAR, code INTEGER)")
     engine.execute("CREATE TABLE gold(query INTEGER, doc VARCHAR, id INTEGER)")
     _insert(engine, folder, "queries", ((q, i) for i, q in enumerate(qrels.query_ids)))
     _insert(engine, folder, "gold", zip(qrels.query_of.tolist(), qrels.docs, range(len(qrels.docs)), strict=True))
     single = policy.score_precision == "float32"
     parent = ""
-    if at_doc:
+    if with_parent:
         mark = policy.separator.replace("'", "''")
         before = f"split_part(r.doc, '{mark}', 1)"
         parent = f", coalesce(nullif(r.parent, ''), {before}) AS parent" if has_parent else f", {before} AS parent"
@@ -113,10 +115,10 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
     rank: list[int] = []
     later_gold: list[int] = []
     later_rank: list[int] = []
-    items: dict[int, list[tuple[str, float | None]]] = {}
+    items: dict[int, list[Item]] = {}
     duplicates = 0
     for share in range(shares):
-        parent = ", arg_max(parent, score) AS parent" if at_doc else ""
+        parent = ", arg_max(parent, score) AS parent" if at_doc or keep_items else ""
         engine.execute(f"CREATE OR REPLACE TEMP TABLE best AS {BEST.format(shares=shares, share=share, parent=parent)}")
         engine.execute(f"CREATE OR REPLACE TEMP TABLE ranked AS {RANKED}")
         engine.execute("DROP TABLE best")
@@ -139,10 +141,10 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
             (rank if first else later_rank).append(place)
             before = g
         if keep_items:
-            for query, doc, score in engine.execute(
-                f"SELECT query, doc, score FROM ranked WHERE place <= {int(keep_items)} ORDER BY query, place"
+            for query, *item in engine.execute(
+                f"SELECT query, doc, score, parent FROM ranked WHERE place <= {int(keep_items)} ORDER BY query, place"
             ).fetchall():
-                items.setdefault(query, []).append((doc, score))
+                items.setdefault(query, []).append(Item(*item))
         engine.execute("DROP TABLE ranked")
     return Found(
         np.array(gold, dtype=np.int64), np.array(rank, dtype=np.int64), returned,

@@ -47,20 +47,21 @@ def align_stream(
     def work(block: Any) -> Part:
         if not marked and mark in block.buffer:
             marked.append(True)
-        return align_block(with_parents(file.rows(block), policy, at_doc), gold, policy, keep_items)
+        rows = with_parents(file.rows(block), policy, at_doc or keep_items > 0)
+        return align_block(rows, gold, policy, at_doc, keep_items)
 
     return joined(_in_order(work, file.blocks(), threads), len(qrels))
 
 
 def align_table(qrels: Qrels, gold: GoldIndex, rows: Rows, policy: Policy, *, at_doc: bool, keep_items: int) -> Found:
     """Align rows that are all in memory, in any order."""
-    whole = with_parents(grouped(rows), policy, at_doc)
-    return joined([align_block(whole, gold, policy, keep_items)], len(qrels))
+    whole = with_parents(grouped(rows), policy, at_doc or keep_items > 0)
+    return joined([align_block(whole, gold, policy, at_doc, keep_items)], len(qrels))
 
 
-def with_parents(rows: Rows, policy: Policy, at_doc: bool) -> Rows:
-    """The rows with the docs that their chunks belong to, if these are to be matched, else without."""
-    if not at_doc:
+def with_parents(rows: Rows, policy: Policy, wanted: bool) -> Rows:
+    """The rows with the docs that their chunks belong to, if these are wanted, else without."""
+    if not wanted:
         return rows if rows.parent is None else replace(rows, parent=None)
     derived = parents(rows.doc, policy.separator)
     if rows.parent is None:

@@ -7,7 +7,7 @@ so that one reader is both fast and exact.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from karat.ingest.layout import (
     open_bytes,
     unpacking_error,
 )
+from karat.ingest.logged import Logged
 from karat.ingest.objects import is_finite, qrels_from_mapping, run_from_mapping, text_id
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
@@ -56,6 +57,13 @@ class Line(msgspec.Struct):
     stages: dict[str, list[Any]] | None = None
 
 
+class FullLine(Line):
+    """A line with what only some metrics need; the values are checked where they are collected."""
+
+    latency_ms: Any = None
+    cost: Any = None
+
+
 def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that are not blank, with their numbers."""
     import io
@@ -84,11 +92,18 @@ def is_run_log(head: bytes) -> bool:
 
 
 def read_run_log(
-    path: str, name: str, policy: Policy, as_of: Mapping[str, str] | None = None, stdin: bytes | None = None
+    path: str,
+    name: str,
+    policy: Policy,
+    as_of: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    needs: Collection[str] = (),
 ) -> Run:
-    """The final list (or a stage) of every query in a run log."""
-    decoder, loose = msgspec.json.Decoder(Line), msgspec.json.Decoder()
+    """The final list (or a stage) of every query in a run log; `needs` names what else is read of it."""
+    decoder, loose = msgspec.json.Decoder(FullLine if needs else Line), msgspec.json.Decoder()
     problems = Problems(path)
+    logged = Logged(needs, problems)
+    versions: dict[str, list[float]] = {}
     lists: dict[str, list[str]] = {}
     parents: dict[str, list[str]] = {}
     scores: dict[str, list[float | None]] = {}
@@ -114,6 +129,7 @@ def read_run_log(
             seen = facts.setdefault(key, [])
             if value not in seen:
                 seen.append(value)
+        logged.add(number, query, line)
         stages.update(line.stages or ())
         if policy.stage is not None:
             staged = (line.stages or {}).get(policy.stage)
@@ -139,6 +155,8 @@ def read_run_log(
         items = _ordered(line.topk, number, problems, policy)
         if items is None:
             continue
+        if logged.dated:
+            logged.days(number, line.topk)
         ranks = [i.rank for i in items if i.rank is not None]
         gaps += ranks != list(range(1, len(ranks) + 1))
         limit = (as_of or {}).get(query)
@@ -152,6 +170,8 @@ def read_run_log(
             for i, chunk in zip(items, lists[query], strict=True)
         ]
         scores[query] = [i.score for i in items]
+        if logged.dated:
+            versions[query] = [logged.day_of(i) for i in items]
     problems.check()
     if not lines:
         raise InputError(f"{path}: is empty, expected a run log with one JSON object a line")
@@ -159,7 +179,8 @@ def read_run_log(
     notes = [f"{lacking}; positions were renumbered from 1"] if gaps else []
     notes += [f"as_of_filter dropped {late} items newer than their query's as_of"] if policy.as_of_filter else []
     told = {key: values[0] if len(values) == 1 else values for key, values in facts.items()}
-    return Run(name, OrderedLists(lists, parents, scores or None), told, path, tuple(notes))
+    content = OrderedLists(lists, parents, scores or None, versions or None)
+    return Run(name, content, told, path, tuple(notes), logged.values)
 
 
 def reason(error: Exception, raw: bytes, expected: str) -> str:

@@ -140,4 +140,4 @@ def _queries(rows: Sequence[tuple[int, Mapping[str, Any]]], source: str) -> Quer
             lines[q] = line
             out[q] = {n: v for n, v in fields.items() if n != named and n != "metadata"}
     problems.check()
-    return Queries(out, source)
+    return Queries(out, source, lines)

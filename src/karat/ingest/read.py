@@ -23,7 +23,7 @@ from karat.model.run import OrderedLists, Run, Table
 from karat.model.strings import hashed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from karat.ingest.exact import Row
     from karat.ingest.layout import Layout
@@ -52,13 +52,17 @@ def read_run(
     format: str | None = None,
     policy: Policy | None = None,
     as_of: Mapping[str, str] | None = None,
+    needs: Collection[str] = (),
 ) -> Run:
-    """A run from a path, a dict, a frame, or what is a run already."""
+    """A run from a path, a dict, a frame, or what is a run already.
+
+    `needs` names what is read of a run log beside its results: latency, cost, doc_version.
+    """
     chosen = policy or Policy()
     if isinstance(source, Run):
         return _without_stage(source, chosen)
     if isinstance(source, (str, os.PathLike)):
-        return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of)
+        return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of, needs)
     if isinstance(source, Mapping):
         return _without_stage(run_from_mapping(source, name or "run"), chosen)
     if frames.is_frame(source):
@@ -208,13 +212,18 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
 
 
 def _run_from_file(
-    path: str, name: str | None, format: str | None, policy: Policy, as_of: Mapping[str, str] | None
+    path: str,
+    name: str | None,
+    format: str | None,
+    policy: Policy,
+    as_of: Mapping[str, str] | None,
+    needs: Collection[str],
 ) -> Run:
     head, stdin = head_and_stdin(path)
     layout = detect(path, "run", format, head)
     name = name or run_name(path)
     if layout.kind in ("json", "jsonl"):
-        run = _run_from_json(path, name, layout, head, policy, as_of, stdin)
+        run = _run_from_json(path, name, layout, head, policy, as_of, needs, stdin)
     elif layout.kind == "parquet":
         run = Run(name, Table(frames.parquet_rows(path, "run")), path=path)
     else:
@@ -230,6 +239,7 @@ def _run_from_json(
     head: bytes,
     policy: Policy,
     as_of: Mapping[str, str] | None,
+    needs: Collection[str],
     stdin: bytes | None,
 ) -> Run:
     from karat.ingest import jsonl
@@ -239,7 +249,7 @@ def _run_from_json(
     if jsonl.is_run_log(head):
         if policy.as_of_filter and not as_of:
             raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
-        return jsonl.read_run_log(path, name, policy, as_of, stdin)
+        return jsonl.read_run_log(path, name, policy, as_of, stdin, needs)
     return Run(name, Table(as_rows(jsonl.read_json_rows(path, "run", stdin))), path=path)
 
 

@@ -1,6 +1,6 @@
 """The metrics: their registry, the grammar of their names, one module a family."""
 
-from karat.metrics import graded, relevance, trec
+from karat.metrics import budget, graded, relevance, trec
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
@@ -11,6 +11,7 @@ __all__ = [
     "Measure",
     "Metric",
     "all_metrics",
+    "budget",
     "graded",
     "lookup",
     "metric",

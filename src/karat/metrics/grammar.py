@@ -1,7 +1,7 @@
 """Metric names: `name(param=value,…)@k` and the spellings of other tools → one canonical form.
 
 ndcg@10 · ndcg(gain=exp)@10 · ndcg:gain=exp@10 · nDCG(dcg='exp-log2')@10 · ndcg_cut_10 ·
-ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5}
+ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5} · latency.rerank.p90 · latency.{p50,p90} · cost.tokens.sum
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
-from karat.metrics.registry import is_known, resolve, unknown
+from karat.metrics.registry import STATISTICS, is_known, resolve, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.metrics.registry import Metric, Param
+    from karat.metrics.registry import Aggregate, Metric, Param
     from karat.model.rankings import Rankings, Values
 
 DEFAULT_METRICS = (
@@ -29,7 +29,11 @@ LARGEST = 10**9
 _known: dict[tuple[int, str], Measure] = {}
 _known_lists: dict[Any, tuple[Measure, ...]] = {}
 
-_NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w-]*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?", re.DOTALL)
+_NAME = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w-]*)(?P<dots>(?:\.[\w-]+)*)\s*(?:\((?P<args>.*)\)|:(?P<open>[^@]*))?\s*(?:@(?P<k>.*))?",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[\w-]+")
 _SUFFIXED = re.compile(r"(?P<name>[A-Za-z0-9].*?)(?:_at_|[_.])(?P<k>\d+(?:\.\d+)?|\.\d+)")
 _BRACES = re.compile(r"\{([^{}:=]*)\}\s*$")
 
@@ -45,9 +49,28 @@ class Measure:
     @property
     def name(self) -> str:
         """The canonical name: lower case, only what differs from the defaults."""
-        told = ",".join(f"{n}={_printed(v)}" for n, v in self.params)
         cut = "" if self.k is None else f"@{_printed(self.k)}"
-        return self.metric.name + (f"({told})" if told else "") + cut
+        if not self.params:
+            return self.metric.name + cut
+        dotted = self.metric.dotted
+        dots = "".join(f".{v}" for n, v in self.params if n in dotted)
+        told = ",".join(f"{n}={_printed(v)}" for n, v in self.params if n not in dotted)
+        return self.metric.name + dots + (f"({told})" if told else "") + cut
+
+    def param(self, name: str) -> Any:
+        """A parameter's value, said or by default."""
+        said = dict(self.params)
+        return said[name] if name in said else next(p.default for p in self.metric.params if p.name == name)
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """How the queries' values become one: by its `statistic` where it has one, else as its metric declares."""
+        return STATISTICS[self.param("statistic")][0] if "statistic" in self.metric.dotted else self.metric.aggregate
+
+    @property
+    def quantile(self) -> float:
+        """Which quantile over queries, where the aggregate is one."""
+        return STATISTICS[self.param("statistic")][1]
 
     def __str__(self) -> str:
         return self.name
@@ -130,34 +153,36 @@ def split_outside_brackets(text: str) -> list[str]:
 
 
 def _expanded(text: str) -> list[str]:
-    """`recall@{1,3,5}` → `recall@1`, `recall@3`, `recall@5`."""
+    """`recall@{1,3,5}` → `recall@1`, `recall@3`, `recall@5`; `latency.{p50,p90}` likewise."""
     braces = _BRACES.search(text)
-    if braces is None or "@" not in text[: braces.start()]:
+    if braces is None or ("@" not in text[: braces.start()] and text[braces.start() - 1] != "."):
         return [text]
     return [text[: braces.start()] + k.strip() for k in braces.group(1).split(",")]
 
 
-def _parsed_names(text: str) -> tuple[str, str, str | None] | None:
-    """The name, the parameters and the cutoff as written, or None if it is not of the grammar."""
+def _parsed_names(text: str) -> tuple[str, list[str], str, str | None] | None:
+    """The name, what follows it with dots, the parameters and the cutoff; None if it is not of the grammar."""
     suffixed = _SUFFIXED.fullmatch(text)
-    if suffixed and not is_known(text) and resolve(suffixed["name"]):
-        return suffixed["name"], "", suffixed["k"]
+    if suffixed and not is_known(text) and (found := resolve(suffixed["name"])) and not found[0].dotted:
+        return suffixed["name"], [], "", suffixed["k"]
     whole = _NAME.fullmatch(text)
     if whole is None:
         return None
-    return whole["name"], whole["args"] or whole["open"] or "", whole["k"]
+    return whole["name"], whole["dots"].split(".")[1:], whole["args"] or whole["open"] or "", whole["k"]
 
 
 def _parsed(text: str, need_cutoff: bool) -> Measure:
     split = _parsed_names(text)
     if split is None:
-        raise MetricError(f"cannot read metric {text!r}; expected a name such as 'ndcg@10' or 'recall(rel=2)@100'")
-    name, args, k = split
+        raise _unreadable(text)
+    name, dots, args, k = split
     found = resolve(name)
     if found is None:
         raise unknown(name, text)
     metric, preset = found
     params = {**_params(metric, preset, text), **_params(metric, args, text)}
+    if dots or metric.dotted:
+        params = {**_dotted(metric, dots, params, text), **params}
     ordered = tuple((p.name, params[p.name]) for p in metric.params if p.name in params and params[p.name] != p.default)
     if k is None and metric.cutoff == "required" and need_cutoff:
         raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
@@ -165,6 +190,29 @@ def _parsed(text: str, need_cutoff: bool) -> Measure:
     if k is not None and cut is None:
         raise MetricError(f"metric {text!r}: the cutoff must be an integer from 1, found {k!r}")
     return Measure(metric, ordered, cut)
+
+
+def _unreadable(text: str) -> MetricError:
+    return MetricError(f"cannot read metric {text!r}; expected a name such as 'ndcg@10' or 'recall(rel=2)@100'")
+
+
+def _dotted(metric: Metric, parts: list[str], others: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The parameters written with dots. With fewer parts than parameters, those that have a default are unsaid."""
+    known = [p for p in metric.params if p.name in metric.dotted]
+    if len(parts) > len(known):
+        raise _unreadable(text) if not known else MetricError(
+            f"metric {text!r}: expected at most {len(known)} parts after {metric.name!r}, "
+            f"{' and '.join(p.name for p in known)}, found {len(parts)}"
+        )  # fmt: skip
+    required = [p for p in known if p.required]
+    said = required if len(parts) == len(required) else known[: len(parts)]
+    out = {p.name: _value(p, part, text) for p, part in zip(said, parts, strict=True)}
+    for p in known:
+        if p.name in out and p.name in others:
+            raise MetricError(f"metric {text!r}: {p.name} is given twice; expected it once")
+        if p.required and p.name not in out and p.name not in others:
+            raise MetricError(f"metric {text!r} needs a {p.name}, such as {metric.example!r}")
+    return out
 
 
 def _checked_ks(ks: Any) -> list[float]:
@@ -183,7 +231,7 @@ def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | Non
     if k is None:
         return None
     if metric is not None and metric.cutoff == "none":
-        raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.name!r}")
+        raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.example or metric.name!r}")
     if metric is not None and metric.cutoff == "recall":
         if not 0 <= k <= 1:
             raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_printed(k)}")
@@ -230,7 +278,9 @@ def _value(param: Param, value: str, written: str) -> Any:
             raise wrong("a map from grade to gain, none below 0, such as {1:1,2:5}")
         return pairs
     if isinstance(param.default, str):
-        return value
+        if _WORD.fullmatch(value) is None:
+            raise wrong("letters, digits, _ and -")
+        return value.lower()
     number = _number(value)
     if number is None:
         raise wrong("a number")

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     Compute = Callable[..., Values]
 
-Aggregate = Literal["mean", "sum", "geometric mean"]
+Aggregate = Literal["mean", "sum", "geometric mean", "quantile"]
 CutoffKind = Literal["none", "optional", "required", "recall"]
+STATISTICS: dict[str, tuple[Aggregate, float]] = {
+    "mean": ("mean", 0.0), "sum": ("sum", 0.0), "p50": ("quantile", 0.5), "p90": ("quantile", 0.9),
+    "p95": ("quantile", 0.95), "p99": ("quantile", 0.99),
+}  # fmt: skip
+"""What a parameter named `statistic` may say: the aggregate over queries, and which quantile."""
+GOLD_ALONE = ("gold",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class Param:
     choices: tuple[str, ...] = ()
     above: float | None = None
     below: float | None = None
+    required: bool = False
+    """Has no default: a name without it is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +60,18 @@ class Metric:
     monotone: bool = False
     no_results: float = 0.0
     empty_gold: float = 0.0
-    needs: tuple[str, ...] = ("gold",)
-    unit: str = ""
+    needs: tuple[str, ...] = GOLD_ALONE
+    """Of gold, items (all docs returned), doc_version, as_of, latency, cost; only what is asked for is read."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
     suits: tuple[str, ...] = ()
+    unit: str = ""
+    dotted: tuple[str, ...] = ()
+    """Parameters that are written after the name, with dots: `latency.rerank.p90`."""
+    example: str = ""
+    """The name as it is mostly written, where that is not the name and a cutoff."""
 
     def __call__(self, rankings: Rankings, k: float | None = None, **params: Any) -> Values:
         return self.compute(rankings, k, **params) if self.cutoff != "none" else self.compute(rankings, **params)
@@ -91,27 +104,30 @@ def metric(
     aliases: tuple[str, ...] = (),
     choices: Mapping[str, tuple[str, ...]] | None = None,
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
+    dotted: tuple[str, ...] = (),
     **declared: Any,
 ) -> Callable[[Compute], Compute]:
     """Declare a metric. The function takes rankings, the cutoff k (unless `cutoff="none"`), and its parameters.
 
-    The function's signature is the parameter list of the name grammar; a parameter needs a default.
-    An alias may carry parameters: `"ndcg_burges(gain=exp)"`.
+    The function's signature is the parameter list of the name grammar; a parameter needs a default, or is `dotted`.
+    An alias may carry parameters: `"ndcg_burges(gain=exp)"`. A parameter named `statistic` chooses the aggregate.
     """
 
     def declare(compute: Compute) -> Compute:
         signature = list(inspect.signature(compute).parameters.values())
         params = []
         for p in signature[1 if cutoff == "none" else 2 :]:
-            if p.default is inspect.Parameter.empty:
+            required = p.default is inspect.Parameter.empty
+            if required and p.name not in dotted:
                 raise MetricError(f"metric {name!r}: parameter {p.name!r} needs a default value")
             above, below = (ranges or {}).get(p.name, (None, None))
-            params.append(Param(p.name, p.default, (choices or {}).get(p.name, ()), above, below))
+            default = "" if required else p.default
+            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, required))
         register(
             Metric(
                 name=name, compute=compute, title=title, formula=formula, tells=tells, use_when=use_when,
                 caution=caution, family=family, bounds=bounds, cutoff=cutoff, cites=cites, aliases=aliases,
-                params=tuple(params), **declared,
+                params=tuple(params), dotted=dotted, **declared,
             )
         )  # fmt: skip
         return compute

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ class Queries:
 
     fields: Mapping[str, Mapping[str, Any]]
     source: str = "queries"
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Where each query stands in its file, for what turns out wrong later."""
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.model.items import Items, Log
+
     Values = NDArray[np.float64]
     Counts = NDArray[np.int64]
     Cutoff = int | None
@@ -44,6 +46,10 @@ class Rankings:
     gold_grade: Values
     repeats: Rankings | None = None
     repeats_earn: bool = False
+    items: Items | None = None
+    """All docs of the top k, where a metric needs them."""
+    log: Log | None = None
+    """What a run log says of each query, where a metric needs it."""
 
     def __len__(self) -> int:
         return len(self.query_ids)

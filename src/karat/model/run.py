@@ -57,6 +57,8 @@ class OrderedLists:
     lists: Mapping[str, Sequence[str]]
     parents: Mapping[str, Sequence[str]] | None = None
     scores: Mapping[str, Sequence[float | None]] | None = None
+    versions: Mapping[str, Sequence[float]] | None = None
+    """The day of each doc's version as an ordinal, NaN for none; where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
     notes: tuple[str, ...] = ()
+    log: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """Latency and cost by stage or key and query, where they were asked for: {"latency": {"rerank": {"q1": 22.0}}}."""
 
     def __repr__(self) -> str:
         return f"Run({self.name!r}, {type(self.content).__name__})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -9,6 +10,7 @@ from rich.table import Table
 from karat.metrics.grammar import PRIMARY
 from karat.report.terminal import console, escaped, short_range, unjudged
 from karat.stats.power import queries_needed
+from karat.stats.quantiles import TEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +43,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     for note in (*found.notes, *unjudged(found.result)):
         out.print(f"[yellow]![/yellow] {note}")
     sampling = found.result.runs[0].sampling
-    used = " and ".join(dict.fromkeys(r.correction for r in found.rows if not r.small))
+    used = " and ".join(dict.fromkeys(r.correction for r in found.rows if r.p_adjusted == r.p_adjusted))
     out.print(
         f"[dim]Δ = candidate − baseline · intervals {sampling.confidence:.0%} · p adjusted: {used} · "
         f"seed {sampling.seed}[/dim]"
@@ -50,7 +52,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
 
 def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
-    tests = list(rows[0].p) if rows else []
+    tests = list(dict.fromkeys(t for r in rows for t in r.p))
     roomy = width >= WIDE + 12 * len(tests)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     means, extras = ([found.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if roomy else ([], [])
@@ -64,9 +66,13 @@ def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
             *([f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}"] if roomy else []),
             f"[{colour}]{r.delta:+.4f}[/{colour}]",
             escaped(short_range(r.difference.low, r.difference.high)),
-            *([_p(r.p[t]) for t in tests] if roomy else []),
+            *([_p(r.p.get(t, math.nan)) for t in tests] if roomy else []),
             _p(r.p_adjusted),
-            *([f"{r.effect_size:.2f}", moved, str(r.n)] if roomy else [moved]),
+            *(
+                ["–" if r.effect_size != r.effect_size else f"{r.effect_size:.2f}", moved, str(r.n)]
+                if roomy
+                else [moved]
+            ),
         )
     return table
 
@@ -91,9 +97,11 @@ def sentence(row: Compared, alpha: float) -> str:
         text = f"{row.metric}: not separable with {row.n} queries {by}"
         if row.difference.low > 0 or row.difference.high < 0:
             text += ", though the interval leaves out 0: the test decides"
-        if row.needed is None:
+        if row.p_adjusted != row.p_adjusted and row.difference.method == "none":
+            text += "; too few for an interval"
+        elif row.needed is None and row.delta == 0:
             text += "; no number of queries would decide a difference of 0"
-        elif row.needed > row.n:
+        elif row.needed is not None and row.needed > row.n:
             text += f"; a true difference of {abs(row.delta):.4f} would take about {row.needed:,}"
         if row.detectable == row.detectable:
             text += f"; these can show {row.detectable:.4f}"
@@ -156,7 +164,7 @@ def _plan(out: Console, found: Comparison) -> None:
     for name in heads:
         table.add_column(name, justify="left" if name == "plan" else "right", no_wrap=True)
     for row in found.rows:
-        if row.segment is not None:
+        if row.segment is not None or row.decided_by == TEST:
             continue
         moved = np.array([d for *_, d in found.differences(row.metric, row.candidate)])
         spread = float(moved.std(ddof=1)) if len(moved) > 1 else float("nan")

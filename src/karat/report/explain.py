@@ -28,6 +28,7 @@ def declared(metric: Metric) -> dict[str, Any]:
         "cutoff": metric.cutoff,
         "params": {p.name: dict(p.default) if isinstance(p.default, tuple) else p.default for p in metric.params},
         "bounds": [low, high],
+        "unit": metric.unit,
         "higher_is_better": metric.higher_is_better,
         "aggregate": metric.aggregate,
         "binary": metric.binary,
@@ -50,7 +51,7 @@ def as_json(name: str | None) -> str:
 
 
 def _metric(name: str) -> Metric:
-    return parse(name).metric if "@" in name or "(" in name else lookup(name)
+    return parse(name).metric if any(c in name for c in "@(.") else lookup(name)
 
 
 def show_all(purpose: str | None) -> None:
@@ -81,7 +82,15 @@ def show_all(purpose: str | None) -> None:
 
 def example(metric: Metric) -> str:
     """The metric's name as it is mostly written."""
-    return metric.name + {"required": "@k", "optional": "@k", "recall": "@r", "none": ""}[metric.cutoff]
+    return (
+        metric.example or metric.name + {"required": "@k", "optional": "@k", "recall": "@r", "none": ""}[metric.cutoff]
+    )
+
+
+def over_queries(metric: Metric) -> str:
+    """How the queries' values become one."""
+    chosen = next((p.choices for p in metric.params if p.name == "statistic"), ())
+    return f"by its statistic: {', '.join(chosen)}" if chosen else metric.aggregate
 
 
 def show_one(name: str) -> None:
@@ -93,7 +102,7 @@ def show_one(name: str) -> None:
     low, high = metric.bounds
     better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
     params = ", ".join(
-        f"{p.name}={p.default}" + (f" ({' | '.join(p.choices)})" if p.choices else "")
+        p.name + (f"={p.default}" if not p.required else "") + (f" ({' | '.join(p.choices)})" if p.choices else "")
         for p in metric.params
         if not isinstance(p.default, tuple)
     )
@@ -103,7 +112,9 @@ def show_one(name: str) -> None:
         "formula": metric.formula,
         "use when": metric.use_when,
         "beware": metric.caution,
-        "range": f"{low:g} to {'∞' if high is None else f'{high:g}'}" + (f", {better}" if better else ""),
+        "range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
+        + (f" {metric.unit}" if metric.unit else "")
+        + (f", {better}" if better else ""),
         "cutoff": {
             "none": "none",
             "optional": "@k, or none for the whole list",
@@ -111,7 +122,7 @@ def show_one(name: str) -> None:
             "recall": "@r, 0 to 1",
         }[metric.cutoff],
         "parameters": params,
-        "over queries": metric.aggregate,
+        "over queries": over_queries(metric),
         "other names": ", ".join(metric.aliases),
         "reading": "; ".join(
             f"{n}: " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()

@@ -84,9 +84,12 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
         out.print(line, markup=True)
 
 
-def short_range(low: float, high: float) -> str:
-    """An interval in few characters."""
-    return "" if low != low else f"[{low:.3f}, {high:.3f}]"
+def short_range(low: float, high: float, name: str = PRIMARY) -> str:
+    """An interval in few characters; a side that too few queries leave open is a dash."""
+    if low != low and high != high:
+        return ""
+    digits = ",.1f" if parse(name).metric.bounds[1] is None else ".3f"
+    return f"[{', '.join('–' if x != x else format(x, digits) for x in (low, high))}]"
 
 
 def _table(result: Result, room: bool) -> Table:
@@ -111,7 +114,7 @@ def _table(result: Result, room: bool) -> Table:
             text = _cell(name, value)
             cells.append(f"[bold]{text}[/bold]" if i in best else text)
             if room:
-                cells.append(escaped(short_range(found[i][name].low, found[i][name].high)))
+                cells.append(escaped(short_range(found[i][name].low, found[i][name].high, name)))
         label = f"[bold]{name}[/bold]" if name == PRIMARY else name
         table.add_row(label, *cells, *([reading(name, values[0], result.runs[0])] if alone else []))
     return table
@@ -140,7 +143,7 @@ def _segments(result: Result, room: bool) -> Table:
             found = run.segments[i].metrics[metric] if i < len(run.segments) else None
             cells.append(_cell(metric, found.estimate) if found else "")
             if room:
-                cells.append(escaped(short_range(found.low, found.high)) if found else "")
+                cells.append(escaped(short_range(found.low, found.high, metric)) if found else "")
         name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
         table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
     for names in result.runs[0].sampling.by:
@@ -156,7 +159,11 @@ def _segments(result: Result, room: bool) -> Table:
 def _cell(name: str, value: float) -> str:
     if value != value:
         return "–"
-    return f"{value:,.0f}" if parse(name).metric.aggregate == "sum" else f"{value:.4f}"
+    measure = parse(name)
+    if measure.aggregate == "sum":
+        return f"{value:,.0f}"
+    unit = f" {measure.metric.unit}" if measure.metric.unit else ""
+    return f"{value:,.2f}{unit}" if measure.metric.bounds[1] is None else f"{value:.4f}{unit}"
 
 
 def best_of(name: str, values: list[float]) -> set[int]:

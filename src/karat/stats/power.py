@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from karat.errors import UsageError
 from karat.stats.intervals import checked_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST = 10_000_000
 MANY = 50_000
@@ -112,3 +118,34 @@ def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = 0
         else:
             low = middle
     return high * deviation
+
+
+def power(
+    values: Sequence[float] | None = None,
+    *,
+    deviation: float | None = None,
+    difference: float | None = None,
+    n: int | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> dict[str, Any]:
+    """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
+
+    The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
+    """
+    if values is not None:
+        seen = np.asarray(values, dtype=np.float64)
+        seen = seen[~np.isnan(seen)]
+        if len(seen) < 2:
+            raise UsageError("power needs at least two differences to know their spread")
+        deviation = float(seen.std(ddof=1))
+        n = n if n is not None else len(seen)
+    if deviation is None or (difference is None and n is None):
+        raise UsageError("power needs values or deviation, and one of difference and n")
+    out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
+    if difference is not None:
+        out |= {"difference": difference,
+                "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha)}  # fmt: skip
+    if n is not None:
+        out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
+    return out

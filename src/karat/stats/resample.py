@@ -89,7 +89,8 @@ def mean_of(values: Floats, units: Units) -> float:
     return float((values[there] * units.weight[there]).sum() / total) if total > 0 else float("nan")
 
 
-def _chunk(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
+def drawn_counts(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
+    """How often each unit is drawn, in the resamples from `start` on."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
     drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)
     out = np.empty((rows, size))
@@ -116,7 +117,7 @@ def resampled(groups: Sequence[Group], size: int, resamples: int, seed: int, thr
     whole = [group.units is None and bool((group.bottom == 1).all()) for group in groups]
 
     def work(start: int) -> None:
-        drawn = _chunk(size, min(CHUNK, resamples - start), seed, start)
+        drawn = drawn_counts(size, min(CHUNK, resamples - start), seed, start)
         for target, group, every in zip(out, groups, whole, strict=True):
             mine = drawn if group.units is None else drawn[:, group.units]
             with np.errstate(invalid="ignore", divide="ignore"):

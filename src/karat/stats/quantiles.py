@@ -1,0 +1,138 @@
+"""Quantiles over queries: with weights, in segments, and of two runs on the same queries.
+
+A resampled quantile needs no sort of its own: the values are sorted once, and the drawn weights are summed in that
+order. The draws are those that means share, so that everything stays paired.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.stats.intervals import Interval, quantile_interval
+from karat.stats.resample import CHUNK, drawn_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.stats.resample import Units
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+TEST = "quantile bootstrap"
+_SLACK = 1e-9
+"""Relative: sums of weights that differ by less are equal, so that rounding never moves a quantile by a place."""
+
+
+def quantile_of(values: Floats, q: float, weight: Floats | None = None) -> float:
+    """The smallest value that at least the share q of the weight does not exceed; NaN is left out."""
+    there = ~np.isnan(values) if weight is None else ~np.isnan(values) & (weight > 0)
+    if not there.any():
+        return math.nan
+    order = np.argsort(values[there], kind="stable")
+    weights = np.ones(len(order)) if weight is None else weight[there][order]
+    return float(_weighted(values[there][order], q, weights[None, :])[0])
+
+
+def _weighted(ordered: Floats, q: float, weights: Floats) -> Floats:
+    """The quantile of values in rising order under each row of weights; NaN where a row has no weight."""
+    sums = np.cumsum(weights, axis=1)
+    total = sums[:, -1:]
+    place = np.argmax(sums >= q * total - _SLACK * total, axis=1)
+    return np.where(total[:, 0] > 0, ordered[place], np.nan)
+
+
+def grouped_quantiles(
+    values: Floats, q: float, units: Units, groups: Sequence[Rows], *, confidence: float, resamples: int, seed: int
+) -> list[Interval]:
+    """The quantile in each group of queries: by order statistics, or bootstrapped where queries do not count alike.
+
+    An end is NaN where too few queries were seen to bound the quantile on that side.
+    """
+    if units.plain:
+        return [quantile_interval(values[rows], q, confidence) for rows in groups]
+    out = []
+    for rows in groups:
+        mine, weight = values[rows], units.weight[rows]
+        n = int(np.count_nonzero(~np.isnan(mine)))
+        estimate = quantile_of(mine, q, weight)
+        if not _bounded([mine], q, units, rows, confidence):
+            out.append(Interval(estimate, math.nan, math.nan, "none", n))
+            continue
+        (draws,) = _drawn([mine], q, units, rows, resamples, seed)
+        out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n))
+    return out
+
+
+def quantile_difference(
+    base: Floats,
+    cand: Floats,
+    q: float,
+    units: Units,
+    rows: Rows,
+    *,
+    levels: Sequence[float],
+    resamples: int,
+    seed: int,
+) -> tuple[list[Interval], float]:
+    """The candidate's quantile − the baseline's over the queries that both have, and a two-sided p.
+
+    One interval for each level of confidence: percentiles of the difference under resamples of the queries, which are
+    the same for both runs. p is twice the smaller share of differences at or beyond 0. Where either run has too few
+    queries to bound its quantile on both sides there is neither (a bootstrap of an extreme value says nothing).
+    """
+    both = ~np.isnan(base[rows]) & ~np.isnan(cand[rows])
+    rows = rows[both]
+    pair = [base[rows], cand[rows]]
+    n = len(rows)
+    before, after = (quantile_of(values, q, units.weight[rows]) for values in pair)
+    estimate = after - before
+    if not _bounded(pair, q, units, rows, max(levels)):
+        return [Interval(estimate, math.nan, math.nan, "none", n)] * len(levels), math.nan
+    first, second = _drawn(pair, q, units, rows, resamples, seed)
+    draws = second - first
+    draws = draws[~np.isnan(draws)]
+    found = [Interval(estimate, *_percentiles(draws, level), "percentile", n) for level in levels]
+    extreme = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
+    return found, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
+
+
+def _bounded(columns: Sequence[Floats], q: float, units: Units, rows: Rows, confidence: float) -> bool:
+    """Whether there are units enough for order statistics on both sides of the quantile."""
+    for values in columns:
+        there = ~np.isnan(values) & (units.weight[rows] > 0)
+        count = len(np.unique(units.unit[rows][there]))
+        found = quantile_interval(np.arange(float(count)), q, confidence) if count else None
+        if found is None or math.isnan(found.low) or math.isnan(found.high):
+            return False
+    return True
+
+
+def _drawn(
+    columns: Sequence[Floats], q: float, units: Units, rows: Rows, resamples: int, seed: int
+) -> tuple[Floats, ...]:
+    """The quantile of each column of the queries `rows` in every resample."""
+    sorted_columns = []
+    for values in columns:
+        there = np.flatnonzero(~np.isnan(values))
+        order = there[np.argsort(values[there], kind="stable")]
+        sorted_columns.append((values[order], units.unit[rows[order]], units.weight[rows[order]]))
+    out = tuple(np.empty(resamples) for _ in columns)
+    for start in range(0, resamples, CHUNK):
+        drawn = drawn_counts(len(units), min(CHUNK, resamples - start), seed, start)
+        for target, (ordered, unit, weight) in zip(out, sorted_columns, strict=True):
+            target[start : start + len(drawn)] = _weighted(ordered, q, drawn[:, unit] * weight)
+    return out
+
+
+def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
+    defined = draws[~np.isnan(draws)]
+    if len(defined) == 0:
+        return math.nan, math.nan
+    low, high = np.quantile(defined, ((1 - confidence) / 2, (1 + confidence) / 2), method="inverted_cdf")
+    return float(low), float(high)
