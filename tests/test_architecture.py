@@ -19,6 +19,7 @@ FLOORS = [
     {"cache"},
     {"evaluation"},
     {"pairing", "baseline", "several"},
+    {"versus"},
     {"comparison", "curves", "config", "judgements"},
     {"checking"},
     {"report"},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.baseline import DEFAULT_FILE
+from karat.comparison import DEFAULT_TESTS, told_differences
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.evaluation import evaluate
@@ -17,11 +18,12 @@ from karat.judgements import judged_gates
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.pairing import verified
 from karat.saved import load, load_baseline
+from karat.stats.paired import DRAWS
+from karat.versus import Versus, adjusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karat.comparison import Compared
     from karat.config.models import Config
     from karat.config.reading import Read
     from karat.evaluation import Watch
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.judgements import Judgement
     from karat.result import Result, RunResult
+    from karat.versus import Compared
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
 
@@ -92,12 +95,11 @@ class Check:
         document["gates"] = [r.as_json() for r in self.rows]
         if self.baseline is not None:
             document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
-        for key, differences in (("forced", self.forced), ("differences", self.system)):
-            if differences:
-                document[key] = [{"what": d.what, "here": d.here, "baseline": d.there} for d in differences]
+        if self.comparisons:
+            document["comparisons"] = [c.as_json() for c in self.comparisons]
         if self.notes:
             document["notes"] = list(self.notes)
-        return document
+        return document | told_differences(self.forced, self.system)
 
 
 def told(row: Judgement) -> str:
@@ -148,7 +150,7 @@ def check(
     base = baseline if baseline is not None else _baseline(read, held)
     found = _judged(
         held, asked, named or chosen.candidate, base, force=force, correction=chosen.confidence.correction,
-        at=read.at("candidate"),
+        tests=_tests(chosen), at=read.at("candidate"),
     )  # fmt: skip
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(found, name=name, link=chosen.outputs.report_url)
@@ -200,6 +202,12 @@ def _blessed(result: Result, run: str | None, candidates: Sequence[str]) -> str:
 
 def _file(config: Any) -> Any:
     return find_config(os.fspath(config)) if isinstance(config, (str, os.PathLike)) else config
+
+
+def _tests(config: Config) -> tuple[str, ...]:
+    block = config.retrieval_metrics
+    wanted = config.confidence.tests or (block is not None and block.statistical_analysis.significance_testing)
+    return DEFAULT_TESTS if wanted else ()
 
 
 def _baseline(read: Read, result: Result) -> str | None:
@@ -281,7 +289,7 @@ def _runs(read: Read) -> dict[str, str]:
 
 def _judged(
     result: Result, gates: Sequence[Gate], candidates: Sequence[str], baseline: Result | str | None, *,
-    force: bool = False, correction: str = "none", at: str = "",
+    force: bool = False, correction: str = "none", tests: tuple[str, ...] = (), at: str = "",
 ) -> Check:  # fmt: skip
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
@@ -299,14 +307,21 @@ def _judged(
     forced: dict[Difference, None] = {}
     system: dict[Difference, None] = {}
     if base is not None and there is not None:
-        compared = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
+        used = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
         for name in judged:
-            found = verified(result, result[name], there, base, compared, force=force)
+            found = verified(result, result[name], there, base, used, force=force)
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
     rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
+    compared: list[Compared] = []
+    if base is not None:
+        alpha = 1 - result.runs[0].sampling.confidence
+        how = Versus(base, tests, "holm" if tests else "none", alpha, None, DRAWS, {}, result.runs[0].threads)
+        compared = adjusted(
+            [c for name in judged for c in how.against(result[name], segments=False)], how.correction, alpha
+        )
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Check(result, rows, tuple(judged), base, path, tuple(forced), system=tuple(system), notes=tuple(notes))
+    return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(compared), tuple(system), tuple(notes))
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

@@ -28,6 +28,10 @@ class Difference:
     here: str
     there: str
 
+    def as_json(self) -> dict[str, str]:
+        """This difference as JSON documents have it."""
+        return {"what": self.what, "here": self.here, "baseline": self.there}
+
     def __str__(self) -> str:
         return f"{self.what}: {self.here} here, {self.there} in the baseline"
 

@@ -16,13 +16,14 @@ from karat.output import rounded
 from karat.pairing import paired
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import standard_error
+from karat.stats.quantiles import quantile_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.gates.judging import Judged
+    from karat.gates.judging import Judged, Kind
     from karat.gates.language import Gate
     from karat.result import Result, RunResult
     from karat.sampling import Sampling, Segment
@@ -221,6 +222,8 @@ class _View:
             found = self._own._estimates[number][gate.metric]
             return self._measured(gate, self.run.query_ids, values, rows, found, segment)
         factor = _factor(gate)
+        if parse(gate.metric).aggregate == "quantile":
+            return self._quantiles_apart(gate, factor, segment)
         ids, values, found_by_group = self._contrast(gate.metric, factor)
         rows = np.arange(len(ids))
         if segment is not None:
@@ -248,15 +251,33 @@ class _View:
             self._contrasts[key] = (both.query_ids, values[0], [one[0] for one in found])
         return self._contrasts[key]
 
+    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> Evidence:
+        """The difference of two quantiles; how many queries would decide it nobody can say from these."""
+        assert self.base is not None
+        both, how, measure = paired(self.base, self.run, [gate.metric]), self.sampling, parse(gate.metric)
+        rows = np.arange(len(both.query_ids))
+        if segment is not None:
+            wanted = {self.run.query_ids[i] for i in segment.rows}
+            rows = np.array([i for i, q in enumerate(both.query_ids) if q in wanted], dtype=np.int64)
+        (found,), _ = quantile_difference(
+            factor * both.base[0], both.candidate[0], measure.quantile, how.units(both.query_ids), rows,
+            levels=[how.confidence], resamples=how.resamples, seed=how.seed,
+        )  # fmt: skip
+        least = 1 if segment is None else gate.least or how.minimum
+        return Evidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
+
     def _measured(
         self, gate: Gate, ids: Sequence[str], values: Floats, rows: Rows, found: Interval, segment: Segment | None
     ) -> Evidence:
         error, _ = standard_error(values[rows], self.sampling.units(ids).take(rows))
-        share = found.method in ("wilson", "clopper-pearson")
+        kind: Kind = "share" if found.method in ("wilson", "clopper-pearson") else "mean"
+        measure = parse(gate.metric)
+        if measure.aggregate == "quantile" and self.base is None:
+            kind = "quantile"
         least = 1 if segment is None else gate.least or self.sampling.minimum
         return Evidence(
-            found.estimate, found.low, found.high, found.n, error * math.sqrt(found.n), "share" if share else "mean",
-            confidence=self.sampling.confidence, minimum=least,
+            found.estimate, found.low, found.high, found.n, error * math.sqrt(found.n), kind,
+            values[rows] if kind == "quantile" else np.zeros(0), measure.quantile, self.sampling.confidence, least,
         )  # fmt: skip
 
 

@@ -41,6 +41,23 @@ def load(path: str) -> Result:
     return result_of(document, runs)
 
 
+def is_saved(source: Any) -> bool:
+    """Whether this names a file that Karat wrote: a saved result or a baseline."""
+    if not isinstance(source, (str, os.PathLike)) or source == "-" or not os.path.isfile(source):
+        return False
+    from karat.ingest.layout import head_of
+
+    head = head_of(os.fspath(source)).lstrip()[:400]
+    return head.startswith(b"{") and b'"format_version"' in head and b'"kind"' in head
+
+
+def load_any(source: str) -> Result:
+    """A saved result, or a baseline."""
+    from karat.ingest.layout import head_of
+
+    return load_baseline(source) if b'"baseline"' in head_of(os.fspath(source))[:400] else load(source)
+
+
 def load_baseline(path: str) -> Result:
     """A blessed result. Nothing else is a baseline: a saved result that nobody blessed is refused."""
     if not os.path.exists(path):

@@ -15,7 +15,8 @@ from karat.stats.quantiles import TEST
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from karat.comparison import Compared, Comparison
+    from karat.comparison import Comparison
+    from karat.versus import Compared
 
 PLANNED = (0.01, 0.02, 0.05)
 WIDE = 96
