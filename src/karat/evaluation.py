@@ -286,7 +286,7 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     """What the metrics that look beyond the judged docs could not count."""
     from karat.metrics.budget import undated
 
-    dated = [m for m in needs.measures if "doc_version" in m.metric.needs]
+    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.metric.needs)]
     left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
     return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
 

@@ -196,7 +196,9 @@ def reason(error: Exception, raw: bytes, expected: str) -> str:
     if at:
         found = raw[int(at[1]) :].strip()[:20]
         if found.startswith((b"NaN", b"Infinity", b"-Infinity")):
-            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', found)[0])}"
+            key = re.search(rb'"([^"]*)"\s*:\s*$', raw[: int(at[1])])
+            place = f" in {shown(key[1])}" if key else ""
+            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', found)[0])}{place}"
         return f"not JSON at {shown(found)}; {expected}"
     if text.startswith("Number out of range"):
         return f"a number is too large, expected a finite one; {expected}"

@@ -85,6 +85,7 @@ def quantile_difference(
     One interval for each level of confidence: percentiles of the difference under resamples of the queries, which are
     the same for both runs. p is twice the smaller share of differences at or beyond 0. Where either run has too few
     queries to bound its quantile on both sides there is neither (a bootstrap of an extreme value says nothing).
+    Both err on the side of caution: resampled quantiles fall on few values, and ties with 0 count as beyond it.
     """
     both = ~np.isnan(base[rows]) & ~np.isnan(cand[rows])
     rows = rows[both]
