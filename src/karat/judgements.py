@@ -277,7 +277,8 @@ class _View:
         least = 1 if segment is None else gate.least or self.sampling.minimum
         return Evidence(
             found.estimate, found.low, found.high, found.n, error * math.sqrt(found.n), kind,
-            values[rows] if kind == "quantile" else np.zeros(0), measure.quantile, self.sampling.confidence, least,
+            values[rows] if kind == "quantile" else np.zeros(0),
+            measure.quantile if kind == "quantile" else math.nan, self.sampling.confidence, least,
         )  # fmt: skip
 
 

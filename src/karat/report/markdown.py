@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from karat.judgements import Judgement
 
 ICONS = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
-METRICS, GATES, SEGMENTS, QUERIES = 5, 10, 5, 3
+METRICS, RUNS, GATES, SEGMENTS, QUERIES = 5, 4, 10, 5, 3
 """The most that a comment shows of each."""
 
 
@@ -61,32 +61,30 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _metrics(check: Check) -> str:
-    """At most five metrics of each run that is judged, those of the gates first."""
+    """At most five metrics, those of the gates first: each run's value, and what changed against the baseline."""
     names = list(dict.fromkeys([*(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
     names = [n for n in names if n in check.result.metrics][:METRICS]
+    runs = check.candidates[:RUNS]
     level = f"{check.result.runs[0].sampling.confidence:.0%}"
-    rows, several = [], len(check.candidates) > 1
-    for run in check.candidates:
-        found = check.result[run].intervals
-        for name in names:
-            i = found[name]
-            cells = [
-                *([text(run)] if several else []),
-                text(name),
-                number(name, i.estimate),
-                text(_ends(i.low, i.high)),
-            ]
+    base, rows = check.baseline, []
+    for name in names:
+        cells = [code(name)]
+        if base is not None:
+            cells.append(number(name, base.mean[name]) if name in base.values else "–")
+        for run in runs:
+            found = check.result[run].intervals[name]
             delta = next((c for c in check.comparisons if c.candidate == run and c.metric == name), None)
-            if check.comparisons:
-                cells += [
-                    number(name, delta.delta, sign=True) if delta else "",
-                    text(_ends(delta.difference.low, delta.difference.high)) if delta else "",
-                ]
-            rows.append(cells)
-    head = [*(["run"] if several else []), "metric", "value", level]
-    if check.comparisons and check.baseline is not None:
-        head += [f"Δ to {text(check.baseline.name)}", level]
-    return _table(head, rows)
+            cells.append(number(name, found.estimate))
+            ends = (delta.difference.low, delta.difference.high) if delta else (found.low, found.high)
+            change = f"{number(name, delta.delta, sign=True)} " if delta else ""
+            cells.append(change + text(short_range(*ends)))
+        rows.append(cells)
+    what = "Δ" if check.comparisons else ""
+    head = ["metric", *([text(base.name)] if base is not None else [])]
+    for run in runs:
+        head += [text(run), f"{what} [{level}]".strip()]
+    more = f"\n\nand {len(check.candidates) - RUNS} more runs" if len(check.candidates) > RUNS else ""
+    return _table(head, rows) + more
 
 
 def number(name: str, value: float, *, sign: bool = False) -> str:
@@ -96,10 +94,6 @@ def number(name: str, value: float, *, sign: bool = False) -> str:
     unit = parse(name).metric.unit
     digits = 1 if unit else 4
     return f"{value:{'+' if sign else ''}.{digits}f}{' ' + unit if unit else ''}"
-
-
-def _ends(low: float, high: float) -> str:
-    return short_range(low, high)
 
 
 def _gates(check: Check) -> str:
@@ -119,7 +113,8 @@ def _gates(check: Check) -> str:
     if len(open_) > GATES:
         lines.append(f"- and {len(open_) - GATES} more that do not pass")
     if passed:
-        named = ", ".join(code(str(g[0])) for g in passed[:GATES]) + (", …" if len(passed) > GATES else "")
+        texts = list(dict.fromkeys(str(g[0]) for g in passed))
+        named = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
         lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
     return "**Gates**\n\n" + "\n".join(lines)
 
@@ -133,7 +128,7 @@ def _found(row: Judgement) -> str:
     value = row.found.estimate
     if value != value:
         return text(row.judged.why)
-    told = f"{text(valued(row, value))} {text(_ends(row.found.low, row.found.high))}, {row.found.n} queries"
+    told = f"{text(valued(row, value))} {text(short_range(row.found.low, row.found.high))}, {row.found.n} queries"
     return f"{told}; {text(advice(row))}" if row.judged.outcome == "undecided" else told
 
 
