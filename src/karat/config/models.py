@@ -11,11 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from karat.errors import KaratError
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
-from karat.metrics.registry import lookup
 from karat.stats.intervals import RESAMPLES, Method
-
-KS = "{1,3,5,10}"
-"""Cutoffs for enabled metrics that need one and are named without."""
 
 
 class Part(BaseModel):
@@ -146,7 +142,7 @@ class RetrievalMetrics(Part):
     @field_validator("enabled_metrics")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
-        return [m.name for name in names for m in _measures(_with_cutoff(name))]
+        return [m.name for name in names for m in _measures(name)]
 
 
 def _measures(names: Any) -> Any:
@@ -154,15 +150,6 @@ def _measures(names: Any) -> Any:
         return parse_all(names)
     except KaratError as error:
         raise ValueError(str(error)) from None
-
-
-def _with_cutoff(name: str) -> str:
-    """A metric that needs a cutoff and has none is taken at the usual ones."""
-    try:
-        bare = lookup(name).cutoff == "required"
-    except KaratError:
-        bare = False
-    return f"{name}@{KS}" if bare else name
 
 
 def _gate(source: Any) -> Gate:
