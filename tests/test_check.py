@@ -1,0 +1,570 @@
+"""`karat check`: from a config and data to verdict, exit code and files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import karat
+from karat.errors import InputError, NotComparable, UsageError
+from karat.gates.language import parse_gate
+from karat.metrics.registry import unregister
+from karat.stats.groups import interval
+
+DL19 = Path(__file__).parents[2] / "shared/data/dl19"
+needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/dl19")
+
+
+def run_karat(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "karat", *arguments], cwd=cwd, capture_output=True, text=True,
+        env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+
+
+def config(folder: Path, **parts: Any) -> Path:
+    path = folder / "karat.yaml"
+    path.write_text(json.dumps(parts), "utf-8")  # JSON is YAML
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """60 queries in three languages; `good` finds 9 of 10 at once, `bad` 3 of 10, `same` what good does."""
+    qrels, queries = [], []
+    runs: dict[str, list[str]] = {"good": [], "bad": [], "same": []}
+    for i in range(60):
+        q, language = f"q{i:02}", ("de", "en", "pt-BR")[i % 3]
+        qrels.append(f"{q} 0 d{i} 1")
+        queries.append(json.dumps({"_id": q, "text": f"question {i}", "language": language, "topic": f"t{i // 56}"}))
+        hits = {"good": i % 10 != 9, "bad": i % 10 < 3, "same": i % 10 != 9}
+        for name, lines in runs.items():
+            lines.append(f"{q} Q0 {f'd{i}' if hits[name] else 'x'} 1 2.0 t")
+            lines.append(f"{q} Q0 {'y' if hits[name] else f'd{i}'} 2 1.0 t")
+    (tmp_path / "qrels.txt").write_text("\n".join(qrels) + "\n")
+    (tmp_path / "queries.jsonl").write_text("\n".join(queries) + "\n")
+    for name, lines in runs.items():
+        (tmp_path / f"{name}.run").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def parts(**more: Any) -> dict[str, Any]:
+    data = {"qrels": "qrels.txt", "queries": "queries.jsonl"}
+    return {"dataset": data, "runs": {"good": "good.run"}, "metrics": ["mrr", "hit@1"], **more}
+
+
+# --- DL19, end to end ---------------------------------------------------------------------------------------------
+
+
+def dl19(folder: Path, *gates: Any, **more: Any) -> Path:
+    outputs = {
+        "json": "out/check.json", "markdown": "out/comment.md", "junit": "out/gates.xml", "latex": "out/table.tex",
+        "per_query": "out/values.csv", "save": "out/result.json.gz",
+    }  # fmt: skip
+    data = {"name": "DL19", "qrels": str(DL19 / "qrels.txt"), "queries": str(DL19 / "segments.tsv")}
+    return config(
+        folder, dataset=data, runs=str(DL19 / "*.run"), baseline="bm25", metrics=["ndcg@10", "recall@100", "mrr"],
+        gates=list(gates), outputs=outputs, **more,
+    )  # fmt: skip
+
+
+@needs_dl19
+@pytest.mark.parametrize(
+    ("gates", "code", "verdict"),
+    [
+        (("ndcg@10 >= 0.65 on splade", "ndcg@10 better than baseline on splade", "warn: mrr >= 0.99"), 0, "SHIP"),
+        (("ndcg@10 >= 0.65 on splade", "ndcg@10 >= 0.65 on bm25-rm3", "ndcg@10 >= 0.65 on tas-b"), 1, "BLOCK"),
+        (("ndcg@10 >= 0.65 on splade", "ndcg@10 better than baseline on bm25-rm3"), 3, "INCONCLUSIVE"),
+    ],
+)
+def test_dl19_ships_blocks_and_stays_undecided(tmp_path: Path, gates: tuple[str, ...], code: int, verdict: str) -> None:
+    dl19(tmp_path, *gates)
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.startswith(verdict)
+    files = {p.name for p in (tmp_path / "out").iterdir()}
+    assert files == {"check.json", "comment.md", "gates.xml", "table.tex", "values.csv", "result.json.gz"}
+    document = json.loads((tmp_path / "out/check.json").read_text())
+    assert document["verdict"] == verdict
+    assert {r["name"] for r in document["runs"]} == {"ada2", "bm25", "bm25-rm3", "splade", "tas-b"}
+    assert verdict in (tmp_path / "out/comment.md").read_text("utf-8").splitlines()[0]
+    assert len((tmp_path / "out/values.csv").read_text().splitlines()) == 1 + 5 * 3 * 43
+    # The saved result gives the same verdict without the runs.
+    again = run_karat("check", "--result", "out/result.json.gz", "--json", "-", cwd=tmp_path)
+    assert again.returncode == code, again.stderr
+    assert json.loads(again.stdout)["gates"] == document["gates"]
+
+
+@needs_dl19
+def test_dl19_values_of_gates_are_those_of_evaluate_and_compare(tmp_path: Path) -> None:
+    path = dl19(tmp_path, "ndcg@10 >= 0.6", "ndcg@10 no worse than baseline by 0.01", "ndcg@10 better than tas-b")
+    found = karat.check(str(path))
+    runs = {p.stem: str(p) for p in sorted(DL19.glob("*.run"))}
+    compared = karat.compare(str(DL19 / "qrels.txt"), runs, "ndcg@10", baseline="bm25")
+    for row in found.rows:
+        if row.against is None:
+            expected = karat.evaluate(str(DL19 / "qrels.txt"), runs[row.run], "ndcg@10").intervals["ndcg@10"]
+        elif row.against == "bm25":
+            expected = compared.of("ndcg@10", row.run)[0].difference
+        else:
+            continue
+        assert (row.found.estimate, row.found.low, row.found.high) == pytest.approx(
+            (expected.estimate, expected.low, expected.high), abs=1e-12
+        )
+    assert {(r.run, r.against) for r in found.rows if r.gate.against == "tas-b"} == {
+        (r, "tas-b") for r in ("ada2", "bm25-rm3", "splade")
+    }
+
+
+@needs_dl19
+@pytest.mark.parametrize(
+    ("gate", "run"),
+    [
+        ("ndcg@10 >= 0.65", "ada2"),
+        ("ndcg@10 >= 0.68", "splade"),
+        ("ndcg@10 >= 0.45", "bm25"),
+        ("ndcg@10 better than bm25", "bm25-rm3"),
+    ],
+)
+def test_dl19_queries_still_needed_decide_in_8_of_10_samples(gate: str, run: str) -> None:
+    runs = {n: str(DL19 / f"{n}.run") for n in {run, "bm25"}}
+    result = karat.evaluate(str(DL19 / "qrels.txt"), runs, "ndcg@10")
+    (row,) = [r for r in karat.check(result, gate, candidate=run).rows]
+    assert row.judged.outcome == "undecided" and row.judged.more is not None
+    values = result[run].values["ndcg@10"] - (result["bm25"].values["ndcg@10"] if row.against else 0)
+    # Samples with the mean and the variance that were seen.
+    values = values.mean() + (values - values.mean()) * np.sqrt(43 / 42)
+    rng = np.random.default_rng(7)
+
+    def decided(n: int) -> float:
+        found = [interval(rng.choice(values, n), resamples=500, seed=s) for s in range(400)]
+        return float(np.mean([row.gate.threshold not in i for i in found]))
+
+    total = 43 + row.judged.more
+    assert decided(total) == pytest.approx(0.8, abs=0.07)
+    assert decided(total // 2) < 0.65
+
+
+# --- Fingerprints -------------------------------------------------------------------------------------------------
+
+
+def blessed(folder: Path, **more: Any) -> Path:
+    """A folder with a blessed baseline of `good`, and a config that compares with it."""
+    config(folder, **{**parts(baseline="base.json", gates=["mrr no worse than baseline by 0.05"]), **more})
+    done = run_karat("bless", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "base.json"
+
+
+def test_a_blessed_baseline_is_small_and_gives_no_difference_with_itself(small: Path) -> None:
+    path = blessed(small)
+    assert path.stat().st_size < 5000
+    found = karat.check(str(small / "karat.yaml"))
+    assert found and found.verdict == "SHIP"
+    (row,) = found.rows
+    assert (row.found.estimate, row.found.low, row.found.high, row.found.n) == (0, 0, 0, 60)
+    assert [c.ties for c in found.comparisons] == [60, 60]
+
+
+def test_only_bless_makes_a_baseline(small: Path) -> None:
+    config(small, **parts(baseline="base.json", gates=["mrr no worse than baseline"]))
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2
+    assert "there is no baseline yet; make one with `karat bless`" in done.stderr
+    karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr").save(str(small / "base.json"))
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2
+    assert 'is of kind "evaluation"; expected what `karat bless` wrote' in done.stderr
+    assert not list(small.glob("*.baseline.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda f: (f / "qrels.txt").write_text((f / "qrels.txt").read_text().replace("q00 0 d0 1", "q00 0 d0 2")),
+         "gold"),
+        (lambda f: (f / "queries.jsonl").write_text((f / "queries.jsonl").read_text().replace("question 7", "who")),
+         "queries"),
+        (lambda f: config(f, **parts(baseline="base.json", gates=["mrr no worse than baseline by 0.05"],
+                                     conventions={"missing": "skip"})), "convention missing"),
+        (lambda f: config(f, **parts(baseline="base.json", gates=["mrr no worse than baseline by 0.05"],
+                                     conventions={"like": "beir"})), "convention score_precision"),
+    ],
+    ids=["gold", "queries", "missing", "like"],
+)  # fmt: skip
+def test_results_on_different_grounds_are_not_compared(small: Path, change: Any, named: str) -> None:
+    blessed(small)
+    change(small)
+    done = run_karat("check", "--json", "-", cwd=small)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"good cannot be compared with good: {named}: " in done.stderr
+    assert "--force" in done.stderr
+    forced = run_karat("check", "--force", "--json", "-", cwd=small)
+    assert forced.returncode == 0, forced.stderr
+    assert named in [d["what"] for d in json.loads(forced.stdout)["forced"]]
+
+
+def test_gold_in_another_order_and_format_is_the_same_gold(small: Path) -> None:
+    blessed(small)
+    lines = (small / "qrels.txt").read_text().splitlines()
+    rows = [dict(zip(("query_id", "i", "doc_id", "grade"), x.split(), strict=True)) for x in reversed(lines)]
+    (small / "gold.csv").write_text(
+        "query_id,doc_id,grade\n" + "".join(f"{r['query_id']},{r['doc_id']},{r['grade']}.0\n" for r in rows)
+    )
+    data = {"qrels": "gold.csv", "queries": "queries.jsonl"}
+    config(small, **parts(dataset=data, baseline="base.json", gates=["mrr no worse than baseline by 0.05"]))
+    assert run_karat("check", cwd=small).returncode == 0
+
+
+def test_another_definition_of_a_metric_is_not_compared(small: Path) -> None:
+    def declare(bonus: float) -> None:
+        @karat.metric("own", title="Own", tells="Ours.", bounds=(0, 2))
+        def own(r: karat.Rankings, k: int | None = None) -> Any:
+            return r.found(1, upto=k) + 0.1 if bonus else r.found(1, upto=k)
+
+    qrels, good = str(small / "qrels.txt"), str(small / "good.run")
+    declare(0)
+    try:
+        old = karat.evaluate(qrels, good, ["own@1"])
+        old.fingerprints  # noqa: B018  (found now, before the definition changes)
+    finally:
+        unregister("own")
+
+    @karat.metric("own", title="Own", tells="Ours.", bounds=(0, 2))
+    def own(r: karat.Rankings, k: int | None = None) -> Any:
+        return 2 * r.found(1, upto=k)
+
+    try:
+        new = karat.evaluate(qrels, good, ["own@1"])
+        with pytest.raises(NotComparable, match="the definition of own@1"):
+            karat.compare(old, new)
+        with pytest.raises(NotComparable, match="the definition of own@1"):
+            karat.check(new, "own@1 no worse than baseline", baseline=old)
+        forced = karat.compare(old, new, force=True)
+        assert [d.what for d in forced.forced] == ["the definition of own@1"]
+        assert any("--force" in note for note in forced.notes)
+    finally:
+        unregister("own")
+
+
+def chunked(folder: Path, name: str, size: int, chunk_ids: bool) -> str:
+    """A run log whose chunks name their doc; gold may be by either."""
+    lines = []
+    for i in range(30):
+        items = [{"chunk_id": f"d{i}#c{j}", "doc_id": f"d{i}", "score": 9 - j} for j in range(2)]
+        chunker = {"algo": "sentence", "target_tokens": size}
+        lines.append(json.dumps({"query_id": f"q{i:02}", "topk": items, "chunker": chunker}))
+    (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    gold = [f"q{i:02} 0 d{i}{'#c0' if chunk_ids else ''} 1" for i in range(30)]
+    (folder / "gold.txt").write_text("\n".join(gold) + "\n")
+    return str(folder / f"{name}.jsonl")
+
+
+def test_another_chunker_under_gold_by_chunk_is_refused(tmp_path: Path) -> None:
+    runs = {"old": chunked(tmp_path, "old", 600, True), "new": chunked(tmp_path, "new", 300, True)}
+    gold = str(tmp_path / "gold.txt")
+    with pytest.raises(NotComparable, match="chunker") as caught:
+        karat.compare(gold, runs, "mrr")
+    assert '"target_tokens": 300' in str(caught.value) and '"target_tokens": 600' in str(caught.value)
+    assert "use gold by doc" in str(caught.value)
+    saved = [karat.evaluate(gold, runs[n], "mrr") for n in ("old", "new")]
+    assert [s.runs[0].gold_level for s in saved] == ["chunk", "chunk"]
+    with pytest.raises(NotComparable, match="chunker"):
+        karat.compare(*saved)
+    assert karat.compare(*saved, force=True).forced[0].what == "chunker"
+    assert "chunker" in str(karat.check(saved[1], "mrr no worse than baseline", baseline=saved[0], force=True).notes)
+
+
+def test_another_chunker_under_gold_by_doc_is_compared_and_shown(tmp_path: Path) -> None:
+    runs = {"old": chunked(tmp_path, "old", 600, False), "new": chunked(tmp_path, "new", 300, False)}
+    gold = str(tmp_path / "gold.txt")
+    found = karat.compare(gold, runs, "mrr")
+    assert [d.what for d in found.system] == ["chunker"] and found.forced == ()
+    assert found.as_json()["differences"][0]["what"] == "chunker"
+    config(tmp_path, dataset={"qrels": "gold.txt"}, runs={"old": "old.jsonl", "new": "new.jsonl"}, baseline="old",
+           gates=["mrr no worse than baseline by 0.01"])  # fmt: skip
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "differs from the baseline: chunker" in done.stdout
+
+
+# --- Segments, units, levels --------------------------------------------------------------------------------------
+
+
+def outcomes(folder: Path, *gates: Any, **more: Any) -> list[tuple[str, str]]:
+    found = karat.check(parts(gates=list(gates), **more) | {"dataset": {
+        "qrels": str(folder / "qrels.txt"), "queries": str(folder / "queries.jsonl")},
+        "runs": {n: str(folder / f"{n}.run") for n in ("good", "bad")}, "candidate": "good"})  # fmt: skip
+    return [(r.where, r.judged.outcome) for r in found.rows]
+
+
+def test_gates_on_segments(small: Path) -> None:
+    everywhere = "hit@1 >= 0.5 for every language"
+    assert outcomes(small, everywhere) == [(f"language = {v}", "pass") for v in ("de", "en", "pt-BR")]
+    assert outcomes(small, "hit@1 >= 0.5 where language = pt-BR") == [("language = pt-BR", "pass")]
+    assert outcomes(small, "hit@1 >= 0.5 where language = PT-br") == [("language = pt-BR", "pass")]
+    # t1 has 4 queries: shown, never judged alone, and never passed over in silence.
+    assert outcomes(small, "hit@1 >= 0.5 for every topic") == [("topic = t0", "pass"), ("topic = t1", "undecided")]
+    assert outcomes(small, "hit@1 >= 0.5 for every topic of at least 10") == [("topic = t0", "pass")]
+    crossed = outcomes(small, "hit@1 >= 0.5 where language = de for every topic")
+    assert crossed == [("language = de, topic = t0", "pass"), ("language = de, topic = t1", "undecided")]
+
+
+def test_a_segment_without_queries_is_undecided_and_says_what_there_is(small: Path) -> None:
+    config(small, **parts(gates=["hit@1 >= 0.5 where language = pt_BR"]))
+    done = run_karat("check", "--json", "-", cwd=small)
+    assert done.returncode == 3
+    (gate,) = json.loads(done.stdout)["gates"]
+    assert gate["why"] == "no query has language = pt_BR; did you mean 'pt-BR'?"
+    assert gate["value"] is None and gate["ci"] is None and gate["n"] == 0
+
+
+def test_segment_gates_are_corrected_for_their_number_when_asked(small: Path) -> None:
+    gates = ["hit@1 >= 0.5 for every language", "mrr >= 0.5 for every language", "mrr >= 0.5"]
+    data = {"qrels": str(small / "qrels.txt"), "queries": str(small / "queries.jsonl")}
+    plain, wide = (
+        karat.check({"dataset": data, "runs": str(small / "good.run"), "gates": gates,
+                     "confidence": {"correction": c}})
+        for c in ("none", "bonferroni")
+    )  # fmt: skip
+    for a, b in zip(plain.rows, wide.rows, strict=True):
+        assert a.found.confidence == 0.95
+        if a.segment is None:
+            assert b.found == a.found
+        else:  # two gates in three languages are six judgements
+            assert b.found.confidence == pytest.approx(1 - 0.05 / 6)
+            assert b.found.low < a.found.low and b.found.high >= a.found.high
+
+
+def test_latencies_and_items_have_gates_with_units(tmp_path: Path) -> None:
+    lines, rng = [], np.random.default_rng(3)
+    for i in range(100):
+        items = [{"chunk_id": f"d{i}#{j}", "doc_id": f"d{i if j < 2 else i + j}"} for j in range(5)]
+        took = {"retrieve": float(rng.uniform(20, 40)), "rerank": float(rng.uniform(5, 15))}
+        lines.append(json.dumps({"query_id": f"q{i}", "topk": items, "latency_ms": took}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(100)))
+    gates = [
+        "latency.p50 <= 60ms", "latency.rerank.p90 <= 0.1s", "latency.p50 <= 30ms", "latency.p99 <= 50ms",
+        "distinct_docs@5 >= 3.0", "latency.retrieve.mean <= 30ms",
+    ]  # fmt: skip
+    config(tmp_path, dataset={"qrels": "qrels.txt"}, runs="log.jsonl", gates=gates)
+    done = run_karat("check", "--json", "-", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    found = [(g["outcome"], g["threshold"]) for g in json.loads(done.stdout)["gates"]]
+    assert found[:3] == [("pass", 60), ("pass", 100), ("fail", 30)]
+    assert found[3][0] == "undecided" and found[4][0] == "pass"
+
+
+def test_a_gate_on_a_metric_that_the_result_lacks_is_an_input_error(small: Path) -> None:
+    result = karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr")
+    with pytest.raises(InputError, match=r"was not measured by ndcg@10, only by mrr"):
+        karat.check(result, "ndcg@10 >= 0.5")
+    blessed(small)
+    config(small, **parts(baseline="base.json", gates=["ndcg@3 no worse than baseline"]))
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2
+    assert "good was not measured by ndcg@3" in done.stderr and "bless" in done.stderr
+
+
+def test_warnings_never_change_the_verdict(small: Path) -> None:
+    found = karat.check(karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr"), [
+        "mrr >= 0.5", "warn: mrr >= 0.99"])  # fmt: skip
+    assert found.verdict == "SHIP" and len(found.of("fail", "warn")) == 1
+
+
+@pytest.mark.parametrize(("told", "code"), [((), 3), (("--inconclusive", "pass"), 0), (("--inconclusive", "fail"), 1)])
+def test_inconclusive_can_be_mapped(small: Path, told: tuple[str, ...], code: int) -> None:
+    config(small, **parts(gates=["hit@1 >= 0.9"]))
+    done = run_karat("check", *told, cwd=small)
+    assert done.returncode == code
+    assert done.stdout.startswith("INCONCLUSIVE: good: hit@1 >= 0.9 (hit@1 0.900")
+    assert "no number of queries would decide it" in done.stdout
+
+
+def test_the_check_is_true_only_if_it_ships(small: Path) -> None:
+    result = karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr,hit@1")
+    assert karat.check(result, "mrr >= 0.8")
+    assert not karat.check(result, "mrr >= 0.99")
+    assert not karat.check(result, "hit@1 >= 0.85")
+    assert "BLOCK: run" in repr(karat.check(karat.evaluate({"q": {"d": 1}, "r": {"d": 1}}, {"q": {"x": 1}}, "mrr"),
+                                            "mrr >= 0.5 at the mean"))  # fmt: skip
+
+
+def test_a_run_that_is_worse_than_the_baseline_blocks_and_its_worst_queries_are_named(small: Path) -> None:
+    config(small, **parts(runs={"good": "good.run", "bad": "bad.run"}, baseline="good", outputs={"markdown": "c.md"},
+                          gates=["mrr no worse than baseline by 2%"]))  # fmt: skip
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 1
+    comment = (small / "c.md").read_text("utf-8")
+    assert comment.count("→") == 3 and "question 3" in comment
+
+
+def test_relative_margins_are_shares_of_the_baseline(small: Path) -> None:
+    result = karat.evaluate(
+        str(small / "qrels.txt"), {n: str(small / f"{n}.run") for n in ("good", "bad")}, "mrr", seed=1
+    )
+    (row,) = karat.check(result, "mrr no worse than baseline by 40%", baseline="good", candidate="bad").rows
+    # bad: 18 at once, 42 second; good: 54 and 6. 39/60 − .6 × 57/60 = .08.
+    assert row.found.estimate == pytest.approx(39 / 60 - 0.6 * 57 / 60)
+
+
+# --- The config ---------------------------------------------------------------------------------------------------
+
+BROKEN = [
+    ({"dataset": {"qrel": "x"}}, ["lacks 'qrels'", "unknown key 'qrel' in dataset; did you mean 'qrels'?"]),
+    ({"gats": []}, ["unknown key 'gats'; did you mean 'gates'?"]),
+    ({"gates": ["recal@5 > 1"]}, ["did you mean 'recall@5'?"]),
+    ({"gates": [{"metric": "mrr", "mni": 1}]}, ["unknown key 'mni'; did you mean 'min'?"]),
+    ({"gates": "mrr > 0"}, ["gates must be a list"]),
+    ({"metrics": ["ndgc@10"]}, ["did you mean 'ndcg@10'?"]),
+    ({"confidence": 95}, ["confidence.level must be less than 1, found 95"]),
+    ({"confidence": {"method": "bcaa"}}, ["did you mean 'bca'?"]),
+    ({"confidence": {"resamples": "2000"}}, ['confidence.resamples must be a whole number, found "2000"']),
+    ({"segments": {"minimum": 0}}, ["segments.minimum must be greater than or equal to 1"]),
+    ({"engine": {"cache": "yes"}}, ["engine.cache must be true or false"]),
+    ({"outputs": {"jsn": "x"}}, ["did you mean 'json'?"]),
+    ({"retrieval_metrics": {"performance": {"batchsize": 1}}}, ["did you mean 'batch_size'?"]),
+    ({"version": 2}, ["version must be one of 1, found 2"]),
+    ({"baseline": "${NO_SUCH_NAME}/x"}, ["environment variable NO_SUCH_NAME is not set"]),
+    ({"conventions": {"like": "trek_eval"}}, ["did you mean 'trec_eval'?"]),
+]
+
+
+@pytest.mark.parametrize(("wrong", "told"), BROKEN)
+def test_a_broken_config_names_line_and_nearest_key(tmp_path: Path, wrong: dict[str, Any], told: list[str]) -> None:
+    text = "# a comment\n" + json.dumps(wrong, indent=1)
+    (tmp_path / "karat.yaml").write_text(text)
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == 2
+    for words in told:
+        (line,) = [x for x in done.stderr.splitlines() if words in x]
+        place, number = line.removeprefix("karat: ").split(":")[:2]
+        assert place == "karat.yaml"
+        key = words.split("'")[1] if words.startswith("unknown key") else None
+        if key is not None:
+            assert f'"{key}"' in text.splitlines()[int(number) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [1", "karat.yaml:1: not YAML"),
+        ("gates: x\ngates: y\n", "karat.yaml:2: not YAML: while constructing a mapping found duplicate key"),
+        ("", "found an empty file"),
+        ("- a\n", "expected keys such as dataset"),
+        ("\tx: 1\n", "karat.yaml:1: not YAML"),
+    ],
+)
+def test_what_is_no_config_says_so(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "karat.yaml").write_text(text)
+    done = run_karat("check", cwd=tmp_path)
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
+def test_norway_is_a_language(tmp_path: Path) -> None:
+    (tmp_path / "karat.yaml").write_text("gates:\n- metric: mrr\n  min: 0.5\n  where: {language: no}\n")
+    from karat.config.reading import read_config
+
+    (gate,) = read_config(str(tmp_path / "karat.yaml")).config.gates
+    assert gate == parse_gate("mrr >= 0.5 where language = no")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"gates": []}, "no gates, so nothing decides"),
+        ({"gates": ["mrr > 0"], "candidate": "god"}, "no run is called 'god'; did you mean 'good'?"),
+        ({"gates": ["mrr > 0 on god"]}, "no run is called 'god'; did you mean 'good'?"),
+        ({"gates": ["mrr better than baseline"]}, "there is no baseline"),
+        ({"gates": ["mrr better than god"]}, "no run is called 'god'"),
+        ({"gates": ["mrr > 0"], "baseline": "god"}, "did you mean 'good'?"),
+        ({"gates": ["mrr > 0"], "baseline": "good"}, "is the only run, and it is the baseline"),
+        ({"gates": ["mrr > 0 for every tpoic"]}, "did you mean 'topic'?"),
+        ({"gates": ["mrr > 0"], "runs": "*.nothing"}, "no file matches"),
+        ({"gates": ["mrr > 0"], "dataset": {"qrels": "gone.txt"}}, "gone.txt"),
+        ({"gates": ["mrr > 0"], "runs": None}, "no runs; expected dataset and runs"),
+        ({"gates": ["mrr > 0"], "retrieval_metrics": {"enabled_metrics": ["mrr"]}}, "name them once"),
+    ],
+)
+def test_a_config_that_cannot_be_followed_says_why(small: Path, more: dict[str, Any], told: str) -> None:
+    config(small, **parts(**more))
+    done = run_karat("check", cwd=small)
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
+def test_environment_variables_are_replaced_in_paths_alone(small: Path) -> None:
+    config(small, **parts(runs={"good": "${RUNS:-.}/${NAME}.run"}, gates=[{"gate": "mrr >= 0.5", "name": "${NAME}"}]))
+    done = run_karat("check", "--json", "-", cwd=small, NAME="good")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["gates"][0]["name"] == "${NAME}"
+
+
+def test_paths_are_relative_to_the_config(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    config(small, **parts(gates=["mrr >= 0.5"], outputs={"json": "deep/er/out.json"}))
+    done = run_karat("check", str(small), cwd=tmp_path_factory.mktemp("elsewhere"))
+    assert done.returncode == 0, done.stderr
+    assert (small / "deep/er/out.json").exists()
+
+
+def test_the_block_of_retrieval_metrics_has_its_effect(small: Path) -> None:
+    (small / "qrels.txt").write_text((small / "qrels.txt").read_text().replace(" 1\n", " 3\n", 5) + "q00 0 y 1\n")
+    data = {"qrels": str(small / "qrels.txt")}
+
+    def checked(**block: Any) -> karat.Check:
+        return karat.check({"dataset": data, "runs": {n: str(small / f"{n}.run") for n in ("good", "bad")},
+                            "baseline": "bad", "gates": ["ndcg@10 >= 0.1"], "retrieval_metrics": block})  # fmt: skip
+
+    binary = karat.evaluate(karat.read_qrels(data["qrels"]), str(small / "good.run"), "ndcg@10", binary=True)
+    graded = karat.evaluate(karat.read_qrels(data["qrels"]), str(small / "good.run"), "ndcg@10")
+    assert binary.mean["ndcg@10"] != graded.mean["ndcg@10"]
+    plain = checked(enabled_metrics=["nDCG@10"])
+    assert plain.result["good"].mean["ndcg@10"] == binary.mean["ndcg@10"]
+    assert plain.result.conventions == {"binary": True}
+    assert checked(graded_relevance=True).result["good"].mean["ndcg@10"] == graded.mean["ndcg@10"]
+    assert plain.result.runs[0].sampling.confidence == 0.95
+    assert set(plain.comparisons[0].p) == {"t", "randomization"}
+    off = checked(statistical_analysis={"significance_testing": False, "confidence_intervals": False})
+    assert off.comparisons[0].p == {} and off.verdict == "INCONCLUSIVE"
+    assert off.rows[0].judged.why == "there is no interval"
+    wide = checked(statistical_analysis={"alpha_level": 0.01})
+    assert wide.rows[0].found.confidence == 0.99 and wide.rows[0].found.low < plain.rows[0].found.low
+    for size in (1, 7, 1000):
+        batched = checked(performance={"batch_size": size, "parallel_processing": False, "caching_enabled": False})
+        assert batched.as_json() == plain.as_json()
+        assert batched.result.runs[0].threads == 1
+
+
+def test_batches_of_queries_never_change_a_result(small: Path) -> None:
+    qrels, run = str(small / "qrels.txt"), str(small / "good.run")
+    whole = karat.evaluate(qrels, run, "map,ndcg@10,recall@1")
+    for batch in (1, 2, 3, 59, 60, 61):
+        part = karat.evaluate(qrels, run, "map,ndcg@10,recall@1", batch=batch, cache=False)
+        assert part.as_json() == whole.as_json()
+
+
+def test_saved_results_are_compared(small: Path) -> None:
+    for name in ("good", "bad"):
+        karat.evaluate(str(small / "qrels.txt"), str(small / f"{name}.run"), "mrr").save(str(small / f"{name}.json"))
+    done = run_karat("compare", "bad.json", "good.json", "--json", "-", cwd=small)
+    assert done.returncode == 0, done.stderr
+    saved = json.loads(done.stdout)["comparisons"][0]
+    live = karat.compare(str(small / "qrels.txt"), {n: str(small / f"{n}.run") for n in ("bad", "good")}, "mrr")
+    assert saved == live.as_json()["comparisons"][0]
+    with pytest.raises(UsageError, match="take no by"):
+        karat.compare(str(small / "bad.json"), str(small / "good.json"), by="language")
+
+
+def test_json_on_standard_output_is_alone_there(small: Path) -> None:
+    config(small, **parts(gates=["mrr >= 0.5"]))
+    done = run_karat("check", "--json", "-", cwd=small)
+    assert json.loads(done.stdout)["kind"] == "check" and done.stderr == ""
