@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
+    from karat.validation import Finding, Validation, validate
 
 _HOMES = {
     "karat.errors": (
@@ -93,6 +94,7 @@ _HOMES = {
     "karat.stats.groups": ("interval",),
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
+    "karat.validation": ("Finding", "Validation", "validate"),
     "karat.result": (
         "Result",
         "RunResult",
@@ -120,6 +122,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AmbiguousFormat",
     "Comparison",
+    "Finding",
     "InputError",
     "KaratError",
     "Measure",
@@ -136,6 +139,7 @@ __all__ = [
     "RunResult",
     "Sweep",
     "UsageError",
+    "Validation",
     "__version__",
     "all_metrics",
     "average_precision",
@@ -164,5 +168,6 @@ __all__ = [
     "reciprocal_rank",
     "score",
     "sweep",
+    "validate",
     "wrecall_at_k",
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import cache, compare, demo, evaluate, metrics, sweep
+from karat.cli import cache, compare, demo, evaluate, metrics, sweep, validate
 
 app = typer.Typer(
     name="karat",
@@ -38,6 +38,7 @@ def _root(
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("validate")(validate.validate)
 app.command("metrics")(metrics.metrics)
 app.command("demo")(demo.demo)
 app.command("cache")(cache.cache)

@@ -9,14 +9,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
 WORDS, LETTERS = 0.8, 0.85
 """The share of words, or of groups of three letters, from which on two texts are nearly the same."""
 FEWEST_WORDS, FEWEST_LETTERS = 4, 15
 SPAN, WHOLE = 8, 6
 """Words in a row that make a quotation, and of a shorter query that is quoted as a whole."""
-MOST_PAIRS = 3_000_000
+MOST_PAIRS = 2_000_000
+"""Pairs that are compared before it is enough: queries made from one template are all alike."""
 _MEANT = frozenset("#%&@*/+")
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
@@ -37,14 +38,40 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def near_pairs(sets: Sequence[frozenset[str]], threshold: float) -> tuple[list[tuple[int, int]], bool]:
-    """All pairs of sets whose Jaccard overlap reaches the threshold, and whether all were looked at.
+class Groups:
+    """Things that belong together, directly or through others."""
+
+    def __init__(self, count: int) -> None:
+        self._leader = list(range(count))
+
+    def lead(self, i: int) -> int:
+        """The first member of the group that this one belongs to."""
+        leader = self._leader
+        while leader[i] != i:
+            leader[i] = leader[leader[i]]
+            i = leader[i]
+        return i
+
+    def join(self, i: int, j: int) -> None:
+        """Make one group of two."""
+        low, high = sorted((self.lead(i), self.lead(j)))
+        self._leader[high] = low
+
+    def larger_than_one(self) -> list[list[int]]:
+        """The groups with several members."""
+        members: dict[int, list[int]] = defaultdict(list)
+        for i in range(len(self._leader)):
+            members[self.lead(i)].append(i)
+        return [g for g in members.values() if len(g) > 1]
+
+
+def join_near(sets: Sequence[frozenset[str]], keys: Sequence[Hashable], threshold: float, groups: Groups) -> bool:
+    """Join all sets of one key whose Jaccard overlap reaches the threshold; whether all pairs were looked at.
 
     Prefix filter (Chaudhuri et al. 2006): sets that overlap so much share one of their few rarest elements.
     """
     frequency = Counter(element for s in sets for element in s)
-    holders: dict[str, list[int]] = defaultdict(list)
-    pairs: list[tuple[int, int]] = []
+    holders: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
     left = MOST_PAIRS
     for i in sorted(range(len(sets)), key=lambda i: len(sets[i])):
         mine = sets[i]
@@ -52,17 +79,19 @@ def near_pairs(sets: Sequence[frozenset[str]], threshold: float) -> tuple[list[t
             continue
         least = math.ceil(threshold * len(mine) - 1e-9)
         rare = sorted(mine, key=lambda e: (frequency[e], e))[: len(mine) - least + 1]
-        candidates = {j for element in rare for j in holders[element]}
+        candidates = {j for element in rare for j in holders[keys[i], element]}
         left -= len(candidates)
         if left < 0:
-            return pairs, False
+            return False
         for j in candidates:
             other = sets[j]
-            if len(other) >= least and len(mine & other) >= threshold * len(mine | other) - 1e-9:
-                pairs.append((min(i, j), max(i, j)))
+            if len(other) < least or groups.lead(i) == groups.lead(j):
+                continue
+            if len(mine & other) >= threshold * len(mine | other) - 1e-9:
+                groups.join(i, j)
         for element in rare:
-            holders[element].append(i)
-    return pairs, True
+            holders[keys[i], element].append(i)
+    return True
 
 
 def near_groups(texts: Sequence[str]) -> tuple[list[list[int]], bool]:
@@ -70,28 +99,15 @@ def near_groups(texts: Sequence[str]) -> tuple[list[list[int]], bool]:
 
     Texts whose numbers differ ask for different things, however near they are.
     """
+    numbers = [tuple(_NUMBERS.findall(t)) for t in texts]
     words = [frozenset(words_of(t)) for t in texts]
-    letters = [frozenset(t[i : i + 3] for i in range(len(t) - 2)) for t in texts]
-    by_words, all_words = near_pairs([w if len(w) >= FEWEST_WORDS else frozenset() for w in words], WORDS)
-    by_letters, all_letters = near_pairs(
-        [s if len(t) >= FEWEST_LETTERS else frozenset() for s, t in zip(letters, texts, strict=True)], LETTERS
-    )
-    leader = list(range(len(texts)))
-
-    def lead(i: int) -> int:
-        while leader[i] != i:
-            leader[i] = leader[leader[i]]
-            i = leader[i]
-        return i
-
-    for i, j in {*by_words, *by_letters}:
-        if _NUMBERS.findall(texts[i]) == _NUMBERS.findall(texts[j]):
-            low, high = sorted((lead(i), lead(j)))
-            leader[high] = low
-    groups: dict[int, list[int]] = defaultdict(list)
-    for i in range(len(texts)):
-        groups[lead(i)].append(i)
-    return [g for g in groups.values() if len(g) > 1], all_words and all_letters
+    letters = [
+        frozenset(t[i : i + 3] for i in range(len(t) - 2)) if len(t) >= FEWEST_LETTERS else frozenset() for t in texts
+    ]
+    groups = Groups(len(texts))
+    all_words = join_near([w if len(w) >= FEWEST_WORDS else frozenset() for w in words], numbers, WORDS, groups)
+    all_letters = join_near(letters, numbers, LETTERS, groups)
+    return groups.larger_than_one(), all_words and all_letters
 
 
 def quoted_words(query: str, doc: str) -> list[str]:

@@ -97,8 +97,8 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Find
 
 
 def _pair(table: TableFile, group: list[int]) -> str:
-    (_, a, one), (_, b, other) = (table.rows[i] for i in group[:2])
-    return f"{readable(a)} {readable(text_of(one), 70)} and {readable(b)} {readable(text_of(other), 70)}"
+    (_, a, fields), (_, b, _) = (table.rows[i] for i in group[:2])
+    return f"{readable(a)} and {readable(b)}, {readable(text_of(fields), 90)}"
 
 
 def _with(table: TableFile, name: str) -> list[tuple[int, str, Any]]:

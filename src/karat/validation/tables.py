@@ -140,7 +140,11 @@ class RunFile:
             return np.lexsort((by_rank, self.query))
         if self.is_log and self.ranked:
             return np.lexsort((self.rank, self.query))
-        return np.lexsort((-self._doc_place[self.doc], -self.score, self.query))
+        order = np.lexsort((-self.score, self.query))
+        query, score = self.query[order], self.score[order]
+        if ((query[1:] == query[:-1]) & (score[1:] == score[:-1])).any():
+            order = np.lexsort((-self._doc_place[self.doc], -self.score, self.query))
+        return order
 
     @cached_property
     def _doc_place(self) -> NDArray[np.int64]:
