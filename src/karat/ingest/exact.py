@@ -57,6 +57,7 @@ class Noted(Problems):
 
     def add(self, line: int | None, text: str) -> None:
         """Note a problem."""
+        self.found.append(text)
         self.lines.append((line, text))
 
     def check(self) -> None:

@@ -162,11 +162,14 @@ def _level(data: Data, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
 
     def hits(names: list[str], codes: np.ndarray) -> int:
         number = {name: i for i, name in enumerate(names)}
-        wanted = [
-            mine[q] * len(number) + number[d]
+        judged = np.zeros(len(number), dtype=bool)
+        judged[[number[d] for d in data.judged_docs if d in number]] = True
+        rows = np.flatnonzero(judged[codes[run.doc]])
+        returned = set((run.query[rows] * len(number) + codes[run.doc[rows]]).tolist())
+        return sum(
+            mine[q] * len(number) + number[d] in returned
             for q, docs in data.grades.items() if q in mine for d in docs if d in number
-        ]  # fmt: skip
-        return int(np.isin(np.array(wanted, dtype=np.int64), run.query * len(number) + codes[run.doc]).sum())
+        )  # fmt: skip
 
     chunks = hits(list(run.docs), np.arange(len(run.docs)))
     parents = [run.parent(d) for d in run.docs]
