@@ -189,6 +189,8 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "F001", "error", "dense.jsonl:13",
         lambda f: f.update({"dense.jsonl": f["dense.jsonl"] + f["dense.jsonl"].splitlines(True)[0]})),
     "an id that is a float": ("F001", "error", "corpus.jsonl:9", field("corpus.jsonl", 9, _id=1.5)),
+    "bytes that are not UTF-8 in a field that nobody reads": (
+        "F001", "error", "dense.jsonl:3", line("dense.jsonl", 3, lambda x: x[:-1] + ', "note": "\udcff"}')),
     "an empty file": ("F001", "error", "gold.txt", lambda f: f.update({"gold.txt": ""})),
     "bytes that are not UTF-8": ("F001", "error", "gold.txt:2", line("gold.txt", 2, lambda x: x + "\udcff")),
     "a file of no known kind": ("F002", "error", "notes.md", lambda f: f.update({"notes.md": "to do\nmore\n"})),

@@ -90,6 +90,8 @@ def log_lines(path: str, problems: Problems, stdin: bytes | None = None) -> Iter
     number = 0
     for number, raw in numbered_lines(path, stdin):
         try:
+            if not raw.isascii():
+                raw.decode()  # fields that are not asked for are not checked by the decoder
             line = decoder.decode(raw)
         except NOT_JSON as error:
             problems.add(number, reason(error, raw, "expected one JSON object with query_id and topk"))
@@ -174,7 +176,8 @@ def read_run_log(
 def reason(error: Exception, raw: bytes, expected: str) -> str:
     """Why this text could not be decoded, and what was expected instead."""
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 near {shown(error.object[-20:])}; expected UTF-8 text: convert the file, e.g. with iconv"
+        near = error.object[max(0, error.start - 10) : error.start + 10]
+        return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
     if isinstance(error, RecursionError):
         return f"nested too deeply; {expected}"
     text = str(error)

@@ -250,7 +250,7 @@ def _from_lists(path: str, run: Run) -> RunFile:
 def _from_log(path: str, reading: Reading) -> RunFile:
     import msgspec
 
-    from karat.ingest.jsonl import FACTS, item_id, log_lines, ordered_items
+    from karat.ingest.jsonl import FACTS, NOT_JSON, item_id, log_lines, ordered_items, reason
     from karat.ingest.objects import text_id
 
     out, log, loose, policy = _Columns(), list[LogLine](), msgspec.json.Decoder(), Policy()
@@ -266,7 +266,11 @@ def _from_log(path: str, reading: Reading) -> RunFile:
         items = ordered_items(content.topk, line, reading.noted, policy)
         if items is None:
             continue
-        entry = loose.decode(raw)
+        try:
+            entry = loose.decode(raw)
+        except NOT_JSON as error:
+            reading.noted.add(line, reason(error, raw, "expected one JSON object with query_id and topk"))
+            continue
         ids = [item_id(i) or "" for i in items]
         ranks = [i.rank for i in items if i.rank is not None]
         for doc, item in zip(ids, items, strict=True):
