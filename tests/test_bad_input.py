@@ -780,3 +780,10 @@ NONSENSE: list[tuple[str, Callable[[], object]]] = [
 def test_the_library_refuses_what_makes_no_sense(call: Callable[[], object]) -> None:
     with pytest.raises(karat.KaratError):
         call()
+
+
+def test_a_run_log_with_broken_bytes_in_a_field_that_is_not_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"query_id": "q1", "system": "x", "note": "\xff", "topk": [{"doc_id": "a"}]}\n')
+    with pytest.raises(karat.InputError, match=r"log\.jsonl:1: not UTF-8 near"):
+        karat.evaluate({"q1": {"a": 1}}, path, "mrr")

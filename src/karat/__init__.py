@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
     from karat.stats.power import power
+    from karat.validation import Finding, Validation, validate
 
 _HOMES = {
     "karat.errors": (
@@ -104,6 +105,7 @@ _HOMES = {
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
     "karat.stats.power": ("power",),
+    "karat.validation": ("Finding", "Validation", "validate"),
     "karat.result": (
         "Result",
         "RunResult",
@@ -132,6 +134,7 @@ __all__ = [
     "AmbiguousFormat",
     "Check",
     "Comparison",
+    "Finding",
     "Gate",
     "InputError",
     "KaratError",
@@ -150,6 +153,7 @@ __all__ = [
     "RunResult",
     "Sweep",
     "UsageError",
+    "Validation",
     "__version__",
     "all_metrics",
     "average_precision",
@@ -181,5 +185,6 @@ __all__ = [
     "reciprocal_rank",
     "score",
     "sweep",
+    "validate",
     "wrecall_at_k",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, all_metrics
 from karat.report.explain import example, over_queries
+from karat.validation.checks import CHECKS, KINDS
 
 if TYPE_CHECKING:
     from karat.metrics import Metric
@@ -47,6 +48,45 @@ def metrics_page() -> str:
         lines.append("")
     for metric in metrics:
         lines += _section(metric)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def validate_page() -> str:
+    """docs/validate.md, from the table of checks."""
+    lines = [
+        "# What `karat validate` looks for",
+        "",
+        "Generated from the table of checks by `make docs`; do not edit.",
+        "",
+        "```console",
+        "$ karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl",
+        "$ karat validate --qrels labels.csv --run out.csv --ignore Q204,X503 --strict --json findings.json",
+        "```",
+        "",
+        "What a file is for is told from its content and its name; `--qrels`, `--queries`, `--run` and `--corpus`",
+        "state it. `--select` and `--ignore` take codes or their beginnings (`R`, `R3`). Findings of one check in one",
+        "file are one finding, with a count and its first places; only of F001 each problem is one.",
+        "",
+        "Exit code 0: no finding at the level of errors (with `--strict`: nor of warnings), 1: at least one, 2: wrong",
+        "usage, such as a file that is not there. The JSON follows [its schema](schemas/validation.schema.json).",
+        "",
+        "**error**: numbers would be wrong, or the file is refused · **warning**: probably wrong · **info**: worth",
+        "knowing.",
+        "",
+    ]
+    for letter, kind in KINDS.items():
+        lines += [
+            f"## {kind}",
+            "",
+            "| code | level | finding | what goes wrong | what to do |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {c.code} | {c.severity} | {_cell(c.title)} | {_cell(c.why)} | {_cell(c.fix)} |"
+            for c in CHECKS.values()
+            if c.code.startswith(letter)
+        ]
+        lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -91,7 +131,7 @@ def _cell(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
-    pages = {DOCS / "metrics.md": metrics_page()}
+    pages = {DOCS / "metrics.md": metrics_page(), DOCS / "validate.md": validate_page()}
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
     if "--check" in arguments:
         for path in stale:

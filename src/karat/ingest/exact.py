@@ -48,6 +48,22 @@ class Problems:
             raise InputError(self.found)
 
 
+class Noted(Problems):
+    """Collects every problem and stops for none: for a linter, which reads on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.lines: list[tuple[int | None, str]] = []
+
+    def add(self, line: int | None, text: str) -> None:
+        """Note a problem."""
+        self.found.append(text)
+        self.lines.append((line, text))
+
+    def check(self) -> None:
+        """Raise nothing."""
+
+
 def number(text: str) -> float | None:
     """The finite number that this text is, or None."""
     if _NUMBER.fullmatch(text) is None:
@@ -56,9 +72,16 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def read_rows(data: bytes, layout: Layout, role: Literal["qrels", "run"], name: str, first_line: int = 1) -> list[Row]:
+def read_rows(
+    data: bytes,
+    layout: Layout,
+    role: Literal["qrels", "run"],
+    name: str,
+    first_line: int = 1,
+    problems: Problems | None = None,
+) -> list[Row]:
     """All rows of a piece of text that starts at a line, or an error with up to 20 problems."""
-    problems = Problems(name)
+    problems = problems or Problems(name)
     rows: list[Row] = []
     what = "grade" if role == "qrels" else "score"
     wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)

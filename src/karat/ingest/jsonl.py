@@ -91,28 +91,17 @@ def is_run_log(head: bytes) -> bool:
     return b'"topk"' in first
 
 
-def read_run_log(
-    path: str,
-    name: str,
-    policy: Policy,
-    as_of: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
-    needs: Collection[str] = (),
-) -> Run:
-    """The final list (or a stage) of every query in a run log; `needs` names what else is read of it."""
-    decoder, loose = msgspec.json.Decoder(FullLine if needs else Line), msgspec.json.Decoder()
-    problems = Problems(path)
-    logged = Logged(needs, problems)
-    versions: dict[str, list[float]] = {}
-    lists: dict[str, list[str]] = {}
-    parents: dict[str, list[str]] = {}
-    scores: dict[str, list[float | None]] = {}
+def log_lines(
+    path: str, problems: Problems, stdin: bytes | None = None, kind: type[Line] = Line
+) -> Iterator[tuple[int, bytes, str, Line]]:
+    """The lines of a run log that can be read and name a query for the first time: number, text, query, content."""
+    decoder = msgspec.json.Decoder(kind)
     lines: dict[str, int] = {}
-    facts: dict[str, list[Any]] = {}
-    stages: set[str] = set()
-    gaps = late = 0
+    number = 0
     for number, raw in numbered_lines(path, stdin):
         try:
+            if not raw.isascii():
+                raw.decode()  # fields that are not asked for are not checked by the decoder
             line = decoder.decode(raw)
         except NOT_JSON as error:
             problems.add(number, reason(error, raw, "expected one JSON object with query_id and topk"))
@@ -125,7 +114,33 @@ def read_run_log(
             problems.add(number, f"query {shown(query)} was logged before at line {lines[query]}; expected it once")
             continue
         lines[query] = number
-        for key, value in _facts(loose, raw).items():
+        yield number, raw, query, line
+    problems.check()
+    if not number:
+        raise InputError(f"{path}: is empty, expected a run log with one JSON object a line")
+
+
+def read_run_log(
+    path: str,
+    name: str,
+    policy: Policy,
+    as_of: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    needs: Collection[str] = (),
+) -> Run:
+    """The final list (or a stage) of every query in a run log; `needs` names what else is read of it."""
+    loose = msgspec.json.Decoder()
+    problems = Problems(path)
+    logged = Logged(needs, problems)
+    versions: dict[str, list[float]] = {}
+    lists: dict[str, list[str]] = {}
+    parents: dict[str, list[str]] = {}
+    scores: dict[str, list[float | None]] = {}
+    facts: dict[str, list[Any]] = {}
+    stages: set[str] = set()
+    gaps = late = 0
+    for number, raw, query, line in log_lines(path, problems, stdin, FullLine if needs else Line):
+        for key, value in facts_of(loose, raw).items():
             seen = facts.setdefault(key, [])
             if value not in seen:
                 seen.append(value)
@@ -152,7 +167,7 @@ def read_run_log(
         if line.topk is None:
             problems.add(number, "no topk; expected a list of results (an empty list for none)")
             continue
-        items = _ordered(line.topk, number, problems, policy)
+        items = ordered_items(line.topk, number, problems, policy)
         if items is None:
             continue
         if logged.dated:
@@ -164,7 +179,7 @@ def read_run_log(
             kept = [i for i in items if i.doc_version is None or str(i.doc_version) <= limit]
             late += len(items) - len(kept)
             items = kept
-        lists[query] = [_item_id(i) or "" for i in items]
+        lists[query] = [item_id(i) or "" for i in items]
         parents[query] = [
             text_id(i.doc_id) or chunk.partition(policy.separator)[0]
             for i, chunk in zip(items, lists[query], strict=True)
@@ -173,8 +188,6 @@ def read_run_log(
         if logged.dated:
             versions[query] = [logged.day_of(i) for i in items]
     problems.check()
-    if not lines:
-        raise InputError(f"{path}: is empty, expected a run log with one JSON object a line")
     lacking = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
     notes = [f"{lacking}; positions were renumbered from 1"] if gaps else []
     notes += [f"as_of_filter dropped {late} items newer than their query's as_of"] if policy.as_of_filter else []
@@ -186,7 +199,8 @@ def read_run_log(
 def reason(error: Exception, raw: bytes, expected: str) -> str:
     """Why this text could not be decoded, and what was expected instead."""
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 near {shown(error.object[-20:])}; expected UTF-8 text: convert the file, e.g. with iconv"
+        near = error.object[max(0, error.start - 10) : error.start + 10]
+        return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
     if isinstance(error, RecursionError):
         return f"nested too deeply; {expected}"
     text = str(error)
@@ -215,7 +229,7 @@ _TYPES = {"array": "a list", "object": "an object", "str": "text", "int": "a num
           "bool": "true or false", "null": "nothing"}  # fmt: skip
 
 
-def _facts(decoder: msgspec.json.Decoder[Any], raw: bytes) -> dict[str, Any]:
+def facts_of(decoder: msgspec.json.Decoder[Any], raw: bytes) -> dict[str, Any]:
     """The run-level facts of a line; only lines that may have one are looked at."""
     if not any(b'"' + key.encode() + b'"' in raw for key in FACTS):
         return {}
@@ -223,11 +237,11 @@ def _facts(decoder: msgspec.json.Decoder[Any], raw: bytes) -> dict[str, Any]:
     return {key: line[key] for key in FACTS if key in line}
 
 
-def _item_id(item: Item) -> str | None:
+def item_id(item: Item) -> str | None:
     return text_id(item.chunk_id if item.chunk_id is not None else item.doc_id)
 
 
-def _ordered(items: list[Item], line: int, problems: Problems, policy: Policy) -> list[Item] | None:
+def ordered_items(items: list[Item], line: int, problems: Problems, policy: Policy) -> list[Item] | None:
     """A line's results in their order: by rank where given, else by score, else as listed."""
     before = len(problems.found)
     for place, item in enumerate(items, start=1):
@@ -257,15 +271,15 @@ def _ordered(items: list[Item], line: int, problems: Problems, policy: Policy) -
         import numpy as np
 
         compared = policy.compared(np.array([float(i.score) for i in items])).tolist()
-        order = sorted(range(len(items)), key=lambda n: (compared[n], _item_id(items[n]) or ""), reverse=True)
+        order = sorted(range(len(items)), key=lambda n: (compared[n], item_id(items[n]) or ""), reverse=True)
         return [items[n] for n in order]
     return items
 
 
-def read_json_rows(path: str, role: str, stdin: bytes | None = None) -> list[Row]:
+def read_json_rows(path: str, role: str, stdin: bytes | None = None, problems: Problems | None = None) -> list[Row]:
     """Rows given as one JSON object a line, with the column names of a table."""
     decoder = msgspec.json.Decoder()
-    problems = Problems(path)
+    problems = problems or Problems(path)
     what, names = ("grade", GRADE_NAMES) if role == "qrels" else ("score", SCORE_NAMES)
     rows: list[Row] = []
     for number, raw in numbered_lines(path, stdin):

@@ -15,11 +15,15 @@ from karat.ingest.read import head_and_stdin
 from karat.model.queries import Queries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator
 
 
 ID_NAMES = ("_id", "id", *QUERY_NAMES, *DOC_NAMES)
 """A table of docs is read like one of queries: an id, and fields."""
+
+
+Fields = tuple[int, Mapping[str, Any]]
+"""A row of a table: its line, and its fields by name."""
 
 
 def read_queries(source: Any) -> Queries:
@@ -50,40 +54,59 @@ def _queries_from_mapping(source: Mapping[Any, Any]) -> Queries:
 
 
 def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Queries:
-    result = connection.execute(sql)
-    names = [str(d[0]) for d in result.description]
-    return _queries([(i, dict(zip(names, row, strict=True))) for i, row in enumerate(result.fetchall(), 1)], source)
+    return _queries(_frame_rows(connection, sql), Problems(source), source)
 
 
 def _queries_from_file(path: str, head: bytes, stdin: bytes | None) -> Queries:
+    problems = Problems(path)
+    rows = list(table_rows(path, head, stdin, problems))
+    problems.check()
+    return _queries(rows, problems, path)
+
+
+def table_rows(path: str, head: bytes, stdin: bytes | None, problems: Problems) -> Iterator[Fields]:
+    """The rows of a table of queries or docs, each with its line and its fields."""
     if not head.strip():
         raise InputError(f"{path}: is empty, expected a table of queries")
     if head[:4] == b"PAR1":
         import duckdb
 
         try:
-            return _queries_from_frame(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})", path)
+            yield from _frame_rows(frames.connect(), f"SELECT * FROM read_parquet({frames.quoted(path)})")
         except duckdb.Error as error:
             raise frames.parquet_error(path, error) from None
+        return
     if head.lstrip()[:1] in (b"{", b"["):
-        return _queries_from_json(path, stdin)
+        yield from _json_rows(path, stdin, problems)
+        return
     data = all_of(path, stdin)
     try:
-        return _queries_from_table(path, data.decode())
+        text = data.decode()
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
         raise InputError(f"{path}:{line}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
+    yield from _text_rows(text, problems)
 
 
-def _queries_from_json(path: str, stdin: bytes | None) -> Queries:
+def _frame_rows(connection: Any, sql: str) -> Iterator[Fields]:
+    result = connection.execute(sql)
+    names = [str(d[0]) for d in result.description]
+    line = 0
+    while rows := result.fetchmany(10_000):
+        for row in rows:
+            line += 1
+            yield line, dict(zip(names, row, strict=True))
+
+
+def _json_rows(path: str, stdin: bytes | None, problems: Problems) -> Iterator[Fields]:
     import msgspec
 
     from karat.ingest import jsonl
 
-    problems, rows = Problems(path), []
+    decoder = msgspec.json.Decoder()
     for number, raw in jsonl.numbered_lines(path, stdin):
         try:
-            line = msgspec.json.decode(raw)
+            line = decoder.decode(raw)
         except jsonl.NOT_JSON as error:
             problems.add(number, jsonl.reason(error, raw, "expected one JSON object a line"))
             continue
@@ -91,12 +114,10 @@ def _queries_from_json(path: str, stdin: bytes | None) -> Queries:
             problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
             continue
         more = line.get("metadata")
-        rows.append((number, {**more, **line} if isinstance(more, dict) else line))
-    problems.check()
-    return _queries(rows, path)
+        yield number, {**more, **line} if isinstance(more, dict) else line
 
 
-def _queries_from_table(path: str, text: str) -> Queries:
+def _text_rows(text: str, problems: Problems) -> Iterator[Fields]:
     import csv
     import io
 
@@ -113,20 +134,17 @@ def _queries_from_table(path: str, text: str) -> Queries:
     if column(names, ID_NAMES) is None:  # a topic file: id and text, no header
         if delimiter not in first:
             table = [(line, cells[0].split(None, 1)) for line, cells in table]
-        return _queries([(line, {"_id": cells[0], "text": cells[-1]}) for line, cells in table], path)
-    problems = Problems(path)
-    for line, cells in table:
+        yield from ((line, {"_id": cells[0], "text": cells[-1]}) for line, cells in table)
+        return
+    for line, cells in table[1:]:
         if len(cells) != len(names):
             problems.add(line, f"found {len(cells)} columns, expected {len(names)} ({', '.join(names)})")
-    problems.check()
-    return _queries(
-        [(line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}) for line, cells in table[1:]], path
-    )
+        else:
+            yield line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}
 
 
-def _queries(rows: Sequence[tuple[int, Mapping[str, Any]]], source: str) -> Queries:
-    problems, out = Problems(source), {}
-    lines: dict[str, int] = {}
+def identified(rows: Iterable[Fields], problems: Problems) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
         named = next((n for n in ID_NAMES if n in fields), None)
         q = text_id(fields[named]) if named else None
@@ -134,10 +152,18 @@ def _queries(rows: Sequence[tuple[int, Mapping[str, Any]]], source: str) -> Quer
             problems.add(line, f"{named} must be text or an integer, found {shown(fields[named])}")
         elif q is None:
             problems.add(line, "no query id; expected one of _id, id, " + ", ".join(QUERY_NAMES))
-        elif q in out:
+        else:
+            yield line, q, {n: v for n, v in fields.items() if n != named and n != "metadata"}
+
+
+def _queries(rows: Iterable[Fields], problems: Problems, source: str) -> Queries:
+    out: dict[str, dict[str, Any]] = {}
+    lines: dict[str, int] = {}
+    for line, q, fields in identified(rows, problems):
+        if q in out:
             problems.add(line, f"query {shown(q)} was there before at line {lines[q]}; expected each query once")
         else:
             lines[q] = line
-            out[q] = {n: v for n, v in fields.items() if n != named and n != "metadata"}
+            out[q] = fields
     problems.check()
     return Queries(out, source, lines)

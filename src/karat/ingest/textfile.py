@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.ingest.exact import Row
+    from karat.ingest.exact import Problems, Row
     from karat.ingest.layout import Layout
 
 FRONT = b"x" * PAD
@@ -227,8 +227,8 @@ class TextFile:
             return self.exactly()
         return parts[0] if len(parts) == 1 else together(parts)
 
-    def exact_rows(self) -> list[Row]:
-        """All rows with their line numbers, or the errors that the file has."""
+    def exact_rows(self, problems: Problems | None = None) -> list[Row]:
+        """All rows with their line numbers, or the errors that the file has; noted problems stop nothing."""
         with self._opened() as file:
             data = bytearray(FRONT)
             piece = bytearray(1 << 24)
@@ -236,7 +236,7 @@ class TextFile:
                 data += memoryview(piece)[:count]
         begin = self._body(data, len(data)) or len(data)
         line = 1 + data.count(b"\n", PAD, begin)
-        return read_rows(bytes(memoryview(data)[begin:]), self.layout, self.role, self.path, line)
+        return read_rows(bytes(memoryview(data)[begin:]), self.layout, self.role, self.path, line, problems)
 
 
 def together(parts: list[Rows]) -> Rows:

@@ -1,0 +1,56 @@
+"""`karat validate`: what is wrong with gold, queries, runs and corpus."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import options as o
+from karat.cli.codes import BLOCK
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE...", help="Gold, queries, runs and corpus, in any order; globs work."),
+]
+_ROLES = "State the role"
+
+
+def _role(help: str, name: str) -> object:
+    return typer.Option(name, metavar="FILE", help=help, rich_help_panel=_ROLES)
+
+
+def validate(
+    files: Files = None,
+    qrels: Annotated[list[str] | None, _role("A file of gold.", "--qrels")] = None,
+    queries: Annotated[list[str] | None, _role("A table of queries.", "--queries")] = None,
+    run: Annotated[list[str] | None, _role("A run.", "--run")] = None,
+    corpus: Annotated[list[str] | None, _role("A table of docs.", "--corpus")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Only these checks: codes or their beginnings, such as R3.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Not these checks.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    json: o.JsonFile = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Look for what is wrong in gold, queries, runs and corpus.
+
+    karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl
+
+    karat validate --qrels labels.csv --run out.csv --ignore Q204 --strict
+
+    Exit code 1 if there is a finding at the level of errors. All checks: docs/validate.md
+    """
+    from karat import validate as look
+    from karat.report import files as written
+    from karat.report import findings
+
+    found = look(qrels, run or (), queries, corpus, files or (), select=select or (), ignore=ignore or ())
+    if json is not None:
+        written.write_json(found, json)
+    if json != "-":
+        findings.show(found, quiet)
+    if not found.ok or (strict and found.worst == "warning"):
+        raise typer.Exit(BLOCK)

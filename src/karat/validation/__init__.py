@@ -1,0 +1,131 @@
+"""The linter: gold, queries, runs and corpus against their contract, and for what goes wrong in practice."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError, UsageError
+from karat.ingest.layout import checked_path, head_of
+from karat.validation.checks import CHECKS, Check
+from karat.validation.findings import Finding, Validation, found, in_order, known_codes
+from karat.validation.roles import ROLES, role_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karat.validation.roles import Role
+    from karat.validation.tables import Data, RunFile
+
+__all__ = ["CHECKS", "Check", "Finding", "Validation", "validate"]
+
+Paths = Any
+"""A path, or several."""
+_UNCHECKED = {"result": "is a result of Karat", "config": "is a configuration"}
+
+
+def validate(
+    qrels: Paths = None,
+    runs: Paths = (),
+    queries: Paths = None,
+    corpus: Paths = None,
+    files: Paths = (),
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Validation:
+    """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
+
+    Each argument takes a path or several. `files` are files whose role is told from their content and name.
+    `select` and `ignore` take codes of checks or their beginnings.
+    """
+    known_codes(select), known_codes(ignore)
+    roles: dict[str, Role | None] = {}
+    stated: tuple[tuple[Role, Paths], ...] = (("qrels", qrels), ("run", runs), ("queries", queries), ("corpus", corpus))
+    for role, given in stated:
+        roles.update(dict.fromkeys(_paths(given), role))
+    findings: list[Finding] = []
+    for path in _paths(files):
+        if path not in roles:
+            try:
+                roles[path] = role_of(path, head_of(path))
+            except InputError:  # what is packed breaks off: reading it will say so
+                roles[path] = "qrels"
+    if not roles:
+        raise UsageError("nothing to validate; name at least one file")
+    findings += _findings(roles)
+    told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
+    return Validation(in_order(findings, list(roles)), told).only(select, ignore)
+
+
+def _paths(given: Paths) -> list[str]:
+    """The files that paths and globs name, each once."""
+    if given is None:
+        return []
+    listed = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    out: list[str] = []
+    for one in listed:
+        if not isinstance(one, (str, os.PathLike)):
+            raise UsageError(f"validate takes paths of files, found {type(one).__name__}; write it to a file first")
+        path = os.fspath(one)
+        if path == "-":
+            raise UsageError("validate reads files only, since it looks at each more than once; name a file")
+        matching = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+        if not matching:
+            raise InputError(f"{path}: no file matches, expected at least one; check the folder and the pattern")
+        out += [checked_path(p) for p in matching]
+    return list(dict.fromkeys(out))
+
+
+def _findings(roles: dict[str, Role | None]) -> Iterator[Finding]:
+    from karat.validation.corpus import check_corpus
+    from karat.validation.gold import check_gold
+    from karat.validation.queries import check_queries
+    from karat.validation.runs import check_run
+    from karat.validation.together import check_together
+
+    for path, role in roles.items():
+        if role is None:
+            yield found("F002", path, "cannot be told to be gold, queries, a run or a corpus", [path])
+        elif role in _UNCHECKED:
+            yield found("F003", path, f"{_UNCHECKED[role]}, which validate does not check", [path])
+    data, findings = _read(roles)
+    yield from findings
+    for gold in data.gold:
+        yield from check_gold(gold)
+    for table in data.queries:
+        yield from check_queries(table, data.evaluated(table))
+    for run in data.runs:
+        yield from check_run(run)
+    for docs in data.corpus:
+        yield from check_corpus(docs)
+    yield from check_together(data)
+
+
+def _read(roles: dict[str, Role | None]) -> tuple[Data, list[Finding]]:
+    """All files, gold before the corpus: of its docs only those that the gold names keep their text."""
+    from karat.validation.reading import MOST_DOCS, Reading, read_corpus, read_gold, read_table
+    from karat.validation.reading_runs import read_run
+    from karat.validation.tables import Data
+
+    readings = {path: Reading(path) for path, role in roles.items() if role not in (None, *_UNCHECKED)}
+
+    def of(role: Role) -> list[tuple[str, Reading]]:
+        return [(path, reading) for path, reading in readings.items() if roles[path] == role]
+
+    gold = [g for path, reading in of("qrels") if (g := read_gold(path, reading)) is not None]
+    tables = [t for path, reading in of("queries") if (t := read_table(path, reading)) is not None]
+    runs = [r for path, reading in of("run") if (r := read_run(path, reading)) is not None]
+    wanted = {d for g in gold for d in g.docs}
+    corpus = [c for path, reading in of("corpus") if (c := read_corpus(path, reading, wanted)) is not None]
+    findings = [f for reading in readings.values() for f in reading.findings()]
+    findings += [_part(r) for r in runs if not r.whole]
+    findings += [found("F004", c.path, f"the first {MOST_DOCS:,} docs were looked at", [c.path])
+                 for c in corpus if not c.whole]  # fmt: skip
+    return Data(gold, tables, runs, corpus), findings
+
+
+def _part(run: RunFile) -> Finding:
+    seen = f"the first {len(run.query):,} rows were looked at ({len(run.queries):,} queries)"
+    return found("F004", run.path, seen, [run.at(len(run.query) - 1)], len(run.query))
