@@ -100,7 +100,9 @@ def test_dl19_ships_blocks_and_stays_undecided(tmp_path: Path, gates: tuple[str,
     # The saved result gives the same verdict without the runs.
     again = run_karat("check", "--result", "out/result.json.gz", "--json", "-", cwd=tmp_path)
     assert again.returncode == code, again.stderr
-    assert json.loads(again.stdout)["gates"] == document["gates"]
+    for a, b in zip(json.loads(again.stdout)["gates"], document["gates"], strict=True):
+        assert {**a, "ci": None, "value": None} == {**b, "ci": None, "value": None}
+        assert a["ci"] == pytest.approx(b["ci"], abs=1e-9) and a["value"] == pytest.approx(b["value"], abs=1e-9)
 
 
 @needs_dl19
@@ -137,7 +139,7 @@ def test_dl19_values_of_gates_are_those_of_evaluate_and_compare(tmp_path: Path) 
 def test_dl19_queries_still_needed_decide_in_8_of_10_samples(gate: str, run: str) -> None:
     runs = {n: str(DL19 / f"{n}.run") for n in {run, "bm25"}}
     result = karat.evaluate(str(DL19 / "qrels.txt"), runs, "ndcg@10")
-    (row,) = [r for r in karat.check(result, gate, candidate=run).rows]
+    (row,) = karat.check(result, gate, candidate=run).rows
     assert row.judged.outcome == "undecided" and row.judged.more is not None
     values = result[run].values["ndcg@10"] - (result["bm25"].values["ndcg@10"] if row.against else 0)
     # Samples with the mean and the variance that were seen.
@@ -427,7 +429,7 @@ BROKEN = [
     ({"gates": [{"metric": "mrr", "mni": 1}]}, ["unknown key 'mni'; did you mean 'min'?"]),
     ({"gates": "mrr > 0"}, ["gates must be a list"]),
     ({"metrics": ["ndgc@10"]}, ["did you mean 'ndcg@10'?"]),
-    ({"confidence": 95}, ["confidence.level must be less than 1, found 95"]),
+    ({"confidence": 95}, ["confidence must be less than 1, found 95"]),
     ({"confidence": {"method": "bcaa"}}, ["did you mean 'bca'?"]),
     ({"confidence": {"resamples": "2000"}}, ['confidence.resamples must be a whole number, found "2000"']),
     ({"segments": {"minimum": 0}}, ["segments.minimum must be greater than or equal to 1"]),
@@ -517,7 +519,7 @@ def test_paths_are_relative_to_the_config(small: Path, tmp_path_factory: pytest.
 
 
 def test_the_block_of_retrieval_metrics_has_its_effect(small: Path) -> None:
-    (small / "qrels.txt").write_text((small / "qrels.txt").read_text().replace(" 1\n", " 3\n", 5) + "q00 0 y 1\n")
+    (small / "qrels.txt").write_text((small / "qrels.txt").read_text() + "q00 0 y 3\n")
     data = {"qrels": str(small / "qrels.txt")}
 
     def checked(**block: Any) -> karat.Check:
@@ -539,7 +541,10 @@ def test_the_block_of_retrieval_metrics_has_its_effect(small: Path) -> None:
     wide = checked(statistical_analysis={"alpha_level": 0.01})
     assert wide.rows[0].found.confidence == 0.99 and wide.rows[0].found.low < plain.rows[0].found.low
     for size in (1, 7, 1000):
-        batched = checked(performance={"batch_size": size, "parallel_processing": False, "caching_enabled": False})
+        batched = checked(
+            enabled_metrics=["ndcg@10"],
+            performance={"batch_size": size, "parallel_processing": False, "caching_enabled": False},
+        )
         assert batched.as_json() == plain.as_json()
         assert batched.result.runs[0].threads == 1
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from karat.cli import options as o
+
+_UNASKED = {"confidence": 0.95, "method": "auto", "resamples": 2000, "seed": 0, "cache": True}
 
 
 def compare(
@@ -42,6 +44,9 @@ def compare(
     method: o.Method = "auto",
     resamples: o.Resamples = 2000,
     seed: o.Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare results that rest on different gold or definitions; says so.")
+    ] = False,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     qrels_format: o.QrelsFormat = None,
@@ -53,22 +58,34 @@ def compare(
     no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Compare candidates with a baseline on the same queries.
+    """Compare candidates with a baseline on the same queries; or saved results, the baseline's first.
 
     karat compare qrels.txt bm25.run splade.run -m ndcg@10,recall@100
 
     karat compare qrels.txt old.run new.run --queries q.jsonl --by language --margin 0.01
+
+    karat compare old.json new.json    (what --save or karat bless wrote)
     """
     from karat import compare as compare_runs
     from karat.ingest.read import run_files
     from karat.report import compared, files, terminal
+    from karat.saved import is_saved
 
     if per_query is not None:
         files.check_table_name(per_query)
+    options: dict[str, Any] = {
+        "queries": queries, "docs": docs, "by": by, "confidence": confidence, "method": method,
+        "resamples": resamples, "seed": seed, "qrels_format": qrels_format, "run_format": run_format, "like": like,
+        "missing": missing, "level": level, "threads": threads, "cache": not no_cache,
+    }  # fmt: skip
+    saved = is_saved(qrels)
+    if saved:  # results bring their own choices
+        options = {name: value for name, value in options.items() if value != _UNASKED.get(name)}
     with terminal.progress(quiet) as watch:
+        options |= {} if saved else {"watch": watch}
         found = compare_runs(
             qrels,
-            run_files(runs),
+            runs if saved else run_files(runs),
             metric or None,
             tests=tuple(test) if test else ("t", "randomization"),
             correction=correction,
@@ -76,21 +93,8 @@ def compare(
             margin=margin,
             all_pairs=all_pairs,
             replicates=run_files(replicate) if replicate else None,
-            queries=queries,
-            docs=docs,
-            by=by,
-            confidence=confidence,
-            method=method,
-            resamples=resamples,
-            seed=seed,
-            qrels_format=qrels_format,
-            run_format=run_format,
-            like=like,
-            missing=missing,
-            level=level,
-            threads=threads,
-            cache=not no_cache,
-            watch=watch,
+            force=force,
+            **options,
         )
     if per_query is not None:
         files.write_per_query(found.result, per_query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,9 @@ def _validated(data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> Co
 def _told(error: Any, data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> tuple[int, str]:
     """One problem with its line: where, what was found, what was expected."""
     keys = _real(error["loc"], data)
+    inner = re.search(r"unknown key '(\w+)'", str(error.get("ctx", {}).get("error", "")))
+    if inner and (*keys, inner[1]) in lines:  # a key of a gate
+        keys = (*keys, inner[1])
     line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), None)
     return line or 0, (f"{path}:{line}: " if line is not None else f"{path}: ") + _problem(error, keys)
 
