@@ -23,6 +23,7 @@ FLOORS = [
     {"comparison", "curves", "config", "judgements"},
     {"checking"},
     {"validation"},
+    {"starter"},
     {"report"},
     {"cli", "docs"},
 ]

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from karat.model.run import Run
     from karat.result import Result, RunResult
     from karat.saved import load
+    from karat.starter import init
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
@@ -101,6 +102,7 @@ _HOMES = {
     "karat.model.queries": ("Queries",),
     "karat.model.rankings": ("Rankings",),
     "karat.model.run": ("Run",),
+    "karat.starter": ("init",),
     "karat.stats.groups": ("interval",),
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
@@ -164,6 +166,7 @@ __all__ = [
     "evaluate",
     "f1_at_k",
     "hit_at_k",
+    "init",
     "interval",
     "load",
     "lookup",

@@ -11,7 +11,9 @@ from karat.cli.codes import BLOCK
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE...", help="Gold, queries, runs and corpus, in any order; globs work."),
+    typer.Argument(
+        metavar="FILE...", help="Gold, queries, runs, corpus, or a karat.yaml with all it names; globs work."
+    ),
 ]
 _ROLES = "State the role"
 
@@ -38,6 +40,8 @@ def validate(
     """Look for what is wrong in gold, queries, runs and corpus.
 
     karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl
+
+    karat validate karat.yaml
 
     karat validate --qrels labels.csv --run out.csv --ignore Q204 --strict
 

@@ -27,12 +27,14 @@ def show(validation: Validation, quiet: bool = False) -> None:
     chosen = [f for f in validation.findings if not quiet or f.severity == "error"]
     for file, findings in groupby(chosen, key=lambda f: f.file):
         out.print(Text(f"{file} ({validation.roles.get(file, '')})", style="bold"), soft_wrap=True)
-        for finding in findings:
+        listed = list(findings)
+        for finding, after in zip(listed, [*listed[1:], None], strict=True):
             head = Text("  ")
             head.append(f"{LABELS[finding.severity]:<7}", style=STYLES[finding.severity])
             head.append(f" {finding.code}  {finding.message}")
             out.print(head, soft_wrap=True)
-            for line in _details(finding):
+            again = after is not None and after.fix == finding.fix  # said once, after the last
+            for line in _details(finding, remedy=not again):
                 out.print(Text(f"{'':16}{line}", style="dim"), soft_wrap=True)
         out.print()
     if not quiet:
@@ -40,12 +42,13 @@ def show(validation: Validation, quiet: bool = False) -> None:
         out.print(Text(summary(validation), style=STYLES[worst] if worst else "green"), soft_wrap=True)
 
 
-def _details(finding: Finding) -> Iterator[str]:
+def _details(finding: Finding, *, remedy: bool) -> Iterator[str]:
     places = [w for w in finding.where if w != finding.file]
     if places:
         more = ", …" if len(finding.where) > PLACES or finding.count > len(finding.where) else ""
         yield f"at {', '.join(_short(w, finding.file) for w in places[:PLACES])}{more}"
-    yield f"→ {finding.fix}"
+    if remedy:
+        yield f"→ {finding.fix}"
 
 
 def _short(where: str, file: str) -> str:

@@ -22,7 +22,8 @@ __all__ = ["CHECKS", "Check", "Finding", "Validation", "validate"]
 
 Paths = Any
 """A path, or several."""
-_UNCHECKED = {"result": "is a result of Karat", "config": "is a configuration"}
+_UNCHECKED = {"result": "is a result of Karat"}
+_NO_DATA = (None, "result", "config")
 
 
 def validate(
@@ -37,7 +38,8 @@ def validate(
 ) -> Validation:
     """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
 
-    Each argument takes a path or several. `files` are files whose role is told from their content and name.
+    Each argument takes a path or several. `files` are files whose role is told from their content and name; a
+    `karat.yaml` among them is checked too, with all that it names.
     `select` and `ignore` take codes of checks or their beginnings.
     """
     known_codes(select), known_codes(ignore)
@@ -54,6 +56,15 @@ def validate(
                 roles[path] = "qrels"
     if not roles:
         raise UsageError("nothing to validate; name at least one file")
+    configs = [path for path, role in roles.items() if role == "config"]
+    for path in configs:
+        from karat.validation.configs import check_config, opened
+
+        read, problems, named = opened(path)
+        roles = {**roles, **{p: r for p, r in named.items() if p not in roles}}
+        findings += problems
+        if read is not None and not problems:
+            findings += check_config(read)
     findings += _findings(roles)
     told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(in_order(findings, list(roles)), told).only(select, ignore)
@@ -109,7 +120,7 @@ def _read(roles: dict[str, Role | None]) -> tuple[Data, list[Finding]]:
     from karat.validation.reading_runs import read_run
     from karat.validation.tables import Data
 
-    readings = {path: Reading(path) for path, role in roles.items() if role not in (None, *_UNCHECKED)}
+    readings = {path: Reading(path) for path, role in roles.items() if role not in _NO_DATA}
 
     def of(role: Role) -> list[tuple[str, Reading]]:
         return [(path, reading) for path, reading in readings.items() if roles[path] == role]

@@ -3,8 +3,6 @@
 error    numbers would be wrong, or the file is refused
 warning  probably wrong: look at it
 info     worth knowing
-
-Reserved: X590, too few queries for the gates that are asked for. It is declared here when gates exist.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ KINDS = {
     "R": "Runs",
     "C": "Corpus",
     "X": "Files together",
+    "K": "Configurations",
 }
 
 
@@ -236,6 +235,21 @@ _DECLARED = (
     Check("X519", "error", "Hard negatives that the gold calls relevant",
           "A doc in a query's negatives is relevant in its gold: one of the two is wrong.",
           "Remove it from the negatives, or correct its grade."),
+    Check("K601", "error", "A configuration that cannot be read",
+          "karat check refuses it.",
+          "Mend the key or value that is named; `karat init --schema` gives editors the schema."),
+    Check("K602", "error", "A file that the configuration names is not there",
+          "karat check cannot evaluate.",
+          "Correct the path: it is relative to the configuration's folder."),
+    Check("K603", "error", "A configuration that cannot be followed",
+          "What it asks for does not fit the data.",
+          "Correct what the message names."),
+    Check("K604", "warning", "No gates",
+          "Nothing decides: karat check refuses a configuration without gates.",
+          "Add gates, such as recall@5 >= 0.90."),
+    Check("K610", "warning", "Too few queries for a gate",
+          "However good the run is, the gate stays undecided, or passes too rarely: the interval is too wide.",
+          "Add queries, widen the margin, lower the threshold, or gate at the mean."),
 )  # fmt: skip
 
 CHECKS: dict[str, Check] = {check.code: check for check in _DECLARED}

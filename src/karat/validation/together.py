@@ -1,7 +1,4 @@
-"""Checks of files against each other.
-
-The place for a check of the gates' needs (X590, too few queries) is `check_together`, once gates exist.
-"""
+"""Checks of files against each other."""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+"""`karat init`: a first karat.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def init(
+    folder: Annotated[str, typer.Argument(help="Where your gold and runs are.")] = ".",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE|-", help="Instead of karat.yaml in that folder.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of karat.yaml and stop.")] = False,
+) -> None:
+    """Write a commented karat.yaml for the gold, queries and runs that are found.
+
+    karat init
+
+    karat init --schema > karat.schema.json
+    """
+    import json
+    import os
+
+    if schema:
+        from karat.config.models import schema as published
+
+        typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
+        return
+    from karat import init as starter
+    from karat.errors import UsageError
+    from karat.report.files import write_text
+
+    path = output or os.path.join(folder, "karat.yaml")
+    if path != "-" and os.path.exists(path) and not force:
+        raise UsageError(f"{path} is there already; --force writes over it, -o chooses another name")
+    write_text(starter(folder), path)
+    if path != "-":
+        typer.echo(f"wrote {path}; look through it, then run: karat check {'' if path == './karat.yaml' else path}")

@@ -1,0 +1,176 @@
+"""Checks of a `karat.yaml`: that it can be followed, and that there are queries enough for what its gates ask."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.checking import evaluation_of
+from karat.config.reading import read_config
+from karat.errors import InputError, KaratError
+from karat.evaluation import evaluate
+from karat.gates.language import BASELINE
+from karat.ingest.read import run_files
+from karat.metrics.grammar import parse
+from karat.pairing import paired
+from karat.saved import load_baseline
+from karat.stats.intervals import clopper_pearson
+from karat.stats.power import queries_needed
+from karat.validation.findings import found, many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karat.config.reading import Read
+    from karat.gates.language import Gate
+    from karat.result import Result, RunResult
+    from karat.validation.findings import Finding
+    from karat.validation.roles import Role
+
+
+def opened(path: str) -> tuple[Read | None, list[Finding], dict[str, Role | None]]:
+    """A config, what is wrong with it, and the files it names with their roles."""
+    try:
+        read = read_config(path)
+    except InputError as error:
+        problems = [_split(path, text) for text in error.problems]
+        return None, [found("K601", path, text, [place]) for place, text in problems], {}
+    findings: list[Finding] = []
+    roles: dict[str, Role | None] = {}
+    config, data = read.config, read.config.dataset
+    named: list[tuple[str, Role, str | None]] = []
+    if data is not None:
+        named = [
+            ("qrels", "qrels", data.qrels),
+            ("queries", "queries", data.queries),
+            ("corpus", "corpus", data.corpus),
+        ]
+    for key, role, given in named:
+        if given is not None:
+            _add(read.place(given), role, read.at("dataset", key), roles, findings, path)
+    runs = config.runs
+    listed = list(runs.values()) if isinstance(runs, dict) else [runs] if isinstance(runs, str) else list(runs or ())
+    for given in listed:
+        try:
+            matching = list(run_files([read.place(given)]).values())
+        except InputError as error:
+            findings.append(found("K602", path, str(error), [read.at("runs")]))
+            continue
+        for one in matching:
+            _add(one, "run", read.at("runs"), roles, findings, path)
+    return read, findings, roles
+
+
+def _split(path: str, text: str) -> tuple[str, str]:
+    """The place and the rest of a problem that begins with `file:line: `."""
+    rest = text.removeprefix(path)
+    line, colon, told = rest.removeprefix(":").partition(": ")
+    return (f"{path}:{line}", told) if colon and line.isdecimal() else (path, rest.removeprefix(": "))
+
+
+def _add(
+    path: str, role: Role, place: str, roles: dict[str, Role | None], findings: list[Finding], config: str
+) -> None:
+    if os.path.exists(path):
+        roles[path] = role
+    else:
+        findings.append(found("K602", config, f"{path} is not there", [place]))
+
+
+def check_config(read: Read) -> Iterator[Finding]:
+    """Whether the config can be followed, and whether its gates can be decided with these queries."""
+    gates = read.config.gates
+    if not gates:
+        yield found("K604", read.path, "there are no gates", [read.path])
+    if read.config.dataset is None or read.config.runs is None:
+        return
+    try:
+        result = evaluate(**evaluation_of(read, gates))
+    except KaratError as error:
+        yield found("K603", read.path, str(error).splitlines()[0], [read.path])
+        return
+    names = [r.name for r in result.runs]
+    base = _baseline(read, result)
+    judged = read.config.candidate or [n for n in names if base is None or n != base.name]
+    for number, gate in enumerate(gates):
+        place = read.at("gates", number)
+        for name in judged:
+            if name not in names or gate.run not in (None, name) or gate.against == name:
+                continue
+            if told := _too_few(gate, result[name], _other(gate, result, base)):
+                yield found("K610", read.path, told, [place])
+                break
+
+
+def _baseline(read: Read, result: Result) -> RunResult | None:
+    given = read.config.baseline
+    if given is None:
+        return None
+    if given in [r.name for r in result.runs]:
+        return result[given]
+    try:
+        return load_baseline(read.place(given)).runs[0]
+    except KaratError:
+        return None
+
+
+def _other(gate: Gate, result: Result, base: RunResult | None) -> RunResult | None:
+    if gate.against in (None, BASELINE):
+        return base if gate.against == BASELINE else None
+    return next((r for r in result.runs if r.name == gate.against), None)
+
+
+def _too_few(gate: Gate, run: RunResult, base: RunResult | None) -> str:
+    """Why a gate cannot be decided with these queries however good the run is, and how many it takes; or nothing."""
+    sampling = run.sampling
+    minimum = gate.least or sampling.minimum
+    for segment in (
+        [s for s in sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.fields else [None]
+    ):
+        if segment is not None and any(segment.by[f].casefold() != v.casefold() for f, v in gate.where):
+            continue
+        n = len(segment.rows) if segment is not None else len(run.query_ids)
+        if segment is not None and n < minimum and gate.least is None:
+            return f"'{gate}': {segment.name} has {many(n, 'query', 'queries')}, and it takes {minimum} to be judged"
+        if gate.at_mean or (segment is not None and n < minimum):
+            continue
+        rows = segment.rows if segment is not None else np.arange(n)
+        needed, why = _least(gate, run, base, rows, sampling.confidence)
+        if needed > n:
+            where = f" where {segment.name}" if segment is not None else ""
+            have = many(n, "query", "queries")
+            return f"'{gate}': {why} takes about {needed:,} queries, and there are {have}{where}"
+    return ""
+
+
+def _least(gate: Gate, run: RunResult, base: RunResult | None, rows: np.ndarray, confidence: float) -> tuple[int, str]:
+    """The queries without which the gate cannot pass, or passes too rarely, and for what."""
+    measure = parse(gate.metric)
+    if gate.against is not None:
+        if base is None or gate.metric not in base.values or measure.aggregate == "quantile":
+            return 0, ""
+        if gate.relation != "no worse" or gate.value == 0:
+            return 0, ""
+        both = paired(base, run, [gate.metric])
+        chosen = {run.query_ids[i] for i in rows}
+        kept = [i for i, q in enumerate(both.query_ids) if q in chosen]
+        moved = both.contrast()[0][kept]
+        moved = moved[~np.isnan(moved)]
+        margin = gate.value * float(np.nanmean(both.base[0])) if gate.relative else gate.value
+        spread = float(moved.std(ddof=1)) if len(moved) > 1 else 0.0
+        if spread == 0 or margin <= 0:
+            return 0, ""
+        return queries_needed(margin, spread, alpha=1 - confidence) or 0, "to show that a run that is as good passes"
+    if measure.aggregate == "quantile":
+        tail = (1 - confidence) / 2
+        share = measure.quantile if gate.op.startswith("<") else 1 - measure.quantile
+        return math.ceil(math.log(tail) / math.log(share)), f"a bound of {gate.metric}"
+    if measure.metric.binary and gate.op in (">=", ">") and 0 < gate.threshold < 1:
+        n = 2
+        while clopper_pearson(n, n, confidence)[0] < gate.threshold:
+            n += max(1, n // 50)
+        return n, "to pass even if every query succeeds"
+    return 0, ""
