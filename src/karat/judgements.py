@@ -102,8 +102,10 @@ def judged_gates(
         for gate, base in asked:
             key = base.name if base is not None else ""
             kind = "segments" if gate.fields else "whole"
-            view = views.setdefault(f"{kind} {key}", _View(run, base, level if gate.fields else None))
-            out += [replace(j, run=name) for j in view.judgements(gate)]
+            place = f"{kind} {key}"
+            if place not in views:
+                views[place] = _View(run, base, level if gate.fields else None)
+            out += views[place].judgements(gate)
     for gate in gates:
         if gate.run is not None and gate.run not in names:
             near = nearest(gate.run, names)

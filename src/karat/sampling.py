@@ -61,6 +61,12 @@ class Sampling:
 
     def segments(self, query_ids: Sequence[str]) -> tuple[Segment, ...]:
         """The slices of these queries, by each field or cross of fields; values in order."""
+        memo: dict[int, tuple[Sequence[str], tuple[Segment, ...]]] = self.__dict__.setdefault("_slices", {})
+        if id(query_ids) not in memo:  # the ids are kept too, so that no other list can take their place
+            memo[id(query_ids)] = (query_ids, self._sliced(query_ids))
+        return memo[id(query_ids)][1]
+
+    def _sliced(self, query_ids: Sequence[str]) -> tuple[Segment, ...]:
         out = []
         for names in self.by:
             members: dict[tuple[str, ...], list[int]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from karat.cli.codes import FAULT, INTERRUPTED
@@ -11,6 +12,9 @@ def main() -> None:
     """Run the command line; every way out has its exit code."""
     from karat.errors import KaratError
 
+    # Work is divided among our own threads; those of the linear algebra would only wait for each other.
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     try:
         from karat.cli.app import app
 

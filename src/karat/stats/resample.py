@@ -9,6 +9,7 @@ on how the work is divided.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 CHUNK = 64
 """Resamples drawn from one random stream."""
+KEPT = 4096
+"""Draws of no more units than this are kept for the next who asks: at most 32 MB in all."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,18 @@ def mean_of(values: Floats, units: Units) -> float:
 
 def drawn_counts(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     """How often each unit is drawn, in the resamples from `start` on."""
+    if size > KEPT:
+        return _drawn(size, rows, seed, start)
+    return _kept(size, rows, seed, start).astype(np.float64)
+
+
+@lru_cache(maxsize=64)
+def _kept(size: int, rows: int, seed: int, start: int) -> NDArray[np.uint16]:
+    """The draws of few units, kept: several runs, differences and segments ask for the same ones in turn."""
+    return _drawn(size, rows, seed, start).astype(np.uint16)
+
+
+def _drawn(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
     drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)
     out = np.empty((rows, size))
