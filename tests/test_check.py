@@ -573,3 +573,71 @@ def test_json_on_standard_output_is_alone_there(small: Path) -> None:
     config(small, **parts(gates=["mrr >= 0.5"]))
     done = run_karat("check", "--json", "-", cwd=small)
     assert json.loads(done.stdout)["kind"] == "check" and done.stderr == ""
+
+
+# --- karat init, and what the linter says of configs ---------------------------------------------------------------
+
+
+def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path) -> None:
+    done = run_karat("init", cwd=small)
+    assert done.returncode == 0, done.stderr
+    text = (small / "karat.yaml").read_text("utf-8")
+    for expected in ("qrels: qrels.txt", "queries: queries.jsonl", "good: good.run", "segments: [language, topic]",
+                     "baseline: bad"):  # fmt: skip
+        assert expected in text
+    assert run_karat("check", cwd=small).returncode == 0
+    assert {p.name for p in (small / "karat-out").iterdir()} == {"check.json", "comment.md", "gates.xml"}
+    again = run_karat("init", cwd=small)
+    assert again.returncode == 2 and "is there already" in again.stderr
+    assert run_karat("init", "--force", cwd=small).returncode == 0
+
+
+def test_init_in_an_empty_folder_writes_a_config_to_fill_in(tmp_path: Path) -> None:
+    assert run_karat("init", cwd=tmp_path).returncode == 0
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == 2 and "runs/main.jsonl" in done.stderr
+
+
+def test_init_prints_the_schema(tmp_path: Path) -> None:
+    published = Path(__file__).parents[1] / "docs/schemas/config.schema.json"
+    assert json.loads(run_karat("init", "--schema", cwd=tmp_path).stdout) == json.loads(published.read_text("utf-8"))
+
+
+def linted(folder: Path, **parts_of: Any) -> list[tuple[str, str]]:
+    found = karat.validate(files=[str(config(folder, **parts_of))])
+    return [(f.code, f.message) for f in found.findings if f.code.startswith("K")]
+
+
+def test_the_linter_checks_configs_and_all_that_they_name(small: Path) -> None:
+    assert linted(small, **parts(gates=["mrr >= 0.5"])) == []
+    ((code, told),) = linted(small, **parts(gates=["mrrr >= 0.5"]))
+    assert code == "K601" and "unknown metric 'mrrr'" in told
+    ((code, told),) = linted(small, **parts(gates=["mrr >= 0.5"], dataset={"qrels": "gone.txt"}))
+    assert code == "K602" and "gone.txt" in told
+    ((code, told),) = linted(small, **parts(gates=["mrr >= 0.5 for every colour"]))
+    assert code == "K603" and "'colour'" in told
+    assert [code for code, _ in linted(small, **parts())] == ["K604"]
+    (small / "good.run").write_text("q00 Q0 d0 1 nan t\n")
+    codes = [f.code for f in karat.validate(files=[str(small / "karat.yaml")]).findings]
+    assert "F001" in codes
+
+
+@pytest.mark.parametrize(
+    ("gate", "told"),
+    [
+        # All 60 of 60 hits have a Clopper–Pearson bound of .025^(1/60) = .940: .95 takes 72 queries.
+        ("hit@1 >= 0.95", "to pass even if every query succeeds takes about 72 queries, and there are 60 queries"),
+        ("hit@1 >= 0.93", ""),
+        ("hit@1 >= 0.95 at the mean", ""),
+        ("mrr >= 0.5 for every topic", "topic=t1 has 4 queries, and it takes 10 to be judged"),
+        ("mrr >= 0.5 for every topic of at least 10", ""),
+        ("hit@1 >= 0.9 where language = de", "takes about 36 queries, and there are 20 queries where language=de"),
+        # Differences of 0 and .5 with a spread of .246: ((1.96 + .84) × .246 / .01)^2 is about 4,750.
+        ("mrr no worse than bad by 0.01", "takes about 4,7"),
+        ("mrr no worse than bad by 0.2", ""),
+    ],
+)
+def test_the_linter_says_how_many_queries_a_gate_takes(small: Path, gate: str, told: str) -> None:
+    found = linted(small, **parts(runs={"good": "good.run", "bad": "bad.run"}, candidate="good", gates=[gate]))
+    assert [code for code, _ in found] == (["K610"] if told else [])
+    assert all(told in message for _, message in found)

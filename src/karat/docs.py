@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,9 +130,17 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def config_schema() -> str:
+    """The JSON Schema of karat.yaml."""
+    from karat.config.models import schema
+
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
-    pages = {DOCS / "metrics.md": metrics_page(), DOCS / "validate.md": validate_page()}
+    pages = {DOCS / "metrics.md": metrics_page(), DOCS / "validate.md": validate_page(),
+             DOCS / "schemas" / "config.schema.json": config_schema()}  # fmt: skip
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
     if "--check" in arguments:
         for path in stale:
