@@ -23,7 +23,7 @@ FLOORS = [
     {"comparison", "curves", "config", "judgements"},
     {"checking"},
     {"report"},
-    {"cli", "docs"},
+    {"cli", "docs", "pytest_plugin"},
 ]
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = (
