@@ -69,8 +69,9 @@ def pytest_runtest_makereport(
     if report.failed and call.when == "call":
         for check in item.stash.get(CHECKS, []):
             title = f"karat check {check.name}".rstrip()
-            if hasattr(report.longrepr, "addsection"):
-                report.longrepr.addsection(title, explained(check), "-")
+            add = getattr(report.longrepr, "addsection", None)
+            if add is not None:
+                add(title, explained(check), "-")
             else:
                 report.sections.append((title, explained(check)))
     return report
