@@ -86,7 +86,14 @@ def explained(check: Check) -> str:
     for outcome, title in (("fail", "fails"), ("undecided", "is undecided")):
         for level, kind in (("error", ""), ("warn", " (warning)")):
             lines += _listed(check.of(outcome, level), f"{title}{kind}")
-    return "\n".join(lines)
+    return "\n".join(_shown(line) for line in lines)
+
+
+def _shown(line: str) -> str:
+    """A line that any terminal and any process can take: names may hold controls and halves of characters."""
+    from karat.report.terminal import plain
+
+    return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
 def _listed(rows: Sequence[Judgement], title: str) -> list[str]:

@@ -72,7 +72,7 @@ def _figures(check: Check) -> list[str]:
 
 
 def _gates(check: Check) -> list[str]:
-    lines = [r"\begin{tabular}{llrlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
+    lines = [r"\begin{tabular}{lp{0.4\linewidth}rlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
     for gate, run, rows in grouped(check):
         for row in rows:
             where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
