@@ -95,12 +95,26 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
             continue
         passed = sum(r.judged.outcome == "pass" for r in rows)
         table.add_row(*start, f"{label}\n[dim]{passed} of {len(rows)} segments pass[/dim]", "", "", "")
+        small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]
+        together = len(small) > 1 and not verbose
         for row in sorted(rows, key=lambda r: ORDER.index(r.judged.outcome)):
             if row.judged.outcome == "pass" and not verbose and len(rows) > LISTED:
                 continue
+            if together and row in small:
+                continue
             where = _coloured(row.judged.outcome, f"  {MARKS[row.judged.outcome]} {escaped(row.where)}")
             table.add_row("", *([""] if several else []), where + _below(row, "    "), *cells(row))
+        if together:
+            table.add_row("", *([""] if several else []), _too_small(small), "", "", "")
     return table
+
+
+def _too_small(rows: list[Judgement]) -> str:
+    """Segments that nobody can judge alone, in one line, with how many queries they have."""
+    least = rows[0].found.minimum
+    listed = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
+    told = f"{len(rows)} of fewer than {least} queries, not judged alone: {listed}"
+    return _coloured("undecided", f"  {MARKS['undecided']} {escaped(told)}")
 
 
 def _coloured(outcome: str, text: str) -> str:
@@ -146,7 +160,7 @@ def advice(row: Judgement) -> str:
     if row.judged.more == 1 and row.found.n >= row.found.minimum:
         return "1 more query would decide"
     if row.found.n < row.found.minimum:
-        return f"{row.judged.why}: {row.judged.more} more needed"
+        return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
     return f"about {row.judged.more:,} more queries would decide"
 
 

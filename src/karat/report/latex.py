@@ -21,6 +21,7 @@ _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textas
 def text(words: str) -> str:
     """Words as LaTeX shows them."""
     flat = re.sub(r'[\\~^<>|`"Δ−≥≤…→&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
+    flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
     flat = re.sub(r"-(?=-)", "-{}", flat)  # two hyphens are no dash
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
 
@@ -29,7 +30,8 @@ def rendered(check: Check) -> str:
     """Both tables, ready to be read by \\input."""
     return "\n".join(
         [
-            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb}.",
+            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
+            "% names in other than Latin letters need LuaLaTeX or XeLaTeX.",
             *_forced(check),
             *_figures(check),
             "",

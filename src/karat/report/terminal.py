@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from karat.result import Result, RunResult
 
 FEW = 25
+HEAD, SEGMENT = 24, 30
+"""The characters of a run's name that head a column on a terminal, and those that a segment usually takes."""
 _UNSHOWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls of terminals and of the direction of writing, and halves of characters."""
 Watch = Callable[[str, int, int], None]
@@ -79,12 +81,16 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
 def show(result: Result, gold: str, verbose: bool = False) -> None:
     """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
-    room = out.width >= 14 + 24 * len(result.runs)
-    out.print(_table(result, room))
+    out.print(_table(result, _room(result, out.width, max(map(len, result.metrics), default=0))))
     if result.runs[0].sampling.by:
-        out.print(_segments(result, room))
+        out.print(_segments(result, _room(result, out.width, SEGMENT)))
     for line in _remarks(result, gold, verbose):
         out.print(line, markup=True)
+
+
+def _room(result: Result, width: int, label: int) -> bool:
+    """Whether intervals have room beside the values; without it they would cut names and digits off."""
+    return width >= label + 3 + sum(max(10, min(len(run.name), HEAD)) + 20 for run in result.runs)
 
 
 def short_range(low: float, high: float, name: str = PRIMARY) -> str:
@@ -103,7 +109,7 @@ def _table(result: Result, room: bool) -> Table:
     table.add_column("metric", no_wrap=True)
     alone = len(result.runs) == 1
     for run in result.runs:
-        table.add_column(escaped(run.name), justify="right", no_wrap=True)
+        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
         if room:
             table.add_column("", style="dim", no_wrap=True)
     if alone:
@@ -121,6 +127,11 @@ def _table(result: Result, room: bool) -> Table:
         label = f"[bold]{name}[/bold]" if name == PRIMARY else name
         table.add_row(label, *cells, *([reading(name, values[0], result.runs[0])] if alone else []))
     return table
+
+
+def _head() -> int | None:
+    """A file holds names whole; a screen has no room for long ones."""
+    return HEAD if sys.stdout.isatty() else None
 
 
 def escaped(text: str) -> str:
@@ -144,7 +155,7 @@ def _segments(result: Result, room: bool) -> Table:
     table.add_column(f"{metric} by segment", no_wrap=True)
     table.add_column("n", justify="right")
     for run in result.runs:
-        table.add_column(escaped(run.name), justify="right", no_wrap=True)
+        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
         if room:
             table.add_column("", style="dim", no_wrap=True)
     for i, segment in enumerate(result.runs[0].segments):
