@@ -25,7 +25,7 @@ FLOORS = [
     {"validation"},
     {"starter"},
     {"report"},
-    {"cli", "docs"},
+    {"cli", "docs", "pytest_plugin"},
 ]
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = (

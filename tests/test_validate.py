@@ -176,6 +176,14 @@ def deep(run: str, results: int) -> Change:
     return apply
 
 
+NAMED = "dataset: {qrels: gold.txt, queries: queries.jsonl}\nruns: bm25.run\n"
+
+
+def config(words: str) -> Change:
+    """A karat.yaml beside the data."""
+    return lambda f: f.update({"karat.yaml": words})
+
+
 DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     # F: any file
     "a line with three columns": (
@@ -196,7 +204,14 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     "a file of no known kind": ("F002", "error", "notes.md", lambda f: f.update({"notes.md": "to do\nmore\n"})),
     "a result of Karat": (
         "F003", "info", "old.json", lambda f: f.update({"old.json": '{"format_version": 1, "kind": "evaluation"}'})),
-    "a configuration": ("F003", "info", "karat.yaml", lambda f: f.update({"karat.yaml": "gates: []\n"})),
+    "a configuration without gates": ("K604", "warning", "karat.yaml", config("gates: []\n")),
+    "a configuration with an unknown key": ("K601", "error", "karat.yaml:2", config("gates: ['mrr > 0']\ngats: []\n")),
+    "a configuration whose gold is gone": (
+        "K602", "error", "karat.yaml:2", config("gates: ['mrr > 0']\ndataset: {qrels: gone.txt}\n")),
+    "a gate on a field that no query has": (
+        "K603", "error", "karat.yaml", config("gates: ['mrr > 0 for every colour']\n" + NAMED)),
+    "a gate that 12 queries cannot pass": (
+        "K610", "warning", "karat.yaml:1", config("gates: ['hit@10 >= 0.95']\n" + NAMED)),
     "a query id with a space at its end": ("F005", "warning", "queries.jsonl:5", field("queries.jsonl", 5, _id="q4 ")),
     "a doc id with a zero-width space": (
         "F005", "warning", "gold.txt:7", line("gold.txt", 7, lambda x: x.replace(" d", " d\u200b"))),

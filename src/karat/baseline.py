@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, UsageError
-from karat.output import rounded, write_atomically
+from karat.output import encoded, rounded, write_atomically
 from karat.saved import load
 
 if TYPE_CHECKING:
@@ -49,5 +49,5 @@ def bless(
         for i, q in enumerate(chosen.query_ids)
     ]
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
-    write_atomically(path, text.encode())
+    write_atomically(path, encoded(text))
     return path

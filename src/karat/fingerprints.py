@@ -44,7 +44,7 @@ def of_gold(qrels: Qrels) -> str:
     for i, query in enumerate(qrels.query_ids):
         a, b = int(qrels.offsets[i]), int(qrels.offsets[i + 1])
         judged = sorted(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
-        digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode())
+        digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
 
 
@@ -93,7 +93,8 @@ def _plain(value: Any) -> Any:
 def _short(told: Any) -> str:
     import hashlib
 
-    return hashlib.sha256(json.dumps(told, ensure_ascii=False, default=str).encode()).hexdigest()[:16]
+    written = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(written).hexdigest()[:16]
 
 
 def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iterable[str]) -> list[Difference]:

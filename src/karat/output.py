@@ -2,32 +2,88 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 import tempfile
+import time
 
 from karat.errors import InputError
 
+STALE = 3600.0
+"""Seconds after which a temporary file is one that a killed process left: a write takes far less."""
+
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write to a temporary name beside the file, then rename it into place."""
-    folder = os.path.dirname(os.path.abspath(path))
+    """Write to a hidden temporary name beside the file, then rename it into place."""
+    target = os.path.realpath(path)  # a link stays a link: what it names is replaced
+    mode = _mode(path, target)
+    if mode is not None and not stat.S_ISREG(mode):
+        _write_through(path, data)
+        return
+    folder, name = os.path.split(target)
+    prefix = f".{name[:40]}."
+    _sweep(folder, prefix)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=folder)
+        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=folder)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose a folder that can be") from None
+        raise _refused(path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.chmod(temporary, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+        os.replace(temporary, target)
     except OSError as error:
         _remove(temporary)
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another name") from None
+        raise _refused(path, error) from None
     except BaseException:
         _remove(temporary)
         raise
+
+
+def encoded(text: str) -> bytes:
+    """Text as UTF-8; half a character, as a file's odd name may hold, as JSON escapes it."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _refused(path: str, error: OSError) -> InputError:
+    hint = {errno.ENOENT: "make its folder first", errno.ENOSPC: "make room", errno.EFBIG: "make room"}
+    todo = hint.get(error.errno or 0, "choose another place")
+    return InputError(f"{path}: cannot be written ({error.strerror}), and nothing was changed; {todo}")
+
+
+def _mode(path: str, target: str) -> int | None:
+    """What is there already: its kind and permissions."""
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: cannot be written (Is a directory); expected the name of a file")
+    return mode
+
+
+def _write_through(path: str, data: bytes) -> None:
+    """A device or a pipe, such as /dev/null, is written to and never replaced."""
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+def _sweep(folder: str, prefix: str) -> None:
+    """Remove what killed processes left of earlier writes of this file; a file of a living one is too young."""
+    ours = re.compile(re.escape(prefix) + r"\w{8}\.tmp")
+    try:
+        for entry in os.scandir(folder):
+            if ours.fullmatch(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE:
+                _remove(entry.path)
+    except OSError:
+        pass
 
 
 def _umask() -> int:

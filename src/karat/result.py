@@ -13,7 +13,7 @@ import numpy as np
 from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.relevance import GM_FLOOR
-from karat.output import rounded, write_atomically
+from karat.output import encoded, rounded, write_atomically
 from karat.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class Result:
                 written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
             if run.lists:
                 written["lists"] = run.lists
-        data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        data = encoded(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
         if path.endswith(".gz"):
             import gzip
 

@@ -33,9 +33,11 @@ def bless(
     from karat import bless as make_baseline
     from karat.checking import evaluated
     from karat.report import terminal
+    from karat.report.outputs import make_folder
 
     with terminal.progress(quiet) as watch:
         found = evaluated(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)
+    make_folder(output or found.place)
     path = make_baseline(found.result, output or found.place, run=found.run, metrics=found.metrics)
     if not quiet:
         typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")

@@ -35,10 +35,10 @@ def check(
         str | None, typer.Option(metavar="FILE|-", help="Write a comment for a pull request.", rich_help_panel="Files")
     ] = None,
     junit: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write JUnit XML, a test case a gate.", rich_help_panel="Files")
+        str | None, typer.Option(metavar="FILE|-", help="Write JUnit XML, a test case a gate.", rich_help_panel="Files")
     ] = None,
     latex: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write tables for a paper.", rich_help_panel="Files")
+        str | None, typer.Option(metavar="FILE|-", help="Write tables for a paper.", rich_help_panel="Files")
     ] = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
@@ -84,7 +84,7 @@ def check(
             watch=watch,
         )
     outputs.write(found, files)
-    if "-" not in (json, markdown) and not quiet:
+    if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
         decided.show_check(found, gold, verbose=verbose)
     code = found.exit_code

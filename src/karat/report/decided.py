@@ -17,29 +17,28 @@ if TYPE_CHECKING:
 COLOURS = {"SHIP": "green", "BLOCK": "red", "INCONCLUSIVE": "yellow"}
 MARKS = {"pass": "✓", "fail": "✗", "undecided": "?"}
 STYLES = {"pass": "green", "fail": "red", "undecided": "yellow"}
+WORDS = {"pass": "passes", "fail": "fails", "undecided": "is undecided"}
 ORDER = ("fail", "undecided", "pass")
 LISTED = 3
 """Segments of a gate that pass are named up to so many."""
 
 
 def show_check(check: Check, gold: str, *, verbose: bool = False) -> None:
-    """The panel, the gates, and what was measured."""
+    """The verdict, what fails, what is undecided and how many queries it lacks, what passes; then what was measured."""
     from rich import box
     from rich.panel import Panel
 
     out = console()
     colour = COLOURS[check.verdict]
-    title = f"[bold {colour}] {check.verdict} [/bold {colour}]"
-    body = escaped(f"{check.why}.\n{scope(check)}")
-    out.print(
-        Panel(body, title=title, title_align="left", border_style=colour, box=box.ROUNDED)
-        if sys.stdout.isatty()
-        else f"{check.verdict}: {body}"
-    )
-    out.print(_gates(check, verbose))
+    body = [escaped(f"{check.why}."), escaped(scope(check))]
+    body += [f"[bold red]Forced:[/bold red] compared although they differ: {escaped(str(d))}" for d in check.forced]
+    if sys.stdout.isatty():
+        title = f"[bold {colour}] {check.verdict} [/bold {colour}]"
+        out.print(Panel("\n".join(body), title=title, title_align="left", border_style=colour, box=box.ROUNDED))
+    else:
+        out.print(f"{check.verdict}: " + "\n".join(body), soft_wrap=True)
+    out.print(_gates(check, out.width, verbose))
     out.print()
-    for difference in check.forced:
-        out.print(f"[red]![/red] forced: compared although they differ: {escaped(str(difference))}")
     for difference in check.system:
         out.print(f"[dim]· differs from the baseline: {escaped(str(difference))}[/dim]")
     show(check.result, gold, verbose=verbose)
@@ -72,39 +71,73 @@ def worst(rows: list[Judgement]) -> str:
     return next(o for o in ORDER if o in seen)
 
 
-def _gates(check: Check, verbose: bool) -> Table:
+def _gates(check: Check, width: int, verbose: bool) -> Table:
+    """One table: long gates wrap, what was measured stays whole, and advice stands below its gate."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for name in ("mark", "run", "gate", "value", "interval", "n", "note"):
-        table.add_column(name, justify="right" if name in ("value", "n") else "left", no_wrap=name != "gate")
     several = len(check.candidates) > 1
+    table.add_column("mark", no_wrap=True)
+    if several:
+        table.add_column("run", no_wrap=True, overflow="ellipsis", max_width=max(8, width // 6))
+    table.add_column("gate", overflow="fold")
+    for name in ("value", "interval", "n"):
+        table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
     for gate, run, rows in grouped(check):
         outcome = worst(rows)
-        colour = STYLES[outcome]
-        mark = f"[{colour}]{MARKS[outcome]}[/{colour}]"
-        label = escaped(gate.name or str(gate)) + (" [dim](warning)[/dim]" if gate.level == "warn" else "")
-        shown_run = run if several else ""
+        warning = gate.level == "warn" and outcome != "pass"
+        mark = "[yellow]![/yellow]" if warning else _coloured(outcome, MARKS[outcome])
+        start = [mark, *([escaped(run)] if several else [])]
+        told = f" [dim](warning: {WORDS[outcome]})[/dim]" if warning else ""
+        label = escaped(gate.name or str(gate)) + told
         if not gate.fields or (len(rows) == 1 and not gate.every):
-            table.add_row(mark, shown_run, label, *cells(rows[0]))
+            table.add_row(*start, label + _below(rows[0]), *cells(rows[0]))
             continue
         passed = sum(r.judged.outcome == "pass" for r in rows)
-        table.add_row(mark, shown_run, label, "", f"{passed} of {len(rows)} segments pass", "", "")
+        table.add_row(*start, f"{label}\n[dim]{passed} of {len(rows)} segments pass[/dim]", "", "", "")
+        small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]
+        together = len(small) > 1 and not verbose
         for row in sorted(rows, key=lambda r: ORDER.index(r.judged.outcome)):
             if row.judged.outcome == "pass" and not verbose and len(rows) > LISTED:
                 continue
-            small = STYLES[row.judged.outcome]
-            table.add_row("", "", f"[{small}]  {MARKS[row.judged.outcome]} {escaped(row.where)}[/{small}]", *cells(row))
+            if together and row in small:
+                continue
+            where = _coloured(row.judged.outcome, f"  {MARKS[row.judged.outcome]} {escaped(row.where)}")
+            table.add_row("", *([""] if several else []), where + _below(row, "    "), *cells(row))
+        if together:
+            table.add_row("", *([""] if several else []), _too_small(small), "", "", "")
     return table
 
 
-def cells(row: Judgement) -> tuple[str, str, str, str]:
-    """Value, interval, number of queries, and what to do, of one judgement."""
+def _too_small(rows: list[Judgement]) -> str:
+    """Segments that nobody can judge alone, in one line, with how many queries they have."""
+    least = rows[0].found.minimum
+    listed = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
+    told = f"{len(rows)} of fewer than {least} queries, not judged alone: {listed}"
+    return _coloured("undecided", f"  {MARKS['undecided']} {escaped(told)}")
+
+
+def _coloured(outcome: str, text: str) -> str:
+    return f"[{STYLES[outcome]}]{text}[/{STYLES[outcome]}]"
+
+
+def _below(row: Judgement, indent: str = "") -> str:
+    """What to do, on a line of its own."""
+    note = advice(row) or from_where(row)
+    return f"\n[dim]{indent}{escaped(note)}[/dim]" if note else ""
+
+
+def cells(row: Judgement) -> tuple[str, str, str]:
+    """Value, interval and number of queries of one judgement."""
     found = row.found
     if found.estimate != found.estimate:
-        return "–", "", str(found.n or ""), f"[dim]{escaped(row.judged.why)}[/dim]"
-    value = valued(row, found.estimate)
-    return value, escaped(short_range(found.low, found.high)), f"n={found.n}", f"[dim]{escaped(advice(row))}[/dim]"
+        return "–", "", f"n={found.n}" if found.n else ""
+    return valued(row, found.estimate), escaped(ranged(row)), f"n={found.n}"
+
+
+def ranged(row: Judgement) -> str:
+    """The interval, in the digits of its metric."""
+    return short_range(row.found.low, row.found.high, row.gate.metric)
 
 
 def valued(row: Judgement, value: float) -> str:
@@ -124,9 +157,20 @@ def advice(row: Judgement) -> str:
         return ""
     if row.judged.more is None:
         return row.judged.why
+    if row.judged.more == 1 and row.found.n >= row.found.minimum:
+        return "1 more query would decide"
     if row.found.n < row.found.minimum:
-        return f"{row.judged.why}: {row.judged.more} more needed"
+        return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
     return f"about {row.judged.more:,} more queries would decide"
+
+
+def from_where(row: Judgement) -> str:
+    """What a difference is measured from, where that is not the baseline itself."""
+    if row.against is None or not row.gate.relative:
+        return ""
+    better, up = row.gate.relation == "better", row.gate.op.startswith(">")
+    share = 1 + row.gate.value * (1 if better == up else -1)
+    return f"Δ from {share * 100:.4g}% of {row.against}"
 
 
 def facts(check: Check) -> None:
@@ -135,4 +179,4 @@ def facts(check: Check) -> None:
     for run in check.result.runs:
         if run.name in check.candidates and (told := {k: v for k, v in run.facts.items() if k != "tag"}):
             listed = " · ".join(f"{k} {v}" for k, v in told.items())
-            out.print(f"[dim]{run.name}: {escaped(listed)}[/dim]")
+            out.print(f"[dim]{escaped(f'{run.name}: {listed}')}[/dim]")

@@ -8,12 +8,15 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from karat.errors import UsageError
-from karat.output import write_atomically
+from karat.errors import InputError, UsageError
+from karat.output import encoded, write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from karat.checking import Check
     from karat.comparison import Comparison
     from karat.curves import Sweep
@@ -32,9 +35,11 @@ def write_json(result: Result | Comparison | Sweep | Check | Validation, path: s
 def write_text(text: str, path: str) -> None:
     """Text to a file, or to standard output (`-`)."""
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(encoded(text))
+        sys.stdout.buffer.flush()
     else:
-        write_atomically(path, text.encode())
+        write_atomically(path, encoded(text))
 
 
 def check_table_name(path: str) -> None:
@@ -49,13 +54,13 @@ def write_per_query(result: Result, path: str) -> None:
     kind = os.path.splitext(path)[1].lower()
     if kind == ".jsonl":
         lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in result.rows())
-        write_atomically(path, "".join(line + "\n" for line in lines).encode())
+        write_atomically(path, encoded("".join(line + "\n" for line in lines)))
         return
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(result.rows())
-    table = buffer.getvalue().encode()
+    table = encoded(buffer.getvalue())
     write_atomically(path, table if kind == ".csv" else _parquet(table))
 
 
@@ -63,7 +68,7 @@ def _parquet(table: bytes) -> bytes:
     """A CSV table as Parquet."""
     from karat.ingest.frames import connect, quoted
 
-    with tempfile.TemporaryDirectory(prefix="karat-") as folder:
+    with _scratch() as folder:
         source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")
         with open(source, "wb") as file:
             file.write(table)
@@ -72,3 +77,14 @@ def _parquet(table: bytes) -> bytes:
         connect().execute(f"COPY (SELECT * FROM {read}) TO {quoted(target)} (FORMAT parquet)")
         with open(target, "rb") as file:
             return file.read()
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder that is gone afterwards; one that is full or closed is the user's to mend."""
+    place = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryDirectory(prefix="karat-") as folder:
+            yield folder
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror}); make room, or set TMPDIR") from None

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from karat.checking import told
-from karat.report.decided import advice
+from karat.report.decided import advice, from_where
 
 if TYPE_CHECKING:
     from karat.checking import Check
@@ -41,6 +41,8 @@ def rendered(check: Check) -> bytes:
     for name, value in facts.items():
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
+    told = [f"{check.verdict}: {check.why}", *check.notes]
+    ET.SubElement(suite, "system-out").text = _clean("\n".join(told))
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
@@ -59,7 +61,8 @@ def _case(row: Judgement) -> ET.Element:
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
-    message = _clean("; ".join(filter(None, (told(row), row.judged.why, advice(row)))))
+    notes = dict.fromkeys((told(row), row.judged.why, advice(row), from_where(row)))
+    message = _clean("; ".join(filter(None, notes)))
     if outcome != "pass" and row.gate.level == "warn":
         ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})
     elif outcome == "fail":

@@ -6,31 +6,32 @@ import re
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import parse
-from karat.report.decided import grouped, valued
-from karat.report.terminal import best_of
+from karat.report.decided import grouped, ranged, valued
+from karat.report.terminal import best_of, plain
 
 if TYPE_CHECKING:
     from karat.checking import Check
 
 _MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-            ">": r"\textgreater{}", "|": r"\textbar{}", "\"": r"\textquotedbl{}"}  # fmt: skip
+            ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': "''", "Δ": r"$\Delta$",
+            "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\dots{}", "→": r"$\to$"}  # fmt: skip
 
 
 def text(words: str) -> str:
     """Words as LaTeX shows them."""
-    flat = " ".join(words.split())
-    flat = re.sub(r'[\\~^<>|"]|[&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), flat)
-    for sign, command in (("Δ", r"$\Delta$"), ("−", "$-$"), ("≥", r"$\geq$"), ("≤", r"$\leq$"), ("…", r"\dots{}")):
-        flat = flat.replace(sign, command)
-    return flat
+    flat = re.sub(r'[\\~^<>|`"Δ−≥≤…→&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
+    flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
+    flat = re.sub(r"-(?=-)", "-{}", flat)  # two hyphens are no dash
+    return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
 
 
 def rendered(check: Check) -> str:
     """Both tables, ready to be read by \\input."""
     return "\n".join(
         [
-            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb}.",
+            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
+            "% names in other than Latin letters need LuaLaTeX or XeLaTeX.",
             *_forced(check),
             *_figures(check),
             "",
@@ -73,14 +74,13 @@ def _figures(check: Check) -> list[str]:
 
 
 def _gates(check: Check) -> list[str]:
-    lines = [r"\begin{tabular}{llrlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
+    lines = [r"\begin{tabular}{lp{0.4\linewidth}rlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
     for gate, run, rows in grouped(check):
         for row in rows:
-            where = f" ({row.where})" if gate.every else ""
-            low, high = row.found.low, row.found.high
-            ends = f"[{low:.3f}, {high:.3f}]" if low == low and high == high else ""
+            where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
             value = "--" if row.found.estimate != row.found.estimate else text(valued(row, row.found.estimate))
-            cells = (text(run), text((gate.name or str(gate)) + where), value, ends, _MARKS[row.judged.outcome])
+            label = text((gate.name or str(gate)) + where)
+            cells = (text(run), label, value, ranged(row).replace("–", "--"), _MARKS[row.judged.outcome])
             lines.append(" & ".join(cells) + r" \\")
-    verdict = rf"Verdict: {check.verdict}. {text(check.why)}."
-    return [*lines, r"\bottomrule", rf"\multicolumn{{5}}{{l}}{{\footnotesize {verdict}}} \\", r"\end{tabular}"]
+    verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {check.verdict}.}} \\"
+    return [*lines, r"\bottomrule", verdict, r"\end{tabular}", f"% {text(check.why)}."]

@@ -4,55 +4,81 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.decided import MARKS, advice, grouped, scope, valued, worst
-from karat.report.terminal import short_range
+from karat.report.decided import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
+from karat.report.terminal import plain, short_range
 
 if TYPE_CHECKING:
     from karat.checking import Check
     from karat.judgements import Judgement
 
+BREAK = "\u200b"
+"""A space of no width: what would be linked is not, and reads the same."""
 ICONS = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
 METRICS, RUNS, GATES, SEGMENTS, QUERIES = 5, 4, 10, 5, 3
 """The most that a comment shows of each."""
+NAME, SENTENCE, COMMENT = 60, 240, 4_900
+"""The most characters of a name, of a sentence, and of the comment."""
 
 
 def rendered(check: Check) -> str:
     """The comment."""
-    parts = [f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why)}", text(scope(check))]
+    first = [
+        f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why, SENTENCE)}",
+        text(scope(check), SENTENCE),
+    ]
     if check.forced:
-        told = "; ".join(text(str(d)) for d in check.forced)
-        parts.append(f"> **Forced**: compared although these differ: {told}")
-    parts.append(_metrics(check))
-    parts.append(_gates(check))
-    if failed := [r for r in check.rows if r.segment and r.judged.outcome == "fail"]:
-        listed = [f"- {_row(r)}" for r in failed[:SEGMENTS]]
-        more = [f"- and {len(failed) - SEGMENTS} more"] if len(failed) > SEGMENTS else []
-        parts.append("**Segments that fail**\n\n" + "\n".join(listed + more))
-    if queries := _queries(check):
-        parts.append(queries)
+        told = "; ".join(map(str, check.forced))
+        first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")
+    parts = [_metrics(check), _gates(check), _segments(check), _queries(check)]
     if check.system:
-        parts.append("Differs from the baseline: " + "; ".join(text(str(d)) for d in check.system))
-    if check.link:
-        parts.append(f"[Full report]({check.link.replace(')', '%29').replace(' ', '%20')})")
-    return "\n\n".join(parts) + "\n"
+        told = "; ".join(map(str, check.system))
+        parts.append(f"Differs from the baseline: {text(told, SENTENCE)}")
+    last = [f"[Full report]({link})"] if (link := _link(check.link)) else []
+    return _fitted(first, [p for p in parts if p], last) + "\n"
 
 
-def text(words: str) -> str:
-    """Words that Markdown shows as they are: no markup, no HTML, no mention, on one line."""
-    flat = " ".join(words.split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    flat = re.sub(r"([\\`*_{}\[\]|~#])", r"\\\1", flat)
-    return re.sub(r"@(?=\w)", "@\u200b", flat) if "@" in re.sub(r"\w+@\d+", "", flat) else flat
+def _fitted(first: list[str], parts: list[str], last: list[str]) -> str:
+    """All parts, or as many of the first ones as a comment holds."""
+    while True:
+        whole = "\n\n".join([*first, *parts, *last])
+        if len(whole) <= COMMENT or not parts:
+            return whole
+        parts = parts[:-1]
 
 
-def code(words: str) -> str:
-    """An id as code, whatever is in it; a bar would end a table's cell."""
-    flat = " ".join(words.split()).replace("|", "\\|") or " "
+def text(words: str, most: int = NAME) -> str:
+    """Words that Markdown shows as they are: no markup, no HTML, no mention, no link, on one line."""
+    flat = cut(words, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+    flat = re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", flat)
+    flat = re.sub(r"^([-+=])", r"\\\1", re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", flat))
+    # What GitHub links although it is no markup: mentions and addresses (but not ndcg@10), issues, pages.
+    flat = re.sub(r"(?<!\w)@|@(?!\d+(?![\w.]))", f"@{BREAK}", flat)
+    flat = re.sub(r"(?<!&)#", f"\\\\#{BREAK}", flat)
+    return re.sub(r"\b(www)(?=\.)|:(?=//)", lambda m: m[0] + BREAK, flat, flags=re.IGNORECASE)
+
+
+def cut(words: str, most: int) -> str:
+    """The words on one line, and not more of them than a reader reads."""
+    flat = plain(words)
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def code(words: str, most: int = NAME) -> str:
+    """An id or a gate as code, whatever is in it."""
+    flat = cut(words, most) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
     gap = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{gap}{flat}{gap}{fence}"
+
+
+def _link(link: str | None) -> str:
+    """An address of the web that cannot end the link early; anything else is no link."""
+    if link is None or not re.match(r"https?://", link, re.IGNORECASE):
+        return ""
+    return quote(link, safe="%/:?#@!$&'*+,;=~")
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -62,7 +88,8 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _metrics(check: Check) -> str:
     """At most five metrics, those of the gates first: each run's value, and what changed against the baseline."""
-    names = list(dict.fromkeys([*(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
+    open_ = [r.gate.metric for r in check.rows if r.judged.outcome != "pass" and r.gate.level == "error"]
+    names = list(dict.fromkeys([*open_, *(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
     names = [n for n in names if n in check.result.metrics][:METRICS]
     runs = check.candidates[:RUNS]
     level = f"{check.result.runs[0].sampling.confidence:.0%}"
@@ -77,7 +104,7 @@ def _metrics(check: Check) -> str:
             cells.append(number(name, found.estimate))
             ends = (delta.difference.low, delta.difference.high) if delta else (found.low, found.high)
             change = f"{number(name, delta.delta, sign=True)} " if delta else ""
-            cells.append(change + text(short_range(*ends)))
+            cells.append(change + text(short_range(*ends, name)))
         rows.append(cells)
     what = "Δ" if check.comparisons else ""
     head = ["metric", *([text(base.name)] if base is not None else [])]
@@ -104,19 +131,30 @@ def _gates(check: Check) -> str:
     lines = []
     for gate, run, rows in open_[:GATES]:
         outcome = worst(rows)
-        level = " *(warning)*" if gate.level == "warn" else ""
+        warning = gate.level == "warn"
+        level = " *(warning)*" if warning else ""
         first = next(r for r in rows if r.judged.outcome == outcome)
         count = sum(r.judged.outcome == outcome for r in rows)
         some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'are undecided'}"
         detail = some if len(rows) > 1 else f": {_found(first)}"
-        lines.append(f"- {MARKS[outcome]} {text(run)}: {code(str(gate))}{level}{detail}")
+        lines.append(
+            f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(gate.name or str(gate), 100)}{level}{detail}"
+        )
     if len(open_) > GATES:
         lines.append(f"- and {len(open_) - GATES} more that do not pass")
     if passed:
-        texts = list(dict.fromkeys(str(g[0]) for g in passed))
+        texts = list(dict.fromkeys(g[0].name or str(g[0]) for g in passed))
         named = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
         lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
     return "**Gates**\n\n" + "\n".join(lines)
+
+
+def _segments(check: Check) -> str:
+    """The first segments that fail."""
+    failed = [r for r in check.rows if r.segment and r.judged.outcome == "fail"]
+    listed = [f"- {_row(r)}" for r in failed[:SEGMENTS]]
+    more = [f"- and {len(failed) - SEGMENTS} more"] if len(failed) > SEGMENTS else []
+    return "**Segments that fail**\n\n" + "\n".join(listed + more) if listed else ""
 
 
 def _row(row: Judgement) -> str:
@@ -127,9 +165,9 @@ def _found(row: Judgement) -> str:
     """What was found, and what would decide it."""
     value = row.found.estimate
     if value != value:
-        return text(row.judged.why)
-    told = f"{text(valued(row, value))} {text(short_range(row.found.low, row.found.high))}, {row.found.n} queries"
-    return f"{told}; {text(advice(row))}" if row.judged.outcome == "undecided" else told
+        return text(row.judged.why, SENTENCE)
+    told = f"{text(valued(row, value))} {text(ranged(row))}, {row.found.n} queries"
+    return "; ".join([told, *(text(note, SENTENCE) for note in (from_where(row), advice(row)) if note)])
 
 
 def _queries(check: Check) -> str:
@@ -149,7 +187,7 @@ def _queries(check: Check) -> str:
     lines = []
     for q, v in lowest:
         words = check.result.texts.get(q, "")
-        quoted = f" {text(words[:100])}{'…' if len(words) > 100 else ''}" if words else ""
+        quoted = f" {text(words, 100)}" if words else ""
         change = f"{base[q]:.3f} → {mine[q]:.3f}" if base is not None else f"{v:.3f}"
         lines.append(f"- {code(q)}{quoted}: {change}")
     return f"{title}{who}\n\n" + "\n".join(lines)

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from karat.errors import InputError
-from karat.output import write_atomically
+from karat.errors import InputError, UsageError
+from karat.output import encoded
 from karat.report import files
 
 if TYPE_CHECKING:
@@ -34,14 +34,25 @@ class Files:
         for name, path in asked.items():
             place = path if path is not None else read.place(told[name]) if told[name] else None
             if place is not None and place != "-":
-                _make_folder(place)
+                make_folder(place)
             chosen[name] = place
+        printed = [f"--{name}" for name, place in chosen.items() if place == "-"]
+        if wrong := {"--per_query", "--save"}.intersection(printed):
+            raise UsageError(f"{wrong.pop().replace('_', '-')}: takes the name of a file, found '-'")
+        if len(printed) > 1:
+            raise UsageError(f"only one output can go to standard output ('-'), found {' and '.join(printed)}")
         if chosen["per_query"] is not None:
             files.check_table_name(chosen["per_query"])
         return Files(**chosen)
 
+    @property
+    def printed(self) -> bool:
+        """Whether one of them goes to standard output, which then holds nothing else."""
+        return "-" in (self.json, self.markdown, self.junit, self.latex)
 
-def _make_folder(path: str) -> None:
+
+def make_folder(path: str) -> None:
+    """Make the folder of a file that is to be written."""
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder or ".", exist_ok=True)
@@ -58,13 +69,19 @@ def write(check: Check, to: Files) -> None:
     if to.save is not None:
         check.result.save(to.save)
     if to.junit is not None:
-        write_atomically(to.junit, junit.rendered(check))
+        files.write_text(junit.rendered(check).decode(), to.junit)
     if to.latex is not None:
-        write_atomically(to.latex, latex.rendered(check).encode())
+        files.write_text(latex.rendered(check), to.latex)
     if to.markdown is not None:
         files.write_text(markdown.rendered(check), to.markdown)
     if to.json is not None:
         files.write_json(check, to.json)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as file:  # shared by all steps: it grows
-            file.write(markdown.rendered(check) + "\n")
+        try:
+            with open(summary, "ab") as file:  # shared by all steps: it grows
+                file.write(encoded(markdown.rendered(check) + "\n"))
+        except OSError as error:
+            raise InputError(
+                f"{summary}: the summary of the step (GITHUB_STEP_SUMMARY) cannot be written ({error.strerror}); "
+                "unset it, or name a file that can be"
+            ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from karat.result import Result, RunResult
 
 FEW = 25
+HEAD, SEGMENT = 24, 30
+"""The characters of a run's name that head a column on a terminal, and those that a segment usually takes."""
+_UNSHOWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls of terminals and of the direction of writing, and halves of characters."""
 Watch = Callable[[str, int, int], None]
 """Told the file, the bytes read of it, and all its bytes."""
 
@@ -76,12 +81,16 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
 def show(result: Result, gold: str, verbose: bool = False) -> None:
     """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
-    room = out.width >= 14 + 24 * len(result.runs)
-    out.print(_table(result, room))
+    out.print(_table(result, _room(result, out.width, max(map(len, result.metrics), default=0))))
     if result.runs[0].sampling.by:
-        out.print(_segments(result, room))
+        out.print(_segments(result, _room(result, out.width, SEGMENT)))
     for line in _remarks(result, gold, verbose):
         out.print(line, markup=True)
+
+
+def _room(result: Result, width: int, label: int) -> bool:
+    """Whether intervals have room beside the values; without it they would cut names and digits off."""
+    return width >= label + 3 + sum(max(10, min(len(run.name), HEAD)) + 20 for run in result.runs)
 
 
 def short_range(low: float, high: float, name: str = PRIMARY) -> str:
@@ -100,7 +109,7 @@ def _table(result: Result, room: bool) -> Table:
     table.add_column("metric", no_wrap=True)
     alone = len(result.runs) == 1
     for run in result.runs:
-        table.add_column(run.name, justify="right", no_wrap=True)
+        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
         if room:
             table.add_column("", style="dim", no_wrap=True)
     if alone:
@@ -120,9 +129,21 @@ def _table(result: Result, room: bool) -> Table:
     return table
 
 
+def _head() -> int | None:
+    """A file holds names whole; a screen has no room for long ones."""
+    return HEAD if sys.stdout.isatty() else None
+
+
 def escaped(text: str) -> str:
-    """The text with its brackets shown as they are."""
-    return text.replace("[", r"\[")
+    """The text as it is: its brackets are no markup, and nothing in it steers the terminal."""
+    from rich.markup import escape
+
+    return escape(plain(text))
+
+
+def plain(text: str) -> str:
+    """The text on one line, without characters that a terminal or a file could not show."""
+    return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def _segments(result: Result, room: bool) -> Table:
@@ -134,7 +155,7 @@ def _segments(result: Result, room: bool) -> Table:
     table.add_column(f"{metric} by segment", no_wrap=True)
     table.add_column("n", justify="right")
     for run in result.runs:
-        table.add_column(run.name, justify="right", no_wrap=True)
+        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
         if room:
             table.add_column("", style="dim", no_wrap=True)
     for i, segment in enumerate(result.runs[0].segments):
@@ -144,7 +165,7 @@ def _segments(result: Result, room: bool) -> Table:
             cells.append(_cell(metric, found.estimate) if found else "")
             if room:
                 cells.append(escaped(short_range(found.low, found.high, metric)) if found else "")
-        name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
+        name = escaped(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
     for names in result.runs[0].sampling.by:
         across = [run.across(",".join(names), metric) for run in result.runs]
@@ -193,20 +214,20 @@ def reading(name: str, value: float, run: RunResult) -> str:
 def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
     counts = [run.counts for run in result.runs]
     queries = sorted({c["queries"] for c in counts})
-    lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {os.path.basename(gold)} · "
+    lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {escaped(os.path.basename(gold))} · "
              f"ties by doc id, falling{_told(result)}[/dim]"]  # fmt: skip
     if 0 < queries[0] < FEW:
         lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
     several = len(result.runs) > 1
-    lines += [f"[dim]· {text}[/dim]" for text in unjudged(result)]
+    lines += [f"[dim]· {escaped(text)}[/dim]" for text in unjudged(result)]
     for run in result.runs:
         for text in warnings(run):
-            lines.append(f"[yellow]![/yellow] {f'{run.name}: ' if several else ''}{text}")
+            lines.append(f"[yellow]![/yellow] {f'{escaped(run.name)}: ' if several else ''}{text}")
         for note in run.notes:
-            lines.append(f"[dim]· {f'{run.name}: ' if several else ''}{note}[/dim]")
+            lines.append(f"[dim]· {escaped(f'{run.name}: {note}' if several else note)}[/dim]")
         if verbose:
             facts = ", ".join(f"{k}={v}" for k, v in {**run.counts, **run.facts}.items())
-            lines.append(f"[dim]{run.name}: {facts}[/dim]")
+            lines.append(f"[dim]{escaped(f'{run.name}: {facts}')}[/dim]")
     return lines
 
 

@@ -1,0 +1,150 @@
+"""For pytest: `def test_retrieval_ships(karat_check): assert karat_check("karat.yaml")`.
+
+Nothing heavy is imported before a test asks for the fixture.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from pathlib import Path
+
+    from karat.checking import Check
+    from karat.judgements import Judgement
+
+Inconclusive = Literal["pass", "fail", "skip"]
+CHOICES = ("pass", "fail", "skip")
+LISTED = 20
+"""The most judgements that an explanation lists of one kind."""
+CHECKS: pytest.StashKey[list[Check]] = pytest.StashKey()
+"""The checks of a test that did not pass."""
+
+
+@pytest.fixture
+def karat_check(request: pytest.FixtureRequest) -> Callable[..., Check]:
+    """`karat.check`, with the same arguments; a relative path is looked for beside the test, then in the root folder.
+
+    The check that it returns is true if the verdict is SHIP. `inconclusive` says what an INCONCLUSIVE one does to the
+    test: "fail" (the default), "pass", or "skip".
+    """
+    folders = [request.path.parent, request.config.rootpath]
+
+    def judged(config: Any = None, *arguments: Any, inconclusive: Inconclusive = "fail", **named: Any) -> Check:
+        __tracebackhide__ = True
+        from karat.checking import check
+        from karat.errors import KaratError, UsageError
+
+        if inconclusive not in CHOICES:
+            raise UsageError(f"inconclusive must be one of {', '.join(CHOICES)}, found {inconclusive!r}")
+        try:
+            for name in ("baseline", "result"):
+                if name in named:
+                    named[name] = _found(named[name], folders)
+            found = check(_config(config, folders), *arguments, **named)
+        except KaratError as error:
+            # The message says all; where in Karat it was raised does not help whoever reads the test.
+            raise error.with_traceback(None) from None
+        if found.verdict == "INCONCLUSIVE" and inconclusive == "skip":
+            pytest.skip(explained(found))
+        if found.verdict == "INCONCLUSIVE" and inconclusive == "pass":
+            return _accepted(found)
+        if not found:
+            request.node.stash.setdefault(CHECKS, []).append(found)
+        return found
+
+    return judged
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Explain every check that did not pass below the assertion that failed; an assertion itself shows one line."""
+    report = yield
+    if report.failed and call.when == "call":
+        for check in item.stash.get(CHECKS, []):
+            title = f"karat check {check.name}".rstrip()
+            add = getattr(report.longrepr, "addsection", None)
+            if add is not None:
+                add(title, explained(check), "-")
+            else:
+                report.sections.append((title, explained(check)))
+    return report
+
+
+def explained(check: Check) -> str:
+    """The verdict and every gate that fails or is undecided: value, interval, number of queries, queries needed."""
+    lines = [f"{check.verdict}: {check.why}"]
+    if check.verdict == "INCONCLUSIVE":
+        lines.append("No gate fails, but these queries are too few to tell whether all pass.")
+    lines += check.notes
+    for outcome, title in (("fail", "fails"), ("undecided", "is undecided")):
+        for level, kind in (("error", ""), ("warn", " (warning)")):
+            lines += _listed(check.of(outcome, level), f"{title}{kind}")
+    return "\n".join(_shown(line) for line in lines)
+
+
+def _shown(line: str) -> str:
+    """A line that any terminal and any process can take: names may hold controls and halves of characters."""
+    from karat.report.terminal import plain
+
+    return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
+
+
+def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
+    from karat.report.decided import advice, ranged, valued
+
+    out = []
+    for row in rows[:LISTED]:
+        where = f" [{row.where}]" if row.gate.every and row.where else ""
+        label = f"{row.gate.name}: {row.gate}" if row.gate.name else str(row.gate)
+        out += ["", f"{row.run}: {label}{where} {title}"]
+        value = row.found.estimate
+        if value == value:
+            of = row.gate.metric if row.against is None else f"{row.gate.metric} against {row.against}"
+            out.append(f"    {of}: {valued(row, value)} {ranged(row)}, n = {row.found.n}".replace(" ,", ","))
+        out.append(f"    {advice(row) or row.judged.why}")
+    if len(rows) > LISTED:
+        out += ["", f"and {len(rows) - LISTED} more: {title}"]
+    return out
+
+
+def _accepted(check: Check) -> Check:
+    """The same check, true although it is undecided."""
+    from dataclasses import fields
+
+    from karat.checking import Check
+
+    class Accepted(Check):
+        def __bool__(self) -> bool:
+            return self.verdict != "BLOCK"
+
+    return Accepted(**{f.name: getattr(check, f.name) for f in fields(check)})
+
+
+def _config(config: Any, folders: Sequence[Path]) -> Any:
+    """The config's place: a path that was named, or the karat.yaml of the first folder that has one."""
+    from karat.config.reading import DEFAULT_NAMES
+    from karat.errors import InputError
+
+    if config is not None and not isinstance(config, (str, os.PathLike)):
+        return config
+    names = DEFAULT_NAMES if config is None else (os.fspath(config),)
+    for folder in folders:
+        for name in names:
+            if (folder / name).exists():
+                return str(folder / name)
+    looked = " and ".join(dict.fromkeys(map(str, folders)))
+    raise InputError(f"{names[0]}: no such file; looked in {looked} (beside the test, and in pytest's root folder)")
+
+
+def _found(given: Any, folders: Sequence[Path]) -> Any:
+    """A file in the first folder that has it; what names none, such as a run, is left as it is."""
+    if isinstance(given, (str, os.PathLike)):
+        return next((str(f / given) for f in folders if (f / given).is_file()), os.fspath(given))
+    return given

@@ -1,0 +1,168 @@
+"""The fixture `karat_check`, in real runs of pytest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+NEEDED = [] if any(e.value == "karat.pytest_plugin" for e in entry_points(group="pytest11")) else [
+    "-p", "karat.pytest_plugin",
+]  # fmt: skip
+QUERIES = 40
+
+
+def files(folder: str = ".") -> None:
+    """40 queries with one relevant doc each: found first by 30 of `good`, by 4 of `bad`, by 22 of `middling`."""
+    os.makedirs(folder, exist_ok=True)
+    gold = {f"q{i:02}": {"yes": 1} for i in range(QUERIES)}
+    with open(f"{folder}/gold.json", "w") as file:
+        json.dump(gold, file)
+    for name, hits in (("good", 30), ("bad", 4), ("middling", 22)):
+        run = {q: {"yes" if i < hits else "no": 1.0} for i, q in enumerate(gold)}
+        with open(f"{folder}/{name}.json", "w") as file:
+            json.dump(run, file)
+
+
+def config(*runs: str, gates: str = "hit@1 >= 0.5", more: str = "") -> str:
+    listed = ", ".join(f"{r}: {r}.json" for r in runs)
+    return f"dataset: {{name: toy, qrels: gold.json}}\nruns: {{{listed}}}\ngates: ['{gates}']\n{more}"
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester) -> pytest.Pytester:
+    files()
+    for name in ("good", "bad", "middling"):
+        pytester.path.joinpath(f"{name}.yaml").write_text(config(name))
+    return pytester
+
+
+def outcome(folder: pytest.Pytester, body: str, *arguments: str) -> pytest.RunResult:
+    folder.makepyfile(f"def test_retrieval_ships(karat_check):\n    {body}\n")
+    return folder.runpytest_subprocess(*NEEDED, "-p", "no:cacheprovider", *arguments)
+
+
+def test_a_check_that_ships_passes(folder: pytest.Pytester) -> None:
+    outcome(folder, "assert karat_check('good.yaml')").assert_outcomes(passed=1)
+
+
+def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pytester) -> None:
+    # 4 of 40 = .1; Wilson at 95%: (.1 + z²/80 ± z √(.1 · .9/40 + z²/6400)) / (1 + z²/40), z = 1.96 → .040, .231
+    found = outcome(folder, "assert karat_check('bad.yaml')")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines([
+        "E*assert Check(BLOCK: bad: hit@1 >= 0.5 (hit@1 0.100 [[]0.040, 0.231], 40 queries) fails)",
+        "*- karat check toy -*",
+        "BLOCK: bad: hit@1 >= 0.5*",
+        "bad: hit@1 >= 0.5 fails",
+        "    hit@1: 0.1000 [[]0.040, 0.231], n = 40",
+        "    the whole interval is on the wrong side",
+    ])  # fmt: skip
+
+
+def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "assert karat_check('middling.yaml')")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines([
+        "INCONCLUSIVE: middling: hit@1 >= 0.5*",
+        "No gate fails, but these queries are too few to tell whether all pass.",
+        "middling: hit@1 >= 0.5 is undecided",
+        "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
+        "    about * more queries would decide",
+    ])  # fmt: skip
+
+
+def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(folder: pytest.Pytester) -> None:
+    outcome(folder, "assert karat_check('middling.yaml', inconclusive='pass')").assert_outcomes(passed=1)
+    found = outcome(folder, "assert karat_check('middling.yaml', inconclusive='skip')", "-rs")
+    found.assert_outcomes(skipped=1)
+    found.stdout.fnmatch_lines(["*INCONCLUSIVE: middling: hit@1 >= 0.5*"])
+
+
+@pytest.mark.parametrize("choice", ["pass", "skip"])
+def test_what_fails_is_never_passed_or_skipped(folder: pytest.Pytester, choice: str) -> None:
+    outcome(folder, f"assert karat_check('bad.yaml', inconclusive='{choice}')").assert_outcomes(failed=1)
+
+
+def test_every_gate_and_segment_that_does_not_pass_is_explained(folder: pytest.Pytester) -> None:
+    with open("queries.jsonl", "w") as file:
+        for i in range(QUERIES):
+            file.write(json.dumps({"query_id": f"q{i:02}", "half": "first" if i < 20 else "second"}) + "\n")
+    folder.path.joinpath("karat.yaml").write_text(
+        "dataset: {qrels: gold.json, queries: queries.jsonl}\nruns: {m: middling.json, g: good.json}\nbaseline: g\n"
+        "gates: ['hit@1 >= 0.5 for every half', 'mrr no worse than baseline by 0.01', {warn: 'hit@1 > 0.9'}]\n"
+    )
+    # middling finds 20 of the first 20 and 2 of the last 20; good 20 and 10. The mean difference is −8/40 = −.2.
+    found = outcome(folder, "assert karat_check()")
+    found.stdout.fnmatch_lines([
+        "m: hit@1 >= 0.5 for every half [[]half = second] fails",
+        "    hit@1: 0.1000 *, n = 20",
+        "m: mrr no worse than baseline by 0.01 fails",
+        "    mrr against g: Δ -0.2000 *, n = 40",
+        "m: hit@1 > 0.9 fails (warning)",
+    ])  # fmt: skip
+    assert "half = first" not in found.stdout.str()
+
+
+def test_a_path_is_beside_the_test_first_then_in_the_root_folder(folder: pytest.Pytester) -> None:
+    files("inner")
+    folder.path.joinpath("inner/bad.yaml").write_text(config("good"))  # beside the test: this one ships
+    folder.path.joinpath("inner/test_inner.py").write_text(
+        "def test_beside(karat_check): assert karat_check('bad.yaml').result.runs[0].name == 'good'\n"
+        "def test_root(karat_check): assert karat_check('good.yaml')\n"
+    )
+    folder.makeini("[pytest]\n")
+    outside = folder.path.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *NEEDED, "-p", "no:cacheprovider", str(folder.path / "inner")],
+        cwd=outside, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout
+
+
+def test_a_baseline_file_is_found_beside_the_test(folder: pytest.Pytester) -> None:
+    body = """import karat
+    karat.bless(karat.evaluate("gold.json", "good.json", "mrr"), "base.json")
+    monkeypatch.chdir("/")
+    assert karat_check("good.yaml", ["mrr no worse than baseline by 0.05"], baseline="base.json").baseline_file"""
+    folder.makepyfile(f"def test_it(karat_check, monkeypatch):\n    {body}\n")
+    folder.runpytest_subprocess(*NEEDED).assert_outcomes(passed=1)
+
+
+def test_a_missing_config_names_both_folders_and_no_inner_frames(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "assert karat_check('none.yaml')")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["E*InputError: none.yaml: no such file; looked in *beside the test*"])
+    assert "reading.py" not in found.stdout.str()
+
+
+def test_a_wrong_choice_is_refused(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "karat_check('good.yaml', inconclusive='ignore')")
+    found.stdout.fnmatch_lines(["E*UsageError: inconclusive must be one of pass, fail, skip, found 'ignore'"])
+
+
+def test_the_explanation_survives_worker_processes_and_junit_files(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "assert karat_check('bad.yaml')", "-n", "1", "--junitxml", "pytest.xml")
+    found.stdout.fnmatch_lines(["    hit@1: 0.1000 [[]0.040, 0.231], n = 40"])
+    assert "bad: hit@1 &gt;= 0.5 fails" in folder.path.joinpath("pytest.xml").read_text()
+
+
+def test_other_failures_are_left_alone(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "karat_check('good.yaml')\n    assert 1 == 2")
+    assert "karat check" not in found.stdout.str().split("FAILURES")[1].replace("karat_check", "")
+
+
+def test_importing_the_plugin_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, pytest; before = set(sys.modules); import karat.pytest_plugin; "
+        "print([m for m in set(sys.modules) - before if m.split('.')[0] != 'karat' or m.count('.') > 1], "
+        "'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] False"
