@@ -16,6 +16,7 @@ from karat.gates.language import BASELINE, parse_gate
 from karat.ingest.read import run_files
 from karat.judgements import judged_gates
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.output import write_document
 from karat.pairing import verified
 from karat.saved import load, load_baseline
 from karat.stats.paired import DRAWS
@@ -91,7 +92,21 @@ class Check:
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
-        document = {**self.result.as_json(), "kind": "check", "verdict": self.verdict, "why": self.why}
+        return {**self.result.as_json(), **self._own()}
+
+    def full_json(self) -> dict[str, Any]:
+        """The document that `save` writes, from which a report can be made."""
+        return {**self.result.full_json(), **self._own()}
+
+    def save(self, path: str) -> None:
+        """Write the check with the full result; a name that ends in .gz is packed."""
+        write_document(self.full_json(), path)
+
+    def _own(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"kind": "check", "verdict": self.verdict, "why": self.why}
+        if self.name:
+            document["dataset"] = self.name
+        document["candidates"] = list(self.candidates)
         document["gates"] = [r.as_json() for r in self.rows]
         if self.baseline is not None:
             document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
@@ -151,6 +166,7 @@ def check(
     found = _judged(
         held, asked, named or chosen.candidate, base, force=force, correction=chosen.confidence.correction,
         tests=_tests(chosen), at=read.at("candidate"),
+        segments=details or chosen.outputs.save is not None,
     )  # fmt: skip
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(found, name=name, link=chosen.outputs.report_url)
@@ -289,7 +305,7 @@ def _runs(read: Read) -> dict[str, str]:
 
 def _judged(
     result: Result, gates: Sequence[Gate], candidates: Sequence[str], baseline: Result | str | None, *,
-    force: bool = False, correction: str = "none", tests: tuple[str, ...] = (), at: str = "",
+    force: bool = False, correction: str = "none", tests: tuple[str, ...] = (), at: str = "", segments: bool = False,
 ) -> Check:  # fmt: skip
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
@@ -318,7 +334,7 @@ def _judged(
         alpha = 1 - result.runs[0].sampling.confidence
         how = Versus(base, tests, "holm" if tests else "none", alpha, None, DRAWS, {}, result.runs[0].threads)
         compared = adjusted(
-            [c for name in judged for c in how.against(result[name], segments=False)], how.correction, alpha
+            [c for name in judged for c in how.against(result[name], segments=segments)], how.correction, alpha
         )
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(compared), tuple(system), tuple(notes))

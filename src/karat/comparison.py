@@ -11,8 +11,9 @@ from karat.align.stream import default_threads
 from karat.errors import InputError, UsageError, nearest
 from karat.evaluation import evaluate
 from karat.metrics.grammar import ByMeasure, parse_all
+from karat.output import write_document
 from karat.pairing import verified
-from karat.result import FORMAT_VERSION, Result
+from karat.result import Result
 from karat.saved import is_saved, load_any
 from karat.several import all_pairs_of, noise_of
 from karat.stats.intervals import checked_share
@@ -77,7 +78,18 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
-        document = {**self.result.as_json(), "kind": "comparison", "format_version": FORMAT_VERSION}
+        return {**self.result.as_json(), **self._own()}
+
+    def full_json(self) -> dict[str, Any]:
+        """The document that `save` writes, from which a report can be made."""
+        return {**self.result.full_json(), **self._own()}
+
+    def save(self, path: str) -> None:
+        """Write the comparison with the full results; a name that ends in .gz is packed."""
+        write_document(self.full_json(), path)
+
+    def _own(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"kind": "comparison", "baseline": {"name": self.baseline, "file": None}}
         document["comparisons"] = [r.as_json() for r in self.rows]
         if self.pairs:
             document["pairs"] = dict(self.pairs)

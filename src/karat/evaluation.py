@@ -334,6 +334,7 @@ def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
                 {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(d)}
                 for d, s, *_ in aligned.found.items.get(q, [])[:DEPTH]
             ],
+            "returned": max(int(aligned.found.returned[q]), 0),
             "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
         }
     return out

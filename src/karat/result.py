@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.relevance import GM_FLOOR
-from karat.output import encoded, rounded, write_atomically
+from karat.output import rounded, write_document
 from karat.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -343,8 +342,8 @@ class Result:
                 for query, value in zip(run.query_ids, values.tolist(), strict=True):
                     yield run.name, query, name, rounded(value)
 
-    def save(self, path: str) -> None:
-        """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
+    def full_json(self) -> dict[str, Any]:
+        """The document that `save` writes: with every query's values, and its lists where they were kept."""
         document = self.as_json()
         if self.texts:
             held = {q for run in self.runs for q in run.query_ids}
@@ -359,12 +358,11 @@ class Result:
                 written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
             if run.lists:
                 written["lists"] = run.lists
-        data = encoded(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
-        if path.endswith(".gz"):
-            import gzip
+        return document
 
-            data = gzip.compress(data, mtime=0)
-        write_atomically(path, data)
+    def save(self, path: str) -> None:
+        """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
+        write_document(self.full_json(), path)
 
     def __repr__(self) -> str:
         names = ", ".join(r.name for r in self.runs)

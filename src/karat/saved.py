@@ -21,13 +21,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FULL = ("evaluation", "comparison", "check")
+"""Kinds of documents that hold a whole result."""
+
+
 def load(path: str) -> Result:
     """Read back what `save` wrote."""
-    document = document_of(path, "evaluation", "what `karat evaluate --save` wrote")
+    return result_from(document_of(path, FULL, "what `--save` wrote"), path)
+
+
+def result_from(document: dict[str, Any], path: str = "the document") -> Result:
+    """The result that a saved document holds, whatever else was made of it."""
     runs = []
     for run in document["runs"]:
         if "per_query" not in run:
-            raise InputError(f"{path}: holds only means; save the full result with `karat evaluate --save`")
+            raise InputError(f"{path}: holds only means; save the full result with --save")
         values = {name: _numbers(listed) for name, listed in run["per_query"].items()}
         runs.append(
             replace(
@@ -62,7 +70,7 @@ def load_baseline(path: str) -> Result:
     """A blessed result. Nothing else is a baseline: a saved result that nobody blessed is refused."""
     if not os.path.exists(path):
         raise InputError(f"{path}: there is no baseline yet; make one with `karat bless`")
-    document = document_of(path, "baseline", "what `karat bless` wrote; make one with `karat bless`")
+    document = document_of(path, ["baseline"], "what `karat bless` wrote; make one with `karat bless`")
     (run,) = document["runs"]
     rows = document["values"]
     columns = zip(*rows.values(), strict=True) if rows else [()] * len(run["metrics"])
@@ -70,7 +78,7 @@ def load_baseline(path: str) -> Result:
     return result_of(document, [run_of(run, list(rows), values)])
 
 
-def document_of(path: str, kind: str, expected: str) -> dict[str, Any]:
+def document_of(path: str, kinds: Sequence[str], expected: str) -> dict[str, Any]:
     """A JSON document of Karat's, of this kind and version."""
     from karat.ingest.layout import checked_path, open_bytes
 
@@ -80,7 +88,7 @@ def document_of(path: str, kind: str, expected: str) -> dict[str, Any]:
             document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))
     except (ValueError, EOFError, OSError) as error:
         raise InputError(f"{path}: is no saved result ({error}); expected {expected}") from None
-    if not isinstance(document, dict) or document.get("kind") != kind or "runs" not in document:
+    if not isinstance(document, dict) or document.get("kind") not in kinds or "runs" not in document:
         found = document.get("kind") if isinstance(document, dict) else None
         told = f"is of kind {shown(found)}" if found else "is no saved result"
         raise InputError(f"{path}: {told}; expected {expected}")

@@ -100,7 +100,9 @@ def _metrics(check: Check) -> str:
             cells.append(number(name, base.mean[name]) if name in base.values else "–")
         for run in runs:
             found = check.result[run].intervals[name]
-            delta = next((c for c in check.comparisons if c.candidate == run and c.metric == name), None)
+            delta = next(
+                (c for c in check.comparisons if c.candidate == run and c.metric == name and c.segment is None), None
+            )
             cells.append(number(name, found.estimate))
             ends = (delta.difference.low, delta.difference.high) if delta else (found.low, found.high)
             change = f"{number(name, delta.delta, sign=True)} " if delta else ""

@@ -67,7 +67,7 @@ def write(check: Check, to: Files) -> None:
     if to.per_query is not None:
         files.write_per_query(check.result, to.per_query)
     if to.save is not None:
-        check.result.save(to.save)
+        check.save(to.save)
     if to.junit is not None:
         files.write_text(junit.rendered(check).decode(), to.junit)
     if to.latex is not None:
