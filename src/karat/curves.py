@@ -110,7 +110,7 @@ def sweep(
     if len(wanted) == len(names):
         raise UsageError(f"a sweep needs metrics without a cutoff, such as {', '.join(METRICS)}")
     result = evaluate(qrels, runs, [*wanted, "num_ret"], **options)
-    curves = [c for run in result.runs for c in _curves(run)]
+    curves = [c for run in result.runs for c in curves_of(run)]
     notes = []
     for run in result.runs:
         depth = int(run.values["num_ret"].max(initial=0))
@@ -120,7 +120,8 @@ def sweep(
     return Sweep(result, tuple(curves), tuple(notes))
 
 
-def _curves(run: RunResult) -> list[Curve]:
+def curves_of(run: RunResult) -> list[Curve]:
+    """The curves of a run that was measured at several cutoffs."""
     depth = max(1, int(run.values["num_ret"].max(initial=0)))
     grouped: dict[str, list[tuple[int, str]]] = {}
     for name in run.values:
