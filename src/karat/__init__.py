@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run import Run
+    from karat.report.html.writing import write_report
     from karat.result import Result, RunResult
     from karat.saved import load
     from karat.starter import init
@@ -112,6 +113,7 @@ _HOMES = {
         "Result",
         "RunResult",
     ),
+    "karat.report.html.writing": ("write_report",),
     "karat.saved": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -190,4 +192,5 @@ __all__ = [
     "sweep",
     "validate",
     "wrecall_at_k",
+    "write_report",
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import bless, cache, check, compare, demo, evaluate, init, metrics, sweep, validate
+from karat.cli import bless, cache, check, compare, demo, evaluate, init, metrics, report, sweep, validate
 
 app = typer.Typer(
     name="karat",
@@ -40,6 +40,7 @@ app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("bless")(bless.bless)
 app.command("init")(init.init)
+app.command("report")(report.report)
 app.command("sweep")(sweep.sweep)
 app.command("validate")(validate.validate)
 app.command("metrics")(metrics.metrics)

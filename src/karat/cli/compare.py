@@ -47,6 +47,8 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", help="Compare results that rest on different gold or definitions; says so.")
     ] = False,
+    save: o.SaveFile = None,
+    html: o.HtmlFile = None,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     qrels_format: o.QrelsFormat = None,
@@ -67,6 +69,7 @@ def compare(
     karat compare old.json new.json    (what --save or karat bless wrote)
     """
     from karat import compare as compare_runs
+    from karat import write_report as make_report
     from karat.ingest.read import run_files
     from karat.report import compared, files, terminal
     from karat.saved import is_saved
@@ -82,7 +85,7 @@ def compare(
     if saved:  # results bring their own choices
         options = {name: value for name, value in options.items() if value != _UNASKED.get(name)}
     with terminal.progress(quiet) as watch:
-        options |= {} if saved else {"watch": watch}
+        options |= {} if saved else {"watch": watch, "details": save is not None or html is not None}
         found = compare_runs(
             qrels,
             runs if saved else run_files(runs),
@@ -98,6 +101,10 @@ def compare(
         )
     if per_query is not None:
         files.write_per_query(found.result, per_query)
+    if save is not None:
+        found.save(save)
+    if html is not None:
+        make_report(found, html, queries=queries, docs=docs)
     if json is not None:
         files.write_json(found, json)
     if json != "-" and not quiet:

@@ -20,6 +20,7 @@ def evaluate(
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
+    html: o.HtmlFile = None,
     qrels_format: o.QrelsFormat = None,
     run_format: o.RunFormat = None,
     like: o.Like = None,
@@ -49,6 +50,7 @@ def evaluate(
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
+    from karat import write_report as make_report
     from karat.ingest.read import run_files
     from karat.report import files, terminal
 
@@ -81,7 +83,7 @@ def evaluate(
             ignore_self=ignore_self or None,
             qrels_format=qrels_format,
             run_format=run_format,
-            details=save is not None,
+            details=save is not None or html is not None,
             threads=threads,
             memory=memory,
             cache=not no_cache,
@@ -91,6 +93,8 @@ def evaluate(
         files.write_per_query(result, per_query)
     if save is not None:
         result.save(save)
+    if html is not None:
+        make_report(result, html, queries=queries, docs=docs)
     if json is not None:
         files.write_json(result, json)
     if json != "-" and not quiet:

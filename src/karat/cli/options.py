@@ -44,6 +44,7 @@ PerQuery = Annotated[
 SaveFile = Annotated[
     str | None, _option(_FILES, "FILE", "Write the full result, with lists, for later verbs.", "--save")
 ]
+HtmlFile = Annotated[str | None, _option(_FILES, "FILE", "Write the report, one HTML file.", "--html")]
 QrelsFormat = Annotated[
     str | None, _option(_FILES, "FORMAT", "trec, csv, tsv, jsonl, json or parquet; else detected.", "--qrels-format")
 ]

@@ -28,7 +28,7 @@ POLICY = (
 )
 
 
-def write_report(document: Mapping[str, Any], path: str, *, docs: Mapping[str, str] | None = None) -> None:
+def write_page(document: Mapping[str, Any], path: str, *, docs: Mapping[str, str] | None = None) -> None:
     """Write the report of a saved document as one HTML file."""
     write_atomically(path, rendered(document, docs=docs).encode("utf-8", "replace"))
 

@@ -80,8 +80,8 @@
       legend: { labelColor: of("--ink"), titleColor: of("--dim"), orient: "top", labelFontSize: 12, symbolSize: 80, title: null },
       range: { category: isDark() ? PALETTE.map(lighter) : PALETTE }, rule: { color: of("--dim") }, text: { color: of("--dim") },
     };
-    window.vegaEmbed("#" + id, { $schema: "https://vega.github.io/schema/vega-lite/v5.json", width: "container", autosize: { type: "fit-x", contains: "padding" }, config, ...spec },
-      { actions: false, renderer: spec.heavy ? "canvas" : "svg", ast: true, tooltip: { theme: isDark() ? "dark" : "light" } })
+    window.vegaEmbed("#" + id, { width: "container", autosize: { type: "fit-x", contains: "padding" }, config, ...spec },
+      { mode: "vega-lite", logLevel: 1, actions: false, renderer: spec.heavy ? "canvas" : "svg", ast: true, tooltip: { theme: isDark() ? "dark" : "light" } })
       .then((result) => charts[id].after && charts[id].after(result.view));
   }
   const lighter = (hex) => "#" + [1, 3, 5].map((i) => Math.round(parseInt(hex.slice(i, i + 2), 16) * 0.6 + 102).toString(16).padStart(2, "0")).join("");
@@ -92,13 +92,15 @@
     const rows = data.comparisons.filter((c) => c.metric === metric && c.candidate === run && c.delta !== null)
       .map((c) => ({ name: c.segment ? Object.entries(c.segment).map(([f, v]) => f + " = " + v).join(", ") : "all queries", delta: c.delta, low: c.ci ? c.ci[0] : c.delta, high: c.ci ? c.ci[1] : c.delta, n: c.n, whole: !c.segment, small: !!c.small, tone: c.small ? "too few" : c.ci && better(metric, c.ci[0]) > 0 && better(metric, c.ci[1]) > 0 ? "better" : c.ci && better(metric, c.ci[0]) < 0 && better(metric, c.ci[1]) < 0 ? "worse" : "open" }));
     if (!rows.length) return null;
+    const judged = rows.filter((r) => !r.small), spread = minmax((judged.length ? judged : rows).flatMap((r) => [r.low, r.high, 0]));
+    const pad = (spread[1] - spread[0]) * 0.06 || 0.01, scale = { domain: [spread[0] - pad, spread[1] + pad], clamp: false };
     const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false } };
     const tone = { field: "tone", type: "nominal", scale: { domain: ["better", "worse", "open", "too few"], range: isDark() ? ["#5ad1a4", "#ff9a6b", "#a3b0bf", "#5b6876"] : ["#00895f", "#d55e00", "#566374", "#b0bac6"] }, legend: { title: null } };
     const tooltip = [{ field: "name", title: "segment" }, { field: "delta", title: "Δ", format: "+.4f" }, { field: "low", format: "+.4f" }, { field: "high", format: "+.4f" }, { field: "n" }];
-    return { data: { values: rows }, height: { step: 24 }, layer: [
+    return { data: { values: rows }, height: 24 * rows.length, layer: [
       { mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: 0 } } },
-      { mark: { type: "rule", strokeWidth: 2 }, encoding: { y, x: { field: "low", type: "quantitative", title: "Δ " + metric + " against " + data.base }, x2: { field: "high" }, color: tone, tooltip } },
-      { mark: { type: "point", filled: true, size: 80, opacity: 1 }, encoding: { y, x: { field: "delta", type: "quantitative" }, color: tone, shape: { field: "whole", type: "nominal", legend: null, scale: { domain: [true, false], range: ["diamond", "circle"] } }, tooltip } } ] };
+      { mark: { type: "rule", strokeWidth: 2, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, title: "Δ " + metric + " against " + data.base }, x2: { field: "high" }, color: tone, tooltip } },
+      { mark: { type: "point", filled: true, size: 80, opacity: 1, clip: true }, encoding: { y, x: { field: "delta", type: "quantitative" }, color: tone, shape: { field: "whole", type: "nominal", legend: null, scale: { domain: [true, false], range: ["diamond", "circle"] } }, tooltip } } ] };
   }
   function curveSpec() {
     const metric = $("sweep-metric").value;
@@ -115,7 +117,8 @@
   function tellCurves() {
     const metric = $("sweep-metric").value;
     const curves = data.curves.filter((c) => c.metric === metric);
-    $("sweep-told").textContent = curves.filter((c) => c.knee || c.k98).map((c) => c.run + (c.knee ? " flattens at k = " + c.knee : "") + (c.k98 ? (c.knee ? "," : "") + " 98% of its best at k = " + c.k98 : "")).join(" · ");
+    const named = curves.filter((c) => c.knee || c.k98), main = named.filter((c) => c.run === against || c.run === reference);
+    $("sweep-told").textContent = (main.length ? main : named.slice(0, 2)).map((c) => c.run + (c.knee ? " flattens at k = " + c.knee : "") + (c.k98 ? (c.knee ? "," : "") + " 98% of its best at k = " + c.k98 : "")).join(" · ");
     const ks = curves.length ? curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []) : [];
     $("sweep-table").replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Run"), ks.map((k) => el("th", { scope: "col", class: "num" }, String(k))))),
       el("tbody", {}, curves.map((c) => el("tr", {}, el("th", { scope: "row" }, c.run), ks.map((k) => { const i = c.k.indexOf(k); return el("td", { class: "num" }, i < 0 ? "–" : told(metric, c.mean[i])); }))))));
@@ -124,7 +127,7 @@
     const rows = data.account.flatMap((a) => a.labels.map((label, i) => ({ run: a.run, label, order: i, count: a.counts[i], share: a.gold ? a.counts[i] / a.gold : 0 })));
     const labels = data.account[0].labels;
     const range = isDark() ? ["#5ad1a4", "#4bb6a6", "#45a0b5", "#4889bd", "#5572b8", "#6a5fa6", "#80588f", "#8a6a6a", "#ff9a6b"] : ["#00694b", "#12826a", "#2a9487", "#4aa3a3", "#74b2bd", "#9dc2d4", "#c3d3e4", "#d9d4d0", "#d55e00"];
-    return { data: { values: rows }, height: { step: 34 }, mark: { type: "bar", height: 22 }, encoding: {
+    return { data: { values: rows }, height: 34 * data.account.length, mark: { type: "bar", height: 22 }, encoding: {
       y: { field: "run", type: "nominal", sort: null, axis: { title: null, grid: false } }, x: { field: "share", type: "quantitative", axis: { format: "%", title: "share of the relevant docs" }, scale: { domain: [0, 1] } },
       color: { field: "label", type: "nominal", sort: labels, scale: { domain: labels, range }, legend: { title: null, columns: 5 } }, order: { field: "order" },
       tooltip: [{ field: "run" }, { field: "label", title: "found at" }, { field: "count" }, { field: "share", format: ".1%" }] } };
@@ -154,11 +157,11 @@
     if (!rows.length) return null;
     const [low, high] = minmax(rows.flatMap((r) => [r.a, r.b]));
     const tone = isDark() ? ["#ff9a6b", "#8b98a8", "#5ad1a4"] : ["#d55e00", "#8b98a8", "#00895f"];
-    return { heavy: true, data: { values: rows }, height: 300, params: [{ name: "pick", select: { type: "point", on: "click", clear: false } }], layer: [
+    return { heavy: true, data: { values: rows }, height: 300, layer: [
       { data: { values: [{ v: low }, { v: high }] }, mark: { type: "line", strokeDash: [4, 3], color: "#8b98a8" }, encoding: { x: { field: "v", type: "quantitative", title: x }, y: { field: "v", type: "quantitative", title: y } } },
       { mark: { type: "circle", size: rows.length > 2000 ? 18 : 50, opacity: rows.length > 2000 ? 0.4 : 0.7, cursor: "pointer" }, encoding: { x: { field: "a", type: "quantitative", title: x }, y: { field: "b", type: "quantitative", title: y },
         color: { condition: [{ test: (meaning[metric].higher === false ? "-" : "") + "datum.d > 1e-9", value: tone[2] }, { test: (meaning[metric].higher === false ? "-" : "") + "datum.d < -1e-9", value: tone[0] }], value: tone[1] },
-        tooltip: [{ field: "id", title: "query" }, { field: "text" }, { field: "a", title: x, format: ".4f" }, { field: "b", title: y, format: ".4f" }] } } ].map((l, i) => (i ? l : l)) };
+        tooltip: [{ field: "id", title: "query" }, { field: "text" }, { field: "a", title: x, format: ".4f" }, { field: "b", title: y, format: ".4f" }] } } ] };
   }
 
   /* ---- broken and fixed ---- */
