@@ -236,7 +236,17 @@ def _result(
         return saved
     if saved is not None or config.result is not None:
         return load(saved if saved is not None else read.place(config.result or ""))
-    return evaluate(**evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch))
+    asked = evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch)
+    found = evaluate(**asked)
+    return _with_components(found, asked) if config.components else found
+
+
+def _with_components(result: Result, asked: Mapping[str, Any]) -> Result:
+    from karat.pipeline import with_components
+
+    aside = ("metrics", "docs", "by", "min_segment", "details", "memory", "cache", "batch", "watch", "run")
+    options = {name: value for name, value in asked.items() if name not in aside}
+    return with_components(result, options.pop("qrels"), asked["run"], **options)
 
 
 def evaluation_of(

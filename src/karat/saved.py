@@ -36,6 +36,7 @@ def load(path: str) -> Result:
                 lists=run.get("lists", {}),
                 sampling=Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
                 judged=_numbers(run["judged@10"]) if "judged@10" in run else None,
+                components=run.get("components", {}),
             )
         )
     return result_of(document, runs)

@@ -31,6 +31,12 @@ DocTable = Annotated[
 By = Annotated[
     list[str] | None, _option(_WHAT, "FIELD", "Slice the queries: a field, a cross (a,b), quantiles (a:4).", "--by")
 ]
+Components = Annotated[
+    bool, _option(_WHAT, None, "Also measure every part of the pipeline that the run log holds.", "--components")
+]
+Threshold = Annotated[
+    float | None, _option(_WHAT, "SCORE", "With --components: from this score an item is evidence.", "--threshold")
+]
 Confidence = Annotated[float, _option(_SURE, "SHARE", "Of the intervals; 0.95 by default.", "--confidence")]
 Method = Annotated[
     str, _option(_SURE, "NAME", "auto, bca, percentile, studentized, t, wilson, clopper-pearson.", "--method")

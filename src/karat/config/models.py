@@ -222,6 +222,7 @@ class Config(Part):
     )
     conventions: Conventions = Field(default_factory=Conventions)
     gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
+    components: bool = Field(False, description="Measure every part of the pipeline that the run logs hold.")
     outputs: Outputs = Field(default_factory=Outputs)
     engine: Engine = Field(default_factory=Engine)
     retrieval_metrics: RetrievalMetrics | None = None

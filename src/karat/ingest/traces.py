@@ -9,7 +9,7 @@ import msgspec
 
 from karat.errors import InputError, shown
 from karat.ingest.exact import Problems
-from karat.ingest.jsonl import Item, Line, item_id, log_lines, ordered_items
+from karat.ingest.jsonl import Item, Line, item_id, log_lines, ordered_items  # noqa: TC001 (msgspec looks Item up)
 from karat.ingest.objects import text_id
 from karat.model.traces import Trace, Traces
 

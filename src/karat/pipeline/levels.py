@@ -22,10 +22,10 @@ def measured(material: Material) -> Part:
     chunks = 0
     for q in material.gold.query_ids:
         mine = by_doc.setdefault(q, {})
-        for chunk, grade in material.gold.for_query(q).items():
-            doc = material.doc_of(chunk)
-            chunks += doc != chunk
-            mine[doc] = max(grade, mine.get(doc, grade))
+        for name, grade in material.gold.for_query(q).items():
+            parent = material.doc_of(name)
+            chunks += parent != name
+            mine[parent] = max(grade, mine.get(parent, grade))
     total = len(material.gold.docs)
     if material.at_doc or not chunks:
         told = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"

@@ -85,7 +85,7 @@ class Material:
         lists = {q: list(docs) for q, docs in found.items() if docs is not None}
         if absent and self.policy.missing == "zero":
             lists |= {q: [] for q in self.answerable if q not in found}
-        return Run(name, OrderedLists(lists, {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()}))
+        return self.run_of(name, lists)
 
     def options(self, **more: Any) -> dict[str, Any]:
         """How every list is evaluated."""
@@ -114,21 +114,30 @@ class Material:
     @cached_property
     def top(self) -> dict[str, list[tuple[str, float | None]]]:
         """The first k docs with their scores, of the queries with an answer and of those without one."""
+        return self.listed(self.k)
+
+    def listed(self, depth: int) -> dict[str, list[tuple[str, float | None]]]:
+        """The first docs of each query with their scores; a doc that comes again is dropped."""
         if self.traces is not None:
             out = {}
             for q, trace in self.traces.lines.items():
                 pairs: dict[str, float | None] = {}
                 for doc, score in zip(trace.final, trace.scores, strict=True):
                     pairs.setdefault(doc, score)
-                out[q] = list(pairs.items())[: self.k]
+                out[q] = list(pairs.items())[:depth]
             return out
         # A query without gold is looked up through a judgment that no doc can meet.
         wanted = {q: self.gold.for_query(q) for q in self.gold.query_ids}
         wanted |= {q: {"\x00": -1.0} for q in self.no_answer if not wanted.get(q)}
         gold = build_qrels(wanted, self.gold.source)
         chosen = replace(self.policy, level="doc" if self.at_doc else "chunk")
-        found = find(gold, self.run, chosen, keep_items=self.k)[0]
+        found = find(gold, self.run, chosen, keep_items=depth)[0]
         return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in found.items.items()}
+
+    def run_of(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
+        """Lists as a run, with the doc that each chunk belongs to."""
+        parents = {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()}
+        return Run(name, OrderedLists(lists, parents))
 
 
 def material(

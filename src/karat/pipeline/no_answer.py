@@ -59,7 +59,9 @@ def no_answer_metrics(
         rows[f"false_evidence@{k}"] = [float(best[q] >= threshold) for q in ids]
     if judged:
         rows[f"false_evidence(judged)@{k}"] = [
-            float(any(gold[q].get(parent(d), gold[q].get(d, 0.0)) >= rel for d, _ in cut[q])) if q in judged else math.nan
+            float(any(gold[q].get(parent(d), gold[q].get(d, 0.0)) >= rel for d, _ in cut[q]))
+            if q in judged
+            else math.nan
             for q in ids
         ]
     answerable = {q: g for q, g in gold.items() if q not in set(asked) and any(x >= rel for x in g.values())}

@@ -99,7 +99,7 @@ class Sure:
 
     @staticmethod
     def of(queries: Any = None, *, threads: int = 1, **choices: Any) -> Sure:
-        """From a table of queries (`weight`, `conversation`) and the choices of `karat.evaluate`: confidence, seed, …"""
+        """From a table of queries (its weights and conversations) and the choices of `karat.evaluate`."""
         from karat.ingest.queries import read_queries
 
         table = read_queries(queries) if queries is not None else None

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.report.components import short
 from karat.report.decided import MARKS, advice, grouped, scope, valued, worst
 from karat.report.terminal import short_range
 
@@ -30,6 +31,7 @@ def rendered(check: Check) -> str:
         listed = [f"- {_row(r)}" for r in failed[:SEGMENTS]]
         more = [f"- and {len(failed) - SEGMENTS} more"] if len(failed) > SEGMENTS else []
         parts.append("**Segments that fail**\n\n" + "\n".join(listed + more))
+    parts += _components(check)
     if queries := _queries(check):
         parts.append(queries)
     if check.system:
@@ -130,6 +132,17 @@ def _found(row: Judgement) -> str:
         return text(row.judged.why)
     told = f"{text(valued(row, value))} {text(short_range(row.found.low, row.found.high))}, {row.found.n} queries"
     return f"{told}; {text(advice(row))}" if row.judged.outcome == "undecided" else told
+
+
+def _components(check: Check) -> list[str]:
+    """The parts of each run's pipeline, folded away: one line each."""
+    out = []
+    for name in check.candidates[:RUNS]:
+        if told := short(check.result[name].components):
+            lines = "\n".join(f"- {text(line)}" for line in told)
+            title = f"Components of {text(name)}" if len(check.candidates) > 1 else "Components"
+            out.append(f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>")
+    return out
 
 
 def _queries(check: Check) -> str:

@@ -21,9 +21,7 @@ def sources(queries: Queries) -> dict[str, str]:
     for q, value in queries.field("expected_source").items():
         source = text_id(value)
         if source is None:
-            problems.add(
-                queries.lines.get(q), f"query {shown(q)}: expected_source must be text, found {shown(value)}"
-            )
+            problems.add(queries.lines.get(q), f"query {shown(q)}: expected_source must be text, found {shown(value)}")
         else:
             out[q] = source
     problems.check()
