@@ -51,11 +51,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
                 "latency.stage-2_b.mean", "latency.mean.p50"),
     "cost": ("cost.tokens", "cost.tokens.sum", "cost.10", "cost.usd-cents_2", "cost.sum.sum"),
     "fresh": ("fresh", "fresh@1", "fresh@5"),
+    "routing_accuracy": ("routing_accuracy",),
+    "misroute_rate": ("misroute_rate",),
+    "abstain_rate": ("abstain_rate",),
+    "gate_efficiency": ("gate_efficiency",),
+    "skip_precision": ("skip_precision",),
+    "skip_recall": ("skip_recall",),
+    "harmful_skips": ("harmful_skips",),
 }  # fmt: skip
 NAMES = [name for names in EXAMPLES.values() for name in names]
-# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them.
+# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them,
+# tests/test_components.py those of the pipeline.
 MEASURES = [name for name in NAMES if set(karat.parse(name).metric.needs) <= {"gold", "items"}]
-NEEDING_MORE = {"latency", "cost", "fresh"}
+PIPELINE = {m.name for m in karat.all_metrics() if m.family == "pipeline"}
+NEEDING_MORE = {"latency", "cost", "fresh"} | PIPELINE
 
 # Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
 # gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
@@ -94,7 +103,8 @@ def test_no_metric_is_left_unclassified() -> None:
 def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
     assert {karat.parse(name).metric.name for name in MEASURES} == set(EXAMPLES) - NEEDING_MORE
     parts = {n for m in karat.all_metrics() for n in m.needs}
-    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"}
+    of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval"}
+    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"} | of_pipeline
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:

@@ -62,6 +62,8 @@ class FullLine(Line):
 
     latency_ms: Any = None
     cost: Any = None
+    route: Any = None
+    retrieved: Any = None
 
 
 def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:

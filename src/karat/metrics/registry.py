@@ -61,7 +61,7 @@ class Metric:
     no_results: float = 0.0
     empty_gold: float = 0.0
     needs: tuple[str, ...] = GOLD_ALONE
-    """Of gold, items (all docs returned), doc_version, as_of, latency, cost; only what is asked for is read."""
+    """Of gold, items (all docs returned), doc_version, as_of, latency, cost, route, …; only what is asked for."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from karat.ingest import query_fields
 from karat.pipeline import entities as entity_part
 from karat.pipeline import funnel as funnel_part
 from karat.pipeline import gate as gate_part
-from karat.pipeline import levels, query_fields, reranker, retriever, rewriting
+from karat.pipeline import levels, reranker, retriever, rewriting
 from karat.pipeline import no_answer as no_answer_part
 from karat.pipeline import router as router_part
 from karat.pipeline.material import NO_LOG, material

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError
+from karat.metrics.pipeline import gating
 from karat.pipeline.part import Part, Sure
 
 if TYPE_CHECKING:
@@ -28,20 +28,15 @@ def gate_metrics(
     if not ids:
         raise InputError("the retrieval gate needs queries of which both is known: retrieved, and needs_retrieval")
     skipped = {q: not retrieved[q] for q in ids}
-    right = {q: float(skipped[q] and not needs[q]) for q in ids}
-    rows = {
-        "gate_efficiency": [right[q] for q in ids],
-        "skip_precision": [right[q] if skipped[q] else math.nan for q in ids],
-        "skip_recall": [right[q] if not needs[q] else math.nan for q in ids],
-        "harmful_skips": [float(skipped[q]) if needs[q] else math.nan for q in ids],
-    }
+    single = [gating(retrieved[q], needs[q]) for q in ids]
+    rows = {name: [one[name] for one in single] for name in single[0]}
     return Part(
         "gate",
         figures=sure.means(ids, rows, binary=True),
         counts={
             "queries": len(ids),
             "skips": sum(skipped.values()),
-            "correct_skips": int(sum(right.values())),
+            "correct_skips": int(sum(rows["gate_efficiency"])),
             "harmful_skips": sum(skipped[q] and needs[q] for q in ids),
             "not_needed": sum(not needs[q] for q in ids),
             "not_logged": sum(q not in retrieved for q in needs),

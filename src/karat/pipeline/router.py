@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError
+from karat.metrics.pipeline import routing
 from karat.pipeline.part import Part, Sure
 
 if TYPE_CHECKING:
@@ -34,11 +35,8 @@ def router_metrics(
         raise InputError("the router needs the expected source of at least one query, found none")
     chosen = {q: routes.get(q) or NOWHERE for q in ids}
     names = sorted({*expected.values(), *chosen.values()} - {NOWHERE})
-    outcomes = {
-        "routing_accuracy": [float(chosen[q] == expected[q]) for q in ids],
-        "misroute_rate": [float(chosen[q] not in (expected[q], NOWHERE)) for q in ids],
-        "abstain_rate": [float(chosen[q] == NOWHERE) for q in ids],
-    }
+    single = [routing(routes.get(q) or None, expected[q]) for q in ids]
+    outcomes = {name: [one[name] for one in single] for name in single[0]}
     shares = {f"source_share.{name}": [float(chosen[q] == name) for q in ids] for name in names}
     by_source = {}
     if recall is not None:

@@ -13,11 +13,11 @@ import numpy as np
 
 from karat.comparison import compare
 from karat.errors import InputError, UsageError, shown
+from karat.ingest import query_fields
 from karat.ingest.exact import Problems
 from karat.ingest.objects import build_qrels, is_finite
 from karat.ingest.queries import read_queries
 from karat.output import rounded
-from karat.pipeline import query_fields
 from karat.pipeline.material import material
 from karat.pipeline.reranker import reranking
 
