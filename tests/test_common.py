@@ -58,6 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "skip_precision": ("skip_precision",),
     "skip_recall": ("skip_recall",),
     "harmful_skips": ("harmful_skips",),
+    "false_evidence": ("false_evidence(threshold=0)", "false_evidence(threshold=-1.5)@1"),
 }  # fmt: skip
 NAMES = [name for names in EXAMPLES.values() for name in names]
 # What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them,
@@ -103,7 +104,7 @@ def test_no_metric_is_left_unclassified() -> None:
 def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
     assert {karat.parse(name).metric.name for name in MEASURES} == set(EXAMPLES) - NEEDING_MORE
     parts = {n for m in karat.all_metrics() for n in m.needs}
-    of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval"}
+    of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval", "scores", "no_answer"}
     assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"} | of_pipeline
 
 
@@ -145,8 +146,8 @@ def test_every_declaration_makes_sense(metric: karat.Metric) -> None:
     assert metric.cutoff in ("none", "optional", "required", "recall")
     assert metric.aggregate in ("mean", "sum", "geometric mean", "quantile")
     assert set(metric.dotted) <= {p.name for p in metric.params}
-    assert all(p.name in metric.dotted for p in metric.params if p.required)
-    assert not metric.dotted or karat.parse(metric.example).metric is metric
+    required = [p for p in metric.params if p.required]
+    assert not (metric.dotted or required) or karat.parse(metric.example).metric is metric
     statistics = next((p.choices for p in metric.params if p.name == "statistic"), ())
     assert {karat.parse(n).aggregate for n in EXAMPLES[metric.name]} <= (
         {STATISTICS[s][0] for s in statistics} or {metric.aggregate}
@@ -418,7 +419,7 @@ def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric
 def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
     assert {m.name for m in karat.all_metrics() if not m.monotone} == {
         "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel", "distinct_docs", "redundancy", "latency",
-        "cost", "fresh",
+        "cost", "fresh", *PIPELINE,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
 from karat.ingest.textfile import TextFile
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
-from karat.metrics.pipeline import PIPELINE
+from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import policy as choose
 from karat.model.run import Run
@@ -293,7 +293,7 @@ def measured(measures: Sequence[Measure], rankings: Rankings) -> tuple[Sequence[
     place = {q: i for i, q in enumerate(ids)}
     out = {}
     for m in measures:
-        own = asked if m.metric.family == PIPELINE else rankings
+        own = asked if is_of_pipeline(m.metric) else rankings
         out[m.name] = np.full(len(ids), math.nan)
         out[m.name][[place[q] for q in own.query_ids]] = m(own)
     return ids, out

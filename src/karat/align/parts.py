@@ -49,7 +49,7 @@ class Needs:
         # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
         needs = Needs(asking, parts, depth if cuts else 0)
-        needs = replace(needs, asked=Asked.of(parts, queries, needs.first))
+        needs = replace(needs, asked=Asked.of(asking, queries))
         if "as_of" not in parts:
             return needs
         from karat.ingest.logged import as_of_days
@@ -105,7 +105,7 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
         for kind, logged in run.log.items()
         if kind in FIELDS
     }
-    if asked := needs.asked.rankings(run, policy, needs.first):
+    if asked := needs.asked.rankings(run, policy):
         rankings = replace(rankings, asked=asked)
     return replace(rankings, log=log) if log else rankings
 

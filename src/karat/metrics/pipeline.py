@@ -1,15 +1,19 @@
-"""Router and retrieval gate: outcomes of each query, as metrics that gates, segments and comparisons work on."""
+"""Router, retrieval gate, queries without an answer: what became of each query, as metrics like any other."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karat.errors import MetricError
 from karat.metrics.registry import metric
+from karat.model.rankings import ALL
 
 if TYPE_CHECKING:
-    from karat.model.rankings import Rankings, Values
+    from karat.metrics.registry import Metric
+    from karat.model.rankings import Cutoff, Rankings, Values
 
 PIPELINE = "pipeline"
 ROUTER, GATE = ("route", "expected_source"), ("retrieved", "needs_retrieval")
@@ -17,6 +21,11 @@ _ALL = (
     " It is over all queries of the table that have the field, with gold or without; relevance metrics beside it stay"
     " over those with gold, and n shows it."
 )
+
+
+def is_of_pipeline(declared: Metric) -> bool:
+    """Whether a metric is about queries with gold or without, by what a part of the pipeline did."""
+    return not {ROUTER[0], GATE[0], "scores"}.isdisjoint(declared.needs)
 
 
 def routing(route: str | None, expected: str) -> dict[str, float]:
@@ -128,6 +137,28 @@ def skip_recall(r: Rankings) -> Values:
 )  # fmt: skip
 def harmful_skips(r: Rankings) -> Values:
     return _outcome(r, "harmful_skips")
+
+
+@metric(
+    "false_evidence", title="False evidence", family=PIPELINE, required=("threshold",),
+    example="false_evidence(threshold=0.5)@5",
+    formula="of the queries without an answer: 1 if an item in the top k scores at least threshold, else 0",
+    tells="Which share of the queries without an answer gets evidence all the same.",
+    use_when="Some questions have no answer in the corpus, and the system should say so.",
+    caution="Over queries marked no_answer alone; one that the run lacks is left out. Scores of two systems are seldom"
+    " on one scale: compare at thresholds of equal recall (karat evaluate --components has the curve).",
+    cites="run log of Karat", binary=True, higher_is_better=False, empty_gold=math.nan, needs=("scores", "no_answer"),
+    complexity="docs in the top k", suits=("no answer",),
+)  # fmt: skip
+def false_evidence(r: Rankings, k: Cutoff = ALL, threshold: float = 0.0) -> Values:
+    if r.items is None or r.items.score is None:
+        raise MetricError("false_evidence needs the scores of the items of no_answer queries; these rankings hold none")
+    there = r.items.rank <= k if k is not None else np.ones(len(r.items.rank), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        above = there & (r.items.score >= threshold)
+    out = (np.bincount(r.items.query[above], minlength=len(r)) > 0).astype(np.float64)
+    out[r.returned < 0] = math.nan
+    return out
 
 
 def _outcome(r: Rankings, name: str) -> Values:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.align import find
+from karat.align.asked import NOWHERE
 from karat.align.stream import default_threads
 from karat.comparison import compare
 from karat.errors import UsageError
@@ -128,7 +129,7 @@ class Material:
             return out
         # A query without gold is looked up through a judgment that no doc can meet.
         wanted = {q: self.gold.for_query(q) for q in self.gold.query_ids}
-        wanted |= {q: {"\x00": -1.0} for q in self.no_answer if not wanted.get(q)}
+        wanted |= {q: {NOWHERE: -1.0} for q in self.no_answer if not wanted.get(q)}
         gold = build_qrels(wanted, self.gold.source)
         chosen = replace(self.policy, level="doc" if self.at_doc else "chunk")
         found = find(gold, self.run, chosen, keep_items=depth)[0]
