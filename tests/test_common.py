@@ -235,6 +235,7 @@ PARAMS = st.fixed_dictionaries(
         "max_grade": st.integers(1, 10) | st.floats(0.5, 20), "cap": st.booleans(),
         "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
         "gain": st.sampled_from(["linear", "exp"]),
+        "threshold": st.floats(-1e6, 1e6),
         "stage": st.text("abcz019_-", min_size=1), "key": st.text("abcz019_-", min_size=1),
         "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
     },
@@ -250,7 +251,7 @@ def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int
             if p.name == "statistic":
                 mine[p.name] = p.choices[choice % len(p.choices)]
             elif p.required:
-                mine.setdefault(p.name, "tokens")
+                mine.setdefault(p.name, "tokens" if p.default == "" else -2.5)
         text = ",".join(
             f"{n}=" + ("{" + ",".join(f"{g}:{w}" for g, w in v.items()) + "}" if isinstance(v, dict) else str(v))
             for n, v in mine.items()
