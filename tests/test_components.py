@@ -99,6 +99,7 @@ def test_the_reranker_against_its_input_by_hand() -> None:
     assert ndcg.mean_candidate == pytest.approx((1 + second + 0) / 3)
     assert ndcg.delta == pytest.approx(0.0)
     assert (precision.mean_baseline, precision.mean_candidate) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert ndcg.difference.low < 0 < ndcg.difference.high
     assert (ndcg.wins, ndcg.losses) == (1, 2)
     assert 0 < ndcg.p["randomization"] <= 1
     assert (found.counts["promoted"], found.counts["demoted"]) == (1, 1)
@@ -178,6 +179,13 @@ def test_the_funnel_of_a_log_with_gold_by_doc_follows_the_docs_of_its_chunks() -
     assert found.per_query["q"] == {
         "gold": 2, "never_retrieved": 0, "lost_at.rerank": 1, "cut": 0, "delivered": 1,
     }  # fmt: skip
+
+
+def test_queries_whose_gold_is_empty_can_be_skipped() -> None:
+    """With empty_gold=skip nothing is left to compare, and that is said, not a crash."""
+    log = [line("q", ["a"], rewritten_query="r", topk_original=[], stages={"retrieve": ["a"], "rerank": ["a"]})]
+    found = karat.components({"q": {"a": 0}}, log, empty_gold="skip")
+    assert set(found.missing) >= {"funnel", "reranker", "rewriting"}
 
 
 def test_ids_in_stages_whose_doc_nobody_names_are_counted() -> None:
@@ -293,6 +301,17 @@ def test_weights_and_conversations_are_honoured() -> None:
     together = {"a": {"conversation": "c"}, "b": {"conversation": "c"}}
     found = karat.router_metrics({"a": "x", "b": "y"}, {"a": "x", "b": "x"}, queries=together)
     assert found["routing_accuracy"].method == "none"
+
+
+def test_queries_that_weigh_nothing_leave_figures_undefined_and_printable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = whole(tmp_path)
+    queries = [{**json.loads(x), "weight": 0} for x in files["queries"].read_text().splitlines()]
+    written(files["queries"], queries)
+    asked = ("evaluate", files["gold"], files["log"], "--components", "--threshold", 8, "--queries", files["queries"])
+    assert run_cli(*asked, "-m", "recall@5") == 0
+    assert "Stage funnel" in capsys.readouterr().out
 
 
 # --- retrieval gate -----------------------------------------------------------------------------------
@@ -924,7 +943,7 @@ def test_evaluate_with_components_prints_and_writes_them(tmp_path: Path, capsys:
     assert run_cli(*asked, "--queries", files["queries"], "--threshold", 8.35, "--save", tmp_path / "r.json") == 0
     told = capsys.readouterr().out
     for words in ("Raw retriever", "Reranker", "Stage funnel", "Router", "Retrieval gate", "Query rewriting",
-                  "No answer", "Entities", "Chunks and docs", "lost at rerank 6 (50%)", "rewards skipping"):  # fmt: skip
+                  "No answer", "Entities", "Chunks and docs", "lost at rerank 6 (50%)", "also rewards"):  # fmt: skip
         assert words in told
     saved = json.loads((tmp_path / "r.json").read_text())
     SCHEMA.validate(saved)
@@ -937,6 +956,8 @@ def test_evaluate_with_components_prints_and_writes_them(tmp_path: Path, capsys:
     assert parts["router"] == {"measured": False, "missing": MISSING["router"].partition(":")[0]
                                + ": there is no table of queries"}  # fmt: skip
     assert run_cli("evaluate", files["gold"], files["log"], "--threshold", 1) == 2
+    assert run_cli(*asked, "--cut", 1, "--json", "-") == 0
+    capsys.readouterr()
 
 
 def test_without_the_option_there_are_no_components(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -963,8 +984,17 @@ def test_check_writes_components_where_the_config_asks_for_them(
     assert "<summary>Components</summary>" in text
     assert "- Stage funnel: of 12 relevant docs" in text
     assert "Stage funnel" in capsys.readouterr().out
-    config.write_text(config.read_text().replace("components: true", "components: maybe"))
-    assert run_cli("check", config) == 2
+    text = config.read_text()
+    config.write_text(text.replace("components: true", "components: {k: 1, threshold: 8.35}"))
+    assert run_cli("check", config, "--json", out) == 1
+    parts = json.loads(out.read_text())["runs"][0]["components"]
+    assert parts["no_answer"]["figures"]["false_evidence@1"]["mean"] == 0.5
+    config.write_text(text.replace("components: true", "components: false"))
+    assert run_cli("check", config, "--json", out) == 1
+    assert "components" not in json.loads(out.read_text())["runs"][0]
+    for wrong in ("maybe", "{k: 0}", "{depth: 3}"):
+        config.write_text(text.replace("components: true", f"components: {wrong}"))
+        assert run_cli("check", config) == 2
 
 
 def test_level_missing_and_confidence_have_their_effect() -> None:

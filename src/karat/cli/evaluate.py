@@ -14,6 +14,7 @@ def evaluate(
     docs: o.DocTable = None,
     by: o.By = None,
     components: o.Components = False,
+    cut: o.Cut = 5,
     threshold: o.Threshold = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = "auto",
@@ -59,8 +60,8 @@ def evaluate(
 
     if per_query is not None:
         files.check_table_name(per_query)
-    if threshold is not None and not components:
-        raise UsageError("--threshold is for --components; add it")
+    if (threshold is not None or cut != 5) and not components:
+        raise UsageError("--cut and --threshold are for --components; add it")
     with terminal.progress(quiet) as watch:
         result = score_runs(
             qrels,
@@ -98,7 +99,7 @@ def evaluate(
         from karat.pipeline import with_components
 
         result = with_components(
-            result, qrels, run_files(runs), queries=queries, threshold=threshold, like=like,
+            result, qrels, run_files(runs), queries=queries, k=cut, threshold=threshold, like=like,
             score_precision=score_precision, duplicates=duplicates, missing=missing, empty_gold=empty_gold,
             level=level, chunk_credit=chunk_credit, separator=separator, condensed=condensed or None,
             ignore_self=ignore_self or None, confidence=confidence, method=method, resamples=resamples, seed=seed,

@@ -34,6 +34,7 @@ By = Annotated[
 Components = Annotated[
     bool, _option(_WHAT, None, "Also measure every part of the pipeline that the run log holds.", "--components")
 ]
+Cut = Annotated[int, _option(_WHAT, "K", "With --components: how many docs are delivered; 5.", "--cut", min=1)]
 Threshold = Annotated[
     float | None, _option(_WHAT, "SCORE", "With --components: from this score an item is evidence.", "--threshold")
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.align import find
 from karat.align.asked import NOWHERE
+from karat.align.found import RELEVANT
 from karat.align.stream import default_threads
 from karat.comparison import compare
 from karat.errors import UsageError
@@ -64,9 +65,10 @@ class Material:
 
     @cached_property
     def answerable(self) -> dict[str, dict[str, float]]:
-        """The gold of every query that has an answer."""
-        without = set(self.no_answer)
-        return {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
+        """The gold of every query that has an answer and counts."""
+        without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
+        judged = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
+        return {q: g for q, g in judged.items() if not skip or any(grade >= RELEVANT for grade in g.values())}
 
     def parent(self, doc: str) -> str:
         """The id that gold is matched with: the doc of a chunk where gold is by doc."""

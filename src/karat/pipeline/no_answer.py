@@ -98,6 +98,8 @@ def _curve(
     """At every score that occurs: the share of false evidence, and recall of what is at or above it."""
     weigh = sure.sampling.units
     weight = weigh(ids).weight
+    if not weight.sum():
+        return {}
     tops = np.array([best[q] for q in ids])
     scores: list[float] = []
     credits: list[float] = []

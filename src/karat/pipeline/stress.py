@@ -102,12 +102,12 @@ def stress(
 ) -> Stress:
     """Put hard negatives at ranks 1 to 3 of a reranker's input, and tell how far ndcg@k falls.
 
-    `reranker` is a function, or its place as "module:function": it takes the query's text and a list of (doc id, text)
-    and returns a score for each or doc ids in order. Its input is what the run log has before the stage that reranks
-    (else the first stage, else the final list), at most `depth` docs. Negatives are the field `negatives` of
-    `queries`, or with `mine` the docs at the top of that other run which no judgment calls relevant. Of the queries
-    that have negatives a sample is drawn by `seed`. Where the function fails the query is named and nothing is
-    reported. `options` are those of `karat.components`.
+    `reranker` is a function, or its place as "module:function": it takes the query's text and a list of (doc id, text
+    after its title) and returns a score for each or doc ids in order. Its input is what the run log has before the
+    stage that reranks (else the first stage, else the final list), at most `depth` docs. Negatives are the field
+    `negatives` of `queries`, or with `mine` the docs at the top of that other run which no judgment calls relevant. Of
+    the queries that have negatives a sample is drawn by `seed`. Where the function fails the query is named and nothing
+    is reported. `options` are those of `karat.components`.
     """
     for name, value in (("insert", insert), ("sample", sample), ("depth", depth)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -252,11 +252,16 @@ def _check_known(
     problems.check()
 
 
+def _words(fields: Mapping[str, Any]) -> str:
+    """The text of a doc, after its title where it has one, as BEIR's corpora are read."""
+    return f"{fields.get('title') or ''} {fields['text']}".strip()
+
+
 def _reranked(
     rerank: Reranker, q: str, text: str | None, ids: Sequence[str], docs: Queries, name: str, problems: Problems
 ) -> list[str]:
     """The docs in the reranker's order; a failure is noted with its query."""
-    pairs = [(d, str(docs.fields[d]["text"])) for d in ids]
+    pairs = [(d, _words(docs.fields[d])) for d in ids]
     try:
         found = rerank(text or "", list(pairs))
         answer = list(found.tolist() if hasattr(found, "tolist") else found)

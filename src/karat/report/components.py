@@ -63,7 +63,7 @@ def lines_of(part: str, found: Mapping[str, Any]) -> list[str]:
         moved = f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}"
         return [changes[0], *changes[1:], f"{tables['before']} → {tables['after']}; {moved}; {many(counts['queries'])}"]
     if part == "funnel":
-        ends = " · ".join(f"{_end(n, tables['k'])} {counts[n]} ({f['mean']:.0%})" for n, f in figures.items())
+        ends = " · ".join(f"{_end(n, tables['k'])} {counts[n]}{_percent(f)}" for n, f in figures.items())
         return [f"of {counts['gold']} relevant docs: {ends}", f"delivered {valued(figures['delivered'])}"]
     if part == "router":
         return _router(figures, counts)
@@ -98,6 +98,10 @@ def _router(figures: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
             listed = ", ".join(f"{n.partition('.')[2]} {valued(f)}" for n, f in mine[:SHOWN])
             out.append(f"{what}: {listed}{', …' if len(mine) > SHOWN else ''}")
     return out
+
+
+def _percent(figure: Mapping[str, Any]) -> str:
+    return "" if figure["mean"] is None else f" ({figure['mean']:.0%})"
 
 
 def _end(name: str, k: int) -> str:
