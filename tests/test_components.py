@@ -65,6 +65,18 @@ def test_the_raw_retriever_is_the_first_stage() -> None:
     assert "at most 2 docs" in found.notes[0]
 
 
+def test_a_stage_is_matched_by_the_docs_that_the_log_names_in_evaluate_too(tmp_path: Path) -> None:
+    """c1 belongs to d1, as the final list of the other line says: recall@50 of q is 1, of r 1."""
+    log = [
+        line("q", [], stages={"retrieve": ["c1"]}),
+        line("r", [{"chunk_id": "c1", "doc_id": "d1"}], stages={"retrieve": ["x", "c1"]}),
+    ]
+    gold = {"q": ["d1"], "r": ["d1"]}
+    assert karat.components(gold, log).retriever["recall@50"].estimate == 1.0
+    path = written(tmp_path / "log.jsonl", log)
+    assert karat.evaluate(gold, path, "recall@50", stage="retrieve").mean["recall@50"] == 1.0
+
+
 def test_recall_at_50_and_at_100_differ_by_what_stands_between() -> None:
     """Gold at ranks 50 and 51: one of two in the top 50, both in the top 100."""
     log = [line("q", stages={"retrieve": [*(f"x{i}" for i in range(49)), "a", "b"]})]
@@ -403,6 +415,16 @@ def test_the_curve_sets_false_evidence_against_recall_at_each_threshold() -> Non
     assert curve["recall"] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 1 / 3])
     assert "none was stated" in found.notes[0]
     assert not found.figures
+
+
+def test_a_long_curve_is_thinned_and_says_so() -> None:
+    """1,000 scores: 500 points are kept, the lowest and the highest among them."""
+    top = {f"n{i}": [("x", float(i))] for i in range(1000)}
+    found = karat.no_answer_metrics(top, list(top), resamples=100)
+    curve = found.tables["curve"]
+    assert (len(curve["threshold"]), curve["threshold"][0], curve["threshold"][-1]) == (500, 0.0, 999.0)
+    assert (curve["false_evidence"][0], curve["false_evidence"][-1]) == (1.0, pytest.approx(0.001))
+    assert any("500 of its 1,000 thresholds" in note for note in found.notes)
 
 
 def test_a_judges_grades_on_queries_without_an_answer_are_evidence_too() -> None:
@@ -902,6 +924,42 @@ def test_calls_that_make_no_sense_are_refused(call: Any, message: str) -> None:
         call()
 
 
+# --- real data ----------------------------------------------------------------------------------------
+
+DL19 = Path(__file__).parents[2] / "shared" / "data" / "dl19"
+
+
+def ranked(name: str) -> dict[str, list[str]]:
+    """A TREC run of DL19 in Karat's order."""
+    scores: dict[str, list[tuple[float, str]]] = {}
+    for row in (DL19 / name).read_text().splitlines():
+        query, _, doc, _, score, _ = row.split()
+        scores.setdefault(query, []).append((float(score), doc))
+    return {q: [d for _, d in sorted(docs, reverse=True)] for q, docs in scores.items()}
+
+
+@pytest.mark.skipif(not DL19.exists(), reason=f"{DL19} is not there")
+def test_parts_of_a_real_pipeline_are_what_its_stages_evaluate_to() -> None:
+    """BM25 as the retriever and SPLADE's order of its top 100 as the reranker, cut at 10."""
+    first, second = ranked("bm25.run"), ranked("splade.run")
+    reranked = {q: [d for d in second[q] if d in set(docs[:100])] for q, docs in first.items()}
+    log = [
+        line(q, reranked[q][:10], stages={"retrieve": docs[:100], "rerank": reranked[q]}) for q, docs in first.items()
+    ]
+    gold = DL19 / "qrels.txt"
+    found = karat.components(gold, log, k=10, rel=2)
+    alone = karat.evaluate(gold, DL19 / "bm25.run", ["recall@50", "recall@100", "mrr@50"], cache=False)
+    assert {n: f.estimate for n, f in found.retriever.figures.items()} == pytest.approx(dict(alone.mean))
+    before = {q: docs[:100] for q, docs in first.items()}
+    row = karat.compare(gold, {"before": before, "after": reranked}, "ndcg@10", cache=False)["ndcg@10"]
+    change = found.reranker["ndcg@10"]
+    assert (change.delta, change.p["t"], change.wins) == (pytest.approx(row.delta), pytest.approx(row.p["t"]), row.wins)
+    recall = karat.evaluate(gold, {q: docs[:10] for q, docs in reranked.items()}, "recall(rel=2)@10", cache=False)
+    shares = {q: row["delivered"] / row["gold"] for q, row in found.funnel.per_query.items()}
+    assert shares == pytest.approx(recall.per_query("recall(rel=2)@10"))
+    assert sum(found.funnel.counts[e] for e in found.funnel.figures) == found.funnel.counts["gold"]
+
+
 # --- the whole ----------------------------------------------------------------------------------------
 
 
@@ -956,6 +1014,7 @@ def test_evaluate_with_components_prints_and_writes_them(tmp_path: Path, capsys:
     assert parts["router"] == {"measured": False, "missing": MISSING["router"].partition(":")[0]
                                + ": there is no table of queries"}  # fmt: skip
     assert run_cli("evaluate", files["gold"], files["log"], "--threshold", 1) == 2
+    assert run_cli("evaluate", files["gold"], "-", "--components") == 2
     assert run_cli(*asked, "--cut", 1, "--json", "-") == 0
     capsys.readouterr()
 

@@ -60,6 +60,8 @@ def evaluate(
 
     if per_query is not None:
         files.check_table_name(per_query)
+    if components and "-" in (qrels, queries, *runs):
+        raise UsageError("--components reads its inputs a second time, and standard input comes only once: name files")
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
     with terminal.progress(quiet) as watch:

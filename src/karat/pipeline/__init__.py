@@ -12,7 +12,7 @@ from karat.pipeline import gate as gate_part
 from karat.pipeline import levels, reranker, retriever, rewriting
 from karat.pipeline import no_answer as no_answer_part
 from karat.pipeline import router as router_part
-from karat.pipeline.material import NO_LOG, material
+from karat.pipeline.material import material, no_log
 from karat.pipeline.part import Part, of_all
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def with_components(
 
 def _funnel(held: Material) -> Part:
     if held.traces is None:
-        return Part("funnel", missing=NO_LOG)
+        return Part("funnel", missing=no_log("topk"))
     lines, gold = held.traces.lines, held.answerable
     if held.policy.missing == "skip":
         gold = {q: g for q, g in gold.items() if q in lines}
@@ -130,7 +130,7 @@ def _unknown(held: Material) -> int:
 def _router(held: Material) -> Part:
     wants = "needs `route` on the log's lines and `expected_source` in the table of queries"
     if held.traces is None:
-        return Part("router", missing=f"{wants}; {NO_LOG.replace('needs', 'route needs')}")
+        return Part("router", missing=no_log("route"))
     routes = {q: t.route for q, t in held.traces.lines.items()}
     expected = query_fields.sources(held.queries) if held.queries is not None else {}
     told = _lacking(held, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
@@ -147,7 +147,7 @@ def _router(held: Material) -> Part:
 def _gate(held: Material) -> Part:
     wants = "needs `retrieved` on the log's lines and `needs_retrieval` in the table of queries"
     if held.traces is None:
-        return Part("gate", missing=f"{wants}; {NO_LOG.replace('needs', 'retrieved needs')}")
+        return Part("gate", missing=no_log("retrieved"))
     retrieved = {q: t.retrieved for q, t in held.traces.lines.items() if t.retrieved is not None}
     needs = query_fields.needing(held.queries) if held.queries is not None else {}
     told = _lacking(held, "retrieved", len(retrieved), "needs_retrieval", len(needs))
@@ -162,7 +162,7 @@ def _gate(held: Material) -> Part:
 def _entities(held: Material) -> Part:
     wants = "needs `entities` on the log's lines and in the table of queries"
     if held.traces is None:
-        return Part("entities", missing=f"{wants}; {NO_LOG.replace('needs', 'entities on lines need')}")
+        return Part("entities", missing=no_log("entities"))
     lines = held.traces.lines
     found = {q: t.entities for q, t in lines.items() if t.entities is not None}
     gold = query_fields.listed(held.queries, "entities") if held.queries is not None else {}

@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     from karat.result import RunResult
     from karat.versus import Compared
 
-NO_LOG = "needs a run log (JSONL with topk), which this run is not"
 NOT_HERE = ("stage", "as_of_filter")
 """Conventions that change which list is looked at: parts look at all of them as they were logged."""
+
+
+def no_log(*fields: str) -> str:
+    """What is missing where a part needs fields of a run log and the run is none."""
+    told = " and ".join(f"`{name}`" for name in fields)
+    return f"needs {told} on the lines of a run log (JSONL with topk), which this run is not"
 
 
 @dataclass(frozen=True)

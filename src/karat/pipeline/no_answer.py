@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     """By query: docs with their scores, best first."""
 
 POINTS = 500
-"""A curve in JSON has at most so many points."""
+"""A curve has at most so many points."""
 
 
 def no_answer_metrics(
@@ -71,6 +71,8 @@ def no_answer_metrics(
         notes.append(f"false_evidence@{k} needs a score threshold: none was stated; the curve shows all of them")
     if unscored and scored:
         notes.append(f"{unscored} items without a score count as below every threshold")
+    if curve and len(curve["threshold"]) > POINTS:
+        notes.append(f"the curve holds {POINTS} of its {len(curve['threshold']):,} thresholds, evenly by rank")
     if len(ids) < len(asked):
         notes.append(f"{len(asked) - len(ids)} of {len(asked)} no_answer queries are not in the run and are left out")
     if not rows and not curve:

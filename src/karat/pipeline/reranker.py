@@ -35,11 +35,11 @@ def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: floa
 
 def measured(material: Material) -> Part:
     """The stage of the reranker against the one before it."""
-    from karat.pipeline.material import NO_LOG
+    from karat.pipeline.material import no_log
 
     traces = material.traces
     if traces is None:
-        return Part("reranker", missing=NO_LOG)
+        return Part("reranker", missing=no_log("stages"))
     found = reranking(traces.stage_names())
     both = [q for q, t in traces.lines.items() if found is not None and _before(t, found) is not None]
     having = len(both)

@@ -14,11 +14,11 @@ METRICS = ("recall@50", "recall@100", "mrr@50")
 
 def measured(material: Material) -> Part:
     """recall@50, recall@100 and mrr@50 of the first stage."""
-    from karat.pipeline.material import NO_LOG
+    from karat.pipeline.material import no_log
 
     traces = material.traces
     if traces is None:
-        return Part("retriever", missing=NO_LOG)
+        return Part("retriever", missing=no_log("stages"))
     names = traces.stage_names()
     with_stages = sum(bool(t.stages) for t in traces.lines.values())
     if not names:

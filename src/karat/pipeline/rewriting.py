@@ -38,11 +38,11 @@ def _items(docs: Sequence[str]) -> list[dict[str, str]]:
 
 def measured(material: Material) -> Part:
     """`topk_original` against `topk`, on the queries that were rewritten."""
-    from karat.pipeline.material import NO_LOG
+    from karat.pipeline.material import no_log
 
     traces = material.traces
     if traces is None:
-        return Part("rewriting", missing=NO_LOG)
+        return Part("rewriting", missing=no_log("rewritten_query", "topk_original"))
     rewritten = {q for q, t in traces.lines.items() if t.rewritten is not None}
     both = {q for q in rewritten if traces.lines[q].original is not None}
     usable = both & set(material.answerable)
