@@ -51,11 +51,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
                 "latency.stage-2_b.mean", "latency.mean.p50"),
     "cost": ("cost.tokens", "cost.tokens.sum", "cost.10", "cost.usd-cents_2", "cost.sum.sum"),
     "fresh": ("fresh", "fresh@1", "fresh@5"),
+    "routing_accuracy": ("routing_accuracy",),
+    "misroute_rate": ("misroute_rate",),
+    "abstain_rate": ("abstain_rate",),
+    "gate_efficiency": ("gate_efficiency",),
+    "skip_precision": ("skip_precision",),
+    "skip_recall": ("skip_recall",),
+    "harmful_skips": ("harmful_skips",),
+    "false_evidence": ("false_evidence(threshold=0)", "false_evidence(threshold=-1.5)@1"),
 }  # fmt: skip
 NAMES = [name for names in EXAMPLES.values() for name in names]
-# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them.
+# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them,
+# tests/test_components.py those of the pipeline.
 MEASURES = [name for name in NAMES if set(karat.parse(name).metric.needs) <= {"gold", "items"}]
-NEEDING_MORE = {"latency", "cost", "fresh"}
+PIPELINE = {m.name for m in karat.all_metrics() if m.family == "pipeline"}
+NEEDING_MORE = {"latency", "cost", "fresh"} | PIPELINE
 
 # Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
 # gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
@@ -94,7 +104,8 @@ def test_no_metric_is_left_unclassified() -> None:
 def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
     assert {karat.parse(name).metric.name for name in MEASURES} == set(EXAMPLES) - NEEDING_MORE
     parts = {n for m in karat.all_metrics() for n in m.needs}
-    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"}
+    of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval", "scores", "no_answer"}
+    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"} | of_pipeline
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:
@@ -135,8 +146,8 @@ def test_every_declaration_makes_sense(metric: karat.Metric) -> None:
     assert metric.cutoff in ("none", "optional", "required", "recall")
     assert metric.aggregate in ("mean", "sum", "geometric mean", "quantile")
     assert set(metric.dotted) <= {p.name for p in metric.params}
-    assert all(p.name in metric.dotted for p in metric.params if p.required)
-    assert not metric.dotted or karat.parse(metric.example).metric is metric
+    required = [p for p in metric.params if p.required]
+    assert not (metric.dotted or required) or karat.parse(metric.example).metric is metric
     statistics = next((p.choices for p in metric.params if p.name == "statistic"), ())
     assert {karat.parse(n).aggregate for n in EXAMPLES[metric.name]} <= (
         {STATISTICS[s][0] for s in statistics} or {metric.aggregate}
@@ -224,6 +235,7 @@ PARAMS = st.fixed_dictionaries(
         "max_grade": st.integers(1, 10) | st.floats(0.5, 20), "cap": st.booleans(),
         "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
         "gain": st.sampled_from(["linear", "exp"]),
+        "threshold": st.floats(-1e6, 1e6),
         "stage": st.text("abcz019_-", min_size=1), "key": st.text("abcz019_-", min_size=1),
         "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
     },
@@ -239,7 +251,7 @@ def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int
             if p.name == "statistic":
                 mine[p.name] = p.choices[choice % len(p.choices)]
             elif p.required:
-                mine.setdefault(p.name, "tokens")
+                mine.setdefault(p.name, "tokens" if p.default == "" else -2.5)
         text = ",".join(
             f"{n}=" + ("{" + ",".join(f"{g}:{w}" for g, w in v.items()) + "}" if isinstance(v, dict) else str(v))
             for n, v in mine.items()
@@ -408,7 +420,7 @@ def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric
 def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
     assert {m.name for m in karat.all_metrics() if not m.monotone} == {
         "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel", "distinct_docs", "redundancy", "latency",
-        "cost", "fresh",
+        "cost", "fresh", *PIPELINE,
     }  # fmt: skip
 
 

@@ -43,6 +43,15 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run import Run
+    from karat.pipeline import Components, components
+    from karat.pipeline.entities import entity_metrics
+    from karat.pipeline.funnel import stage_funnel
+    from karat.pipeline.gate import gate_metrics
+    from karat.pipeline.no_answer import no_answer_metrics
+    from karat.pipeline.reranker import rerank_metrics
+    from karat.pipeline.rewriting import rewrite_metrics
+    from karat.pipeline.router import router_metrics
+    from karat.pipeline.stress import Stress, stress
     from karat.report.html.writing import write_report
     from karat.result import Result, RunResult
     from karat.saved import load
@@ -108,6 +117,15 @@ _HOMES = {
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
     "karat.stats.power": ("power",),
+    "karat.pipeline": ("Components", "components"),
+    "karat.pipeline.entities": ("entity_metrics",),
+    "karat.pipeline.funnel": ("stage_funnel",),
+    "karat.pipeline.gate": ("gate_metrics",),
+    "karat.pipeline.no_answer": ("no_answer_metrics",),
+    "karat.pipeline.reranker": ("rerank_metrics",),
+    "karat.pipeline.rewriting": ("rewrite_metrics",),
+    "karat.pipeline.router": ("router_metrics",),
+    "karat.pipeline.stress": ("Stress", "stress"),
     "karat.validation": ("Finding", "Validation", "validate"),
     "karat.result": (
         "Result",
@@ -193,4 +211,15 @@ __all__ = [
     "validate",
     "wrecall_at_k",
     "write_report",
+    "Components",
+    "components",
+    "entity_metrics",
+    "stage_funnel",
+    "gate_metrics",
+    "no_answer_metrics",
+    "rerank_metrics",
+    "rewrite_metrics",
+    "router_metrics",
+    "Stress",
+    "stress",
 ]

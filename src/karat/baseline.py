@@ -38,7 +38,7 @@ def bless(
     kept = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
     only = replace(held, runs=(replace(chosen, values=kept, lists={}),))
     document = {**only.as_json(), "kind": "baseline", "karat": __version__}
-    for part in ("segments", "across"):
+    for part in ("segments", "across", "components"):
         document["runs"][0].pop(part, None)
     prints = document["fingerprints"]
     document["fingerprints"] = {**prints, "metrics": {n: p for n, p in prints["metrics"].items() if n in kept}}

@@ -252,7 +252,17 @@ def _result(
         return saved
     if saved is not None or config.result is not None:
         return load(saved if saved is not None else read.place(config.result or ""))
-    return evaluate(**evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch))
+    asked = evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch)
+    found = evaluate(**asked)
+    return found if config.components is None else _with_components(found, asked, **config.components.model_dump())
+
+
+def _with_components(result: Result, asked: Mapping[str, Any], **choices: Any) -> Result:
+    from karat.pipeline import with_components
+
+    aside = ("metrics", "docs", "by", "min_segment", "details", "memory", "cache", "batch", "watch", "run")
+    options = {name: value for name, value in asked.items() if name not in aside}
+    return with_components(result, options.pop("qrels"), asked["run"], **options, **choices)
 
 
 def evaluation_of(

@@ -22,6 +22,12 @@ _NEEDS = {
     "as_of": "`as_of` in the table of queries",
     "latency": "`latency_ms` on the lines of a run log",
     "cost": "`cost` on the lines of a run log",
+    "route": "`route` on the lines of a run log",
+    "expected_source": "`expected_source` in the table of queries",
+    "retrieved": "`retrieved` on the lines of a run log",
+    "scores": "scores on the items",
+    "no_answer": "`no_answer` in the table of queries",
+    "needs_retrieval": "`needs_retrieval` in the table of queries",
 }
 
 

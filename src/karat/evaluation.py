@@ -21,6 +21,7 @@ from karat.ingest.layout import is_packed
 from karat.ingest.read import read_qrels, read_run, run_files
 from karat.ingest.textfile import TextFile
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
+from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import policy as choose
 from karat.model.run import Run
@@ -199,16 +200,17 @@ class _Job:
         entry = self._entry(source)
         stored = entry.load() if entry is not None else None
         rankings, about = stored if stored is not None else self._aligned(name, source, entry)
-        values = {measure.name: measure(rankings) for measure in measures}
+        query_ids, values = measured(measures, rankings)
         notes = list(about["notes"])
         if self.needs is not None:
             notes += _told_by(self.needs, rankings)
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
-            name or about["name"], rankings.query_ids, values, about["counts"], about["facts"], tuple(notes),
+            name or about["name"], query_ids, values, about["counts"], about["facts"], tuple(notes),
             partial(attainable, measures, rankings), about.get("lists", {}), self.sampling,
-            parse("judged@10")(rankings) if self.sampling.by else None, self.threads or default_threads(),
+            measured([parse("judged@10")], rankings)[1]["judged@10"] if self.sampling.by else None,
+            self.threads or default_threads(),
             partial(self._level, bool(about["at_doc"]), bool(about["chunked"])),
         )  # fmt: skip
 
@@ -272,10 +274,29 @@ class _Job:
         """What dropping items that are too new does to each metric."""
         unfiltered, _ = self._aligned(name, source, None, replace(self.policy, as_of_filter=False))
         told = []
+        without = measured(measures, unfiltered)[1]
         for measure in measures:
-            before, after = aggregated(measure, measure(unfiltered))[0], aggregated(measure, values[measure.name])[0]
+            before, after = (aggregated(measure, v[measure.name])[0] for v in (without, values))
             told.append(f"as_of_filter: {measure.name} {before:.4f} → {after:.4f} ({after - before:+.4f})")
         return told
+
+
+def measured(measures: Sequence[Measure], rankings: Rankings) -> tuple[Sequence[str], dict[str, NDArray[np.float64]]]:
+    """The values of all measures, and of which queries.
+
+    Metrics of the pipeline are about queries without gold too: of these all other metrics are undefined.
+    """
+    asked = rankings.asked
+    if asked is None:
+        return rankings.query_ids, {m.name: m(rankings) for m in measures}
+    ids = sorted({*rankings.query_ids, *asked.query_ids})
+    place = {q: i for i, q in enumerate(ids)}
+    out = {}
+    for m in measures:
+        own = asked if is_of_pipeline(m.metric) else rankings
+        out[m.name] = np.full(len(ids), math.nan)
+        out[m.name][[place[q] for q in own.query_ids]] = m(own)
+    return ids, out
 
 
 def _yes_or_no(grades: NDArray[np.float64]) -> NDArray[np.float64]:

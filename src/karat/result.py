@@ -101,6 +101,8 @@ class RunResult:
     threads: int = field(default=1, repr=False, compare=False)
     level: Callable[[], str] = field(default=lambda: "doc", repr=False, compare=False)
     """Finds out whether the gold is by chunk or by doc."""
+    components: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The parts of the pipeline as plain data, where they were asked for."""
 
     @cached_property
     def gold_level(self) -> str:
@@ -214,7 +216,9 @@ class RunResult:
         facts: dict[str, Any] = {"facts": dict(self.facts)} if self.facts else {}
         notes = {"notes": list(self.notes)} if self.notes else {}
         facts |= {"gold_level": "chunk"} if self.gold_level == "chunk" else {}
-        return {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts), **segments, **notes}
+        parts = {"components": dict(self.components)} if self.components else {}
+        head = {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts)}
+        return {**head, **segments, **parts, **notes}
 
 
 def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:

@@ -44,6 +44,7 @@ def result_from(document: dict[str, Any], path: str = "the document") -> Result:
                 lists=run.get("lists", {}),
                 sampling=Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
                 judged=_numbers(run["judged@10"]) if "judged@10" in run else None,
+                components=run.get("components", {}),
             )
         )
     return result_of(document, runs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.align.asked import Asked
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.ingest.logged import FIELDS
 from karat.metrics.grammar import LARGEST
@@ -37,6 +38,7 @@ class Needs:
     depth: int
     """How many docs of each query are looked at; 0 for none."""
     as_of: Mapping[str, float] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
 
     @staticmethod
     def of(measures: Sequence[Measure], queries: Queries | None, policy: Policy) -> Needs:
@@ -47,6 +49,7 @@ class Needs:
         # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
         needs = Needs(asking, parts, depth if cuts else 0)
+        needs = replace(needs, asked=Asked.of(asking, queries))
         if "as_of" not in parts:
             return needs
         from karat.ingest.logged import as_of_days
@@ -100,7 +103,10 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
     log: Log = {
         kind: {key: _by_query(values, rankings.query_ids) for key, values in logged.items()}
         for kind, logged in run.log.items()
+        if kind in FIELDS
     }
+    if asked := needs.asked.rankings(run, policy):
+        rankings = replace(rankings, asked=asked)
     return replace(rankings, log=log) if log else rankings
 
 

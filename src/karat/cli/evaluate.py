@@ -13,6 +13,9 @@ def evaluate(
     queries: o.QueryTable = None,
     docs: o.DocTable = None,
     by: o.By = None,
+    components: o.Components = False,
+    cut: o.Cut = 5,
+    threshold: o.Threshold = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = "auto",
     resamples: o.Resamples = 2000,
@@ -47,15 +50,22 @@ def evaluate(
 
     karat evaluate qrels.txt bm25.run --queries queries.jsonl --by language
 
+    karat evaluate qrels.txt log.jsonl --queries queries.jsonl --components
+
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
     from karat import write_report as make_report
+    from karat.errors import UsageError
     from karat.ingest.read import run_files
     from karat.report import files, terminal
 
     if per_query is not None:
         files.check_table_name(per_query)
+    if components and "-" in (qrels, queries, *runs):
+        raise UsageError("--components reads its inputs a second time, and standard input comes only once: name files")
+    if (threshold is not None or cut != 5) and not components:
+        raise UsageError("--cut and --threshold are for --components; add it")
     with terminal.progress(quiet) as watch:
         result = score_runs(
             qrels,
@@ -89,6 +99,16 @@ def evaluate(
             cache=not no_cache,
             watch=watch,
         )
+    if components:
+        from karat.pipeline import with_components
+
+        result = with_components(
+            result, qrels, run_files(runs), queries=queries, k=cut, threshold=threshold, like=like,
+            score_precision=score_precision, duplicates=duplicates, missing=missing, empty_gold=empty_gold,
+            level=level, chunk_credit=chunk_credit, separator=separator, condensed=condensed or None,
+            ignore_self=ignore_self or None, confidence=confidence, method=method, resamples=resamples, seed=seed,
+            qrels_format=qrels_format, run_format=run_format, threads=threads,
+        )  # fmt: skip
     if per_query is not None:
         files.write_per_query(result, per_query)
     if save is not None:
@@ -99,3 +119,7 @@ def evaluate(
         files.write_json(result, json)
     if json != "-" and not quiet:
         terminal.show(result, qrels, verbose=verbose)
+        if components:
+            from karat.report import components as parts
+
+            parts.show(result)

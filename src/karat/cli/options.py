@@ -31,6 +31,13 @@ DocTable = Annotated[
 By = Annotated[
     list[str] | None, _option(_WHAT, "FIELD", "Slice the queries: a field, a cross (a,b), quantiles (a:4).", "--by")
 ]
+Components = Annotated[
+    bool, _option(_WHAT, None, "Also measure every part of the pipeline that the run log holds.", "--components")
+]
+Cut = Annotated[int, _option(_WHAT, "K", "With --components: how many docs are delivered; 5.", "--cut", min=1)]
+Threshold = Annotated[
+    float | None, _option(_WHAT, "SCORE", "With --components: from this score an item is evidence.", "--threshold")
+]
 Confidence = Annotated[float, _option(_SURE, "SHARE", "Of the intervals; 0.95 by default.", "--confidence")]
 Method = Annotated[
     str, _option(_SURE, "NAME", "auto, bca, percentile, studentized, t, wilson, clopper-pearson.", "--method")

@@ -115,6 +115,13 @@ class Engine(Part):
     batch_size: int | None = Field(None, ge=1, description="Queries of a run that are held in memory at once.")
 
 
+class Components(Part):
+    """How the parts of the pipeline are measured; `components: true` takes the defaults."""
+
+    k: int = Field(5, ge=1, description="How many docs the pipeline delivers.")
+    threshold: float | None = Field(None, description="From this score an item counts as evidence.")
+
+
 class StatisticalAnalysis(Part):
     """The part of `retrieval_metrics` on how sure the figures are."""
 
@@ -161,6 +168,10 @@ def _gate(source: Any) -> Gate:
 
 def _segments(given: Any) -> Any:
     return {"by": [given] if isinstance(given, str) else given} if isinstance(given, (str, list)) else given
+
+
+def _components(given: Any) -> Any:
+    return ({} if given else None) if isinstance(given, bool) else given
 
 
 def _confidence(given: Any) -> Any:
@@ -222,6 +233,9 @@ class Config(Part):
     )
     conventions: Conventions = Field(default_factory=Conventions)
     gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
+    components: Annotated[
+        Components | None, BeforeValidator(_components, json_schema_input_type=bool | Components | None)
+    ] = Field(None, description="Measure every part of the pipeline that the run logs hold.")
     outputs: Outputs = Field(default_factory=Outputs)
     engine: Engine = Field(default_factory=Engine)
     retrieval_metrics: RetrievalMetrics | None = None

@@ -62,6 +62,8 @@ class FullLine(Line):
 
     latency_ms: Any = None
     cost: Any = None
+    route: Any = None
+    retrieved: Any = None
 
 
 def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:
@@ -138,6 +140,7 @@ def read_run_log(
     scores: dict[str, list[float | None]] = {}
     facts: dict[str, list[Any]] = {}
     stages: set[str] = set()
+    docs: dict[str, str] = {}  # a stage names chunks alone: their docs are known from the final lists, of any line
     gaps = late = 0
     for number, raw, query, line in log_lines(path, problems, stdin, FullLine if needs else Line):
         for key, value in facts_of(loose, raw).items():
@@ -162,7 +165,7 @@ def read_run_log(
                 problems.add(number, f"stage {shown(policy.stage)}: an id must be text or an integer, found {found}")
                 continue
             lists[query] = [i for i in ids if i is not None]
-            parents[query] = [i.partition(policy.separator)[0] for i in lists[query]]
+            docs |= {c: d for i in line.topk or () if (c := item_id(i)) and (d := text_id(i.doc_id))}
             continue
         if line.topk is None:
             problems.add(number, "no topk; expected a list of results (an empty list for none)")
@@ -188,6 +191,9 @@ def read_run_log(
         if logged.dated:
             versions[query] = [logged.day_of(i) for i in items]
     problems.check()
+    if policy.stage is not None:
+        mark = policy.separator
+        parents = {q: [docs.get(i) or i.partition(mark)[0] for i in ids] for q, ids in lists.items()}
     lacking = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
     notes = [f"{lacking}; positions were renumbered from 1"] if gaps else []
     notes += [f"as_of_filter dropped {late} items newer than their query's as_of"] if policy.as_of_filter else []

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 FIELDS = {"latency": "latency_ms", "cost": "cost"}
 """The fields of a line that hold a number by name."""
+CHOICES: dict[str, type] = {"route": str, "retrieved": bool}
+"""The fields that say what a part of the pipeline decided."""
+EXPECTED = {"route": "text", "retrieved": "true or false"}
 TOTAL = "total"
 A_DATE = "must be an ISO date such as 2025-04-01"
 
@@ -25,20 +28,33 @@ class Logged:
 
     def __init__(self, needs: Collection[str], problems: Problems) -> None:
         self.values: dict[str, dict[str, dict[str, float]]] = {kind: {} for kind in FIELDS if kind in needs}
-        """By kind, key (a stage, or what is counted) and query."""
+        """By kind, key (a stage, or what is counted) and query; a route is a key, with 1 for the queries sent there."""
+        self._chosen = [name for name in CHOICES if name in needs]
         self.dated = "doc_version" in needs
         self._problems = problems
         self._days: dict[str, float] = {}
 
     def add(self, line: int, query: str, fields: Any) -> None:
         """Take the numbers of one line; keys are looked up in lower case, as metrics name them."""
-        for kind, collected in self.values.items():
-            field = FIELDS[kind]
+        for kind in (k for k in FIELDS if k in self.values):
+            field, collected = FIELDS[kind], self.values[kind]
             numbers = self._numbers(line, field, getattr(fields, field))
             if kind == "latency" and numbers and TOTAL not in numbers:
                 numbers[TOTAL] = self._sum(line, field, numbers)
             for key, value in numbers.items():
                 collected.setdefault(key, {})[query] = value
+        for name in self._chosen:
+            self._choice(line, query, name, getattr(fields, name))
+
+    def _choice(self, line: int, query: str, name: str, found: Any) -> None:
+        """What a router or a gate decided; nothing where the line does not say."""
+        if found is None or found == "":
+            return
+        if not isinstance(found, CHOICES[name]):
+            self._problems.add(line, f"{name} must be {EXPECTED[name]}, found {shown(found)}")
+            return
+        key, value = (found, 1.0) if isinstance(found, str) else (name, 1.0 if found else 0.0)
+        self.values.setdefault(name, {}).setdefault(key, {})[query] = value
 
     def _numbers(self, line: int, field: str, found: Any) -> dict[str, float]:
         if found is None:

@@ -1,6 +1,6 @@
 """The metrics: their registry, the grammar of their names, one module a family."""
 
-from karat.metrics import budget, graded, relevance, trec
+from karat.metrics import budget, graded, pipeline, relevance, trec
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
@@ -17,6 +17,7 @@ __all__ = [
     "metric",
     "parse",
     "parse_all",
+    "pipeline",
     "register",
     "relevance",
     "trec",

@@ -183,7 +183,11 @@ def _parsed(text: str, need_cutoff: bool) -> Measure:
     params = {**_params(metric, preset, text), **_params(metric, args, text)}
     if dots or metric.dotted:
         params = {**_dotted(metric, dots, params, text), **params}
-    ordered = tuple((p.name, params[p.name]) for p in metric.params if p.name in params and params[p.name] != p.default)
+    for p in metric.params:
+        if p.required and p.name not in params:
+            raise MetricError(f"metric {text!r} needs a {p.name}, such as {metric.example!r}")
+    said = [p for p in metric.params if p.name in params and (p.required or params[p.name] != p.default)]
+    ordered = tuple((p.name, params[p.name]) for p in said)
     if k is None and metric.cutoff == "required" and need_cutoff:
         raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
     cut = _number(k) if k is not None else None

@@ -61,7 +61,7 @@ class Metric:
     no_results: float = 0.0
     empty_gold: float = 0.0
     needs: tuple[str, ...] = GOLD_ALONE
-    """Of gold, items (all docs returned), doc_version, as_of, latency, cost; only what is asked for is read."""
+    """Of gold, items (all docs returned), doc_version, as_of, latency, cost, route, …; only what is asked for."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
@@ -105,11 +105,13 @@ def metric(
     choices: Mapping[str, tuple[str, ...]] | None = None,
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     dotted: tuple[str, ...] = (),
+    required: tuple[str, ...] = (),
     **declared: Any,
 ) -> Callable[[Compute], Compute]:
     """Declare a metric. The function takes rankings, the cutoff k (unless `cutoff="none"`), and its parameters.
 
-    The function's signature is the parameter list of the name grammar; a parameter needs a default, or is `dotted`.
+    The function's signature is the parameter list of the name grammar; a parameter needs a default, or is `dotted`;
+    one that is `required` must be said all the same, and its default only tells what it is.
     An alias may carry parameters: `"ndcg_burges(gain=exp)"`. A parameter named `statistic` chooses the aggregate.
     """
 
@@ -117,12 +119,13 @@ def metric(
         signature = list(inspect.signature(compute).parameters.values())
         params = []
         for p in signature[1 if cutoff == "none" else 2 :]:
-            required = p.default is inspect.Parameter.empty
-            if required and p.name not in dotted:
+            lacking = p.default is inspect.Parameter.empty
+            if lacking and p.name not in dotted:
                 raise MetricError(f"metric {name!r}: parameter {p.name!r} needs a default value")
             above, below = (ranges or {}).get(p.name, (None, None))
-            default = "" if required else p.default
-            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, required))
+            default = "" if lacking else p.default
+            must = lacking or p.name in required
+            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, must))
         register(
             Metric(
                 name=name, compute=compute, title=title, formula=formula, tells=tells, use_when=use_when,

@@ -29,3 +29,5 @@ class Items:
     first: NDArray[np.bool_]
     version: Values
     as_of: Values
+    score: Values | None = None
+    """The score of each item, NaN for none; where it was asked for."""

@@ -50,6 +50,8 @@ class Rankings:
     """All docs of the top k, where a metric needs them."""
     log: Log | None = None
     """What a run log says of each query, where a metric needs it."""
+    asked: Rankings | None = None
+    """The queries that metrics of the pipeline are about, with gold or without, and what became of them."""
 
     def __len__(self) -> int:
         return len(self.query_ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from karat.report import components
 from karat.report.terminal import console, escaped, short_range, show
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def show_check(check: Check, gold: str, *, verbose: bool = False) -> None:
     for difference in check.system:
         out.print(f"[dim]· differs from the baseline: {escaped(str(difference))}[/dim]")
     show(check.result, gold, verbose=verbose)
+    components.show(check.result)
     facts(check)
 
 

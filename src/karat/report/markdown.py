@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.report.components import short
 from karat.report.decided import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
 from karat.report.terminal import plain, short_range
 
@@ -32,7 +33,7 @@ def rendered(check: Check) -> str:
     if check.forced:
         told = "; ".join(map(str, check.forced))
         first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")
-    parts = [_metrics(check), _gates(check), _segments(check), _queries(check)]
+    parts = [_metrics(check), _gates(check), _segments(check), *_components(check), _queries(check)]
     if check.system:
         told = "; ".join(map(str, check.system))
         parts.append(f"Differs from the baseline: {text(told, SENTENCE)}")
@@ -170,6 +171,17 @@ def _found(row: Judgement) -> str:
         return text(row.judged.why, SENTENCE)
     told = f"{text(valued(row, value))} {text(ranged(row))}, {row.found.n} queries"
     return "; ".join([told, *(text(note, SENTENCE) for note in (from_where(row), advice(row)) if note)])
+
+
+def _components(check: Check) -> list[str]:
+    """The parts of each run's pipeline, folded away: one line each."""
+    out = []
+    for name in check.candidates[:RUNS]:
+        if told := short(check.result[name].components):
+            lines = "\n".join(f"- {text(line, SENTENCE)}" for line in told)
+            title = f"Components of {text(name)}" if len(check.candidates) > 1 else "Components"
+            out.append(f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>")
+    return out
 
 
 def _queries(check: Check) -> str:
