@@ -45,6 +45,11 @@ def of_gold(qrels: Qrels) -> str:
         a, b = int(qrels.offsets[i]), int(qrels.offsets[i + 1])
         judged = sorted(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
         digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode())
+    if (by := qrels.subtopics) is not None:
+        told = zip(by.judgment.tolist(), by.names, by.grades.tolist(), strict=True)
+        digest.update("\n".join(sorted(
+            f"{qrels.query_ids[int(qrels.query_of[j])]}\t{qrels.docs[j]}\t{name}\t{g:.12g}" for j, name, g in told
+        )).encode())  # fmt: skip
     return digest.hexdigest()[:16]
 
 

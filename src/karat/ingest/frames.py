@@ -125,8 +125,9 @@ def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name
         if column is None:
             continue
         if types[column] not in _TEXTS + _INTEGERS and not types[column].startswith("ENUM"):
+            what = "subtopics" if idea == "parent" and role == "qrels" else f"{idea} ids"
             raise InputError(
-                f"{name}: {idea} ids in column {names[column]!r} are {types[column]}, expected text or integers: "
+                f"{name}: {what} in column {names[column]!r} are {types[column]}, expected text or integers: "
                 "convert the column to text"
             )
         out.append(f'CAST("{names[column]}" AS VARCHAR) AS {idea}')
@@ -188,6 +189,9 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     for i in np.flatnonzero(~np.isfinite(rows.score))[:some].tolist():
         found = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
         problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {found}")
+    if role == "qrels" and rows.parent is not None:
+        for i in np.flatnonzero(rows.parent.start >= rows.parent.end)[:some].tolist():
+            problems.append(f"{name}: row {i + 1}: the subtopic is empty or null, expected a name")
     for idea, column in (("query", rows.query), ("doc", rows.doc)):
         for i in np.flatnonzero(column.start >= column.end)[:some].tolist():
             problems.append(f"{name}: row {i + 1}: the {idea} id is empty or null, expected an id")
