@@ -27,6 +27,8 @@ _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY",
     "INTEGER",
     "UINTEGER",
 )
+ID_TYPES = _TEXTS + _INTEGERS
+"""Types of columns that may hold ids."""
 
 
 def is_frame(value: object) -> bool:
@@ -171,6 +173,29 @@ def _strings(column: Any) -> Strings:
     buffer: NDArray[np.uint8] = np.zeros(high - low + 2 * PAD, dtype=np.uint8)
     buffer[PAD : PAD + high - low] = np.frombuffer(column.buffers[2], dtype=np.uint8)[low:high]
     return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
+
+
+def texts_of(column: Any) -> list[str]:
+    """A column of texts."""
+    return _strings(column).texts()
+
+
+def lists_of(column: Any, kind: type[np.float32 | np.float64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """A column of lists of numbers: how long each is (0 for null), and all their numbers; null becomes NaN."""
+    wide = "large" in str(column.schema).partition("<")[0]
+    places = np.frombuffer(column.buffers[1], dtype="i8" if wide else "i4").astype(np.int64)
+    places = places[column.offset : column.offset + len(column) + 1]
+    sizes = np.diff(places)
+    valid = _valid(column)
+    if valid is not None:
+        sizes = np.where(valid, sizes, 0)
+    (inner,) = column.iter_children()
+    values = np.frombuffer(inner.buffers[1], dtype=kind)[inner.offset : inner.offset + len(inner)].copy()
+    there = _valid(inner)
+    if there is not None:
+        values[~there] = np.nan
+    held = np.repeat(sizes > 0, np.diff(places))
+    return sizes, values[places[0] : places[-1]][held] if len(places) else values
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from karat.ingest.objects import build_qrels, is_finite, text_id
 from karat.model.qrels import Subtopics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from karat.ingest.layout import Layout
     from karat.model.qrels import Qrels
 
@@ -119,9 +121,7 @@ def _graded(grades: Mapping[Any, Any], query: str, doc: str, problems: Problems)
         if name is None:
             problems.add(None, f"{where}: a subtopic must be text or an integer, found {shown(topic)}")
         elif not is_finite(grade):
-            problems.add(
-                None, f"{where}, subtopic {shown(name)}: grade must be a finite number, found {shown(grade)}"
-            )
+            problems.add(None, f"{where}, subtopic {shown(name)}: grade must be a finite number, found {shown(grade)}")
         else:
             out[name] = float(grade)
     return out

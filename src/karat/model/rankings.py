@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.items import Items, Log
+    from karat.model.items import Items, Log, Topics
 
     Values = NDArray[np.float64]
     Counts = NDArray[np.int64]
@@ -50,6 +50,8 @@ class Rankings:
     """All docs of the top k, where a metric needs them."""
     log: Log | None = None
     """What a run log says of each query, where a metric needs it."""
+    topics: Topics | None = None
+    """The subtopics of relevant docs, where a metric needs them."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
