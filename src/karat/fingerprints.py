@@ -9,8 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karat.model.items import UNNAMED
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -112,6 +110,8 @@ def _short(told: Any) -> str:
 
 def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iterable[str]) -> list[Difference]:
     """Where the fingerprints of two results differ, by the name of what differs; only these metrics count."""
+    from karat.model.items import UNNAMED
+
     out = []
     for what in ("gold", "queries", "corpus"):
         mine, theirs = here.get(what), there.get(what)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karat.model.items import Items, Topics, Vectors
     from karat.model.rankings import Counts, Cutoff, Values
 
-AT_ONCE = 1 << 20
+AT_ONCE = 1 << 18
 """Numbers of vectors that are worked on together: more would leave the cache."""
 WORDS_AT_ONCE = 1 << 20
 TIE = 1e-12
@@ -47,10 +47,13 @@ def _cosines_above(query: Counts, vectors: Vectors) -> tuple[Values, Values]:
     for rows in _by_length(query[looked_at], vectors.matrix.shape[1]):
         at = looked_at[rows]
         size = rows.shape[1]
-        above = np.tril(np.ones((size, size), dtype=bool), -1)
-        cosine = _cosines(vectors, vectors.item[at])
-        total[at] = np.where(above, cosine, 0.0).sum(axis=2)
-        largest[at] = np.where(above, cosine, -1.0).max(axis=2)
+        below, above = np.tril_indices(size, -1)
+        pairs = _cosines(vectors, vectors.item[at])[:, below, above]
+        total[at[:, 0]], largest[at[:, 0]] = 0.0, -1.0
+        if size > 1:  # the pairs of each lower item stand together
+            start = np.cumsum(np.arange(size - 1))
+            total[at[:, 1:]] = np.add.reduceat(pairs, start, axis=1)
+            largest[at[:, 1:]] = np.maximum.reduceat(pairs, start, axis=1)
     return largest, total
 
 
@@ -67,7 +70,8 @@ def _by_length(query: Counts, width: int) -> Iterator[NDArray[np.int64]]:
 
 def _cosines(vectors: Vectors, rows: NDArray[np.int64]) -> Values:
     """The cosines of the vectors in each line of `rows` with each other."""
-    block = vectors.matrix[rows].astype(np.float64, copy=False)
+    taken = vectors.matrix.take(rows.ravel(), axis=0, mode="clip")  # rows are known to be there: no check of bounds
+    block = taken.astype(np.float64, copy=False).reshape(*rows.shape, -1)
     length = vectors.length[rows]
     product = block @ block.transpose(0, 2, 1)
     product /= length[:, :, None]
