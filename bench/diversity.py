@@ -74,9 +74,11 @@ def make(queries: str) -> None:
     (FOLDER / f"{queries}.run").write_text("".join(run))
     (FOLDER / f"{queries}.qrels").write_text("".join(gold))
     vocabulary = [f"word{i}" for i in range(5000)]
+    text = ""
     with (FOLDER / f"{queries}.jsonl").open("w") as file:
         for d in sorted(shown):
-            text = " ".join(vocabulary[i] for i in rng.integers(0, 5000, WORDS).tolist())
+            copied = text.split()[: int(rng.integers(0, WORDS))] if rng.random() < 0.3 else []
+            text = " ".join(copied + [vocabulary[i] for i in rng.integers(0, 5000, WORDS - len(copied)).tolist()])
             file.write(json.dumps({"_id": f"d{d}", "text": text}) + "\n")
     print(json.dumps({"docs": len(shown), "bytes": (FOLDER / "vectors.npy").stat().st_size}))
 
@@ -115,7 +117,10 @@ def measured(metric: str, queries: str, rounds: str) -> None:
 
 
 def cosine(a: Floats, b: Floats) -> float:
-    return float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
+    """As one writes it down."""
+    import numpy as np
+
+    return float(np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 def loop_ild(r: Any) -> Floats:
@@ -210,9 +215,9 @@ def child(*args: object) -> tuple[dict[str, Any], int]:
 def tell_speed(report: Report, queries: int) -> None:
     report.heading("Speed beside a Python loop over pairs")
     report.note(
-        "The metric alone, on rankings that hold the vectors (single precision) or texts: the best of seven rounds, one "
-        "of two for the loop. The loop takes the cosine of each pair with numpy in double precision, as one writes it "
-        "down; that of novelty@10 intersects sets of tuples of words."
+        "The metric alone, on rankings that hold the vectors (single precision) or texts: the best of seven rounds, of "
+        "two for the loop. The loop takes `dot(a, b) / (norm(a) * norm(b))` of each pair with numpy, in double "
+        "precision; that of novelty@10 intersects sets of tuples of words."
     )
     rows: list[Sequence[str]] = []
     found = {name: child("measured", name, queries, 7)[0] for name in METRICS}

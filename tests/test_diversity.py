@@ -247,7 +247,8 @@ def test_a_query_does_not_depend_on_others_nor_on_the_size_of_a_batch(monkeypatc
     names = "ild@10,alpha_ndcg@10,novelty@10,novelty(words=2)"
     whole = evaluated(gold, run, names, embeddings=vectors, docs=texts)
     monkeypatch.setattr(likeness, "AT_ONCE", 64)
-    monkeypatch.setattr(likeness, "WORDS_AT_ONCE", 8)
+    monkeypatch.setattr(likeness, "COSINES_AT_ONCE", 64)
+    monkeypatch.setattr(likeness, "LETTERS_AT_ONCE", 8)
     for q in run:
         alone = evaluated({q: gold[q]}, {q: run[q]}, names, embeddings=vectors, docs=texts)
         for name in whole.metrics:
@@ -316,9 +317,11 @@ def test_novelty_is_undefined_for_an_empty_result() -> None:
     assert (result.mean["novelty@5"], result.n["novelty@5"]) == (1.0, 1)
 
 
+@pytest.mark.parametrize("mix", [likeness.MIX, np.uint64(0)], ids=["usual", "all keys collide"])
 @pytest.mark.parametrize("seed", range(3))
-def test_novelty_is_that_of_sets(seed: int) -> None:
-    """Texts made of few words, so that many share shingles; up to 100 docs."""
+def test_novelty_is_that_of_sets(seed: int, mix: np.uint64, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts made of few words, so that many share shingles; up to 100 docs. Keys only speed up what is exact."""
+    monkeypatch.setattr(likeness, "MIX", mix)
     rng = np.random.default_rng(seed)
     texts = {}
     for i in range(150):

@@ -30,6 +30,7 @@ IDS = ".ids.txt"
 SHAPES = "a .npy matrix with its ids beside it, .npz (ids, vectors), Parquet (an id and a list column) or a dict"
 _VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
 _BLOCK = 1 << 21  # numbers that are looked at together
+_PIECE = 1 << 25  # bytes of a file that are mapped at a time
 _SAFE = (1e-140, 1e140)  # lengths whose squares neither vanish nor overflow
 
 
@@ -196,7 +197,7 @@ def _from_npy(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
     with open(beside, "rb") as file:
         rows = _looked_up((line.rstrip(b"\r\n") for line in file), {d.encode(): i for i, d in enumerate(wanted)},
                           len(matrix), beside, "line")  # fmt: skip
-    return _taken(matrix, rows)
+    return _taken(matrix, rows, path)
 
 
 def _from_npz(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
@@ -256,13 +257,26 @@ def _looked_up(ids: Iterator[bytes], wanted: Mapping[bytes, int], size: int, nam
     return rows
 
 
-def _taken(matrix: Matrix, rows: Rows) -> tuple[Rows, Matrix]:
+def _taken(matrix: Matrix, rows: Rows, path: str | None = None) -> tuple[Rows, Matrix]:
     """The wanted rows of a matrix, read in their order on disk."""
     there = np.flatnonzero(rows >= 0)
     there = there[np.argsort(rows[there])]
     out = np.full(len(rows), -1, dtype=np.int64)
     out[there] = np.arange(len(there))
-    return out, _numbers(matrix[rows[there]])
+    wanted = rows[there]
+    if path is None or not isinstance(matrix, np.memmap) or not matrix.flags.c_contiguous:
+        return out, _numbers(matrix[wanted])
+    # Piece by piece: pages of a file that is mapped count as memory until it is closed.
+    wide = matrix.shape[1] * matrix.dtype.itemsize
+    step = max(1, _PIECE // wide)
+    found = np.empty((len(wanted), matrix.shape[1]), dtype=matrix.dtype.newbyteorder("="))
+    for a in range(0, len(matrix), step):
+        low, high = np.searchsorted(wanted, (a, a + step)).tolist()
+        if low < high:
+            span = (min(step, len(matrix) - a), matrix.shape[1])
+            piece = np.memmap(path, matrix.dtype, "r", offset=matrix.offset + a * wide, shape=span)
+            found[low:high] = piece[wanted[low:high] - a]
+    return out, found if found.dtype in (np.float32, np.float64) else _numbers(found)
 
 
 # --- tables -------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ A query's numbers are computed from arrays of its own shape, so that they cannot
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1 << 18
 """Numbers of vectors that are worked on together: more would leave the cache."""
-WORDS_AT_ONCE = 1 << 20
+COSINES_AT_ONCE = 1 << 20
+LETTERS_AT_ONCE = 1 << 22
 TIE = 1e-12
 """Gains that differ by less are tied: rounding must not choose between docs."""
+MIX = np.uint64(0x9E3779B97F4A7C15)
 _WORD = re.compile(r"\w+")
 
 
@@ -44,7 +48,7 @@ def cosines_above(items: Items) -> tuple[Values, Values]:
 def _cosines_above(query: Counts, vectors: Vectors) -> tuple[Values, Values]:
     largest, total = np.full(len(query), np.nan), np.full(len(query), np.nan)
     looked_at = np.flatnonzero(vectors.item >= 0)
-    for rows in _by_length(query[looked_at], vectors.matrix.shape[1]):
+    for rows in _by_length(query[looked_at]):
         at = looked_at[rows]
         size = rows.shape[1]
         below, above = np.tril_indices(size, -1)
@@ -57,32 +61,37 @@ def _cosines_above(query: Counts, vectors: Vectors) -> tuple[Values, Values]:
     return largest, total
 
 
-def _by_length(query: Counts, width: int) -> Iterator[NDArray[np.int64]]:
+def _by_length(query: Counts) -> Iterator[NDArray[np.int64]]:
     """The rows of the queries with as many rows as each other, query by row, as many as fit."""
     first = np.flatnonzero(np.diff(query, prepend=-1))
     lengths = np.diff(first, append=len(query))
     for size in np.unique(lengths).tolist():
         mine = first[lengths == size]
-        step = max(1, AT_ONCE // (size * max(width, size)))
+        step = max(1, COSINES_AT_ONCE // size**2)
         for a in range(0, len(mine), step):
             yield mine[a : a + step, None] + np.arange(size)
 
 
 def _cosines(vectors: Vectors, rows: NDArray[np.int64]) -> Values:
     """The cosines of the vectors in each line of `rows` with each other."""
-    taken = vectors.matrix.take(rows.ravel(), axis=0, mode="clip")  # rows are known to be there: no check of bounds
-    block = taken.astype(np.float64, copy=False).reshape(*rows.shape, -1)
+    lines, size = rows.shape
+    out = np.empty((lines, size, size))
+    step = max(1, AT_ONCE // (size * vectors.matrix.shape[1]))
+    for a in range(0, lines, step):
+        # The rows are known to be there: no check of bounds.
+        taken = vectors.matrix.take(rows[a : a + step].ravel(), axis=0, mode="clip")
+        block = taken.astype(np.float64, copy=False).reshape(-1, size, taken.shape[1])
+        np.matmul(block, block.transpose(0, 2, 1), out=out[a : a + step])
     length = vectors.length[rows]
-    product = block @ block.transpose(0, 2, 1)
-    product /= length[:, :, None]
-    product /= length[:, None, :]
-    return np.clip(product, -1.0, 1.0, out=product)
+    out /= length[:, :, None]
+    out /= length[:, None, :]
+    return np.clip(out, -1.0, 1.0, out=out)
 
 
 def greedy_ideal(vectors: Vectors, queries: int, k: Cutoff, weight: float) -> Values:
     """The gain that taking the doc of the largest gain, again and again, collects; ties go to the greater doc id."""
     out = np.zeros(queries)
-    for rows in _by_length(vectors.gold_query, vectors.matrix.shape[1]):
+    for rows in _by_length(vectors.gold_query):
         grade = vectors.gold_grade[rows]
         cosine = np.maximum(_cosines(vectors, vectors.gold[rows]), 0.0)
         near, taken, line = np.zeros(grade.shape), np.zeros(grade.shape, dtype=bool), np.arange(len(rows))
@@ -149,66 +158,77 @@ def overlap_above(items: Items, words: int) -> Values:
 def _overlap_above(query: Counts, texts: Sequence[str], item: Counts, words: int) -> Values:
     out = np.full(len(query), np.nan)
     looked_at = np.flatnonzero(item >= 0)
-    for rows in _whole_queries(query[looked_at], [len(texts[i]) for i in item[looked_at].tolist()]):
-        at = looked_at[rows]
-        owner, code = shingles([texts[i] for i in item[at].tolist()], words)
-        size = np.bincount(owner, minlength=len(at)).astype(np.float64)
-        ends = np.append(np.flatnonzero(np.diff(query[at], prepend=-1)), len(at))
-        bounds = np.searchsorted(owner, ends)
-        for n, (a, b) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
-            mine = slice(int(bounds[n]), int(bounds[n + 1]))
-            out[at[a:b]] = _largest_overlap(owner[mine] - a, code[mine], size[a:b])
+    for piece in _whole_queries(query[looked_at], [len(texts[i]) for i in item[looked_at].tolist()]):
+        at = looked_at[piece]
+        word, owner, begin = windows([texts[i] for i in item[at].tolist()], words)
+        key = _keys(word, begin, words)
+        first = np.append(np.flatnonzero(np.diff(query[at], prepend=-1)), len(at))
+        bounds = np.searchsorted(owner, first).tolist()
+        for n, (a, b) in enumerate(itertools.pairwise(first.tolist())):
+            mine = slice(bounds[n], bounds[n + 1])
+            out[at[a:b]] = _largest_overlap(key[mine], owner[mine] - a, word, begin[mine], words, b - a)
     return out
 
 
-def _whole_queries(query: Counts, lengths: Sequence[int]) -> Iterator[slice]:
+def _whole_queries(query: Counts, letters: Sequence[int]) -> Iterator[slice]:
     """Pieces of whole queries that hold about as much text as is worked on together."""
-    first = np.flatnonzero(np.diff(query, prepend=-1))
-    held = np.concatenate(([0], np.cumsum(lengths)))
-    begin = 0
-    for i, start in enumerate(first.tolist()):
-        end = int(first[i + 1]) if i + 1 < len(first) else len(query)
-        if end == len(query) or held[end] - held[first[begin]] >= WORDS_AT_ONCE * 4:
-            yield slice(int(first[begin]), end)
-            begin = i + 1
-        assert start < end
+    ends = np.append(np.flatnonzero(np.diff(query)) + 1, len(query))
+    held = np.cumsum(letters)
+    begin, before = 0, 0
+    for end in ends.tolist() if len(query) else ():
+        if held[end - 1] - before >= LETTERS_AT_ONCE or end == len(query):
+            yield slice(begin, end)
+            begin, before = end, int(held[end - 1])
 
 
-def shingles(texts: Sequence[str], words: int) -> tuple[Counts, Counts]:
-    """The shingles of each text, each once: the number of the text, and a code that equal shingles share.
+def windows(texts: Sequence[str], words: int) -> tuple[Counts, Counts, Counts]:
+    """All words of all texts as numbers, and of each shingle the text that it is of and its first word.
 
     Words are runs of letters and digits in lower case. A text with fewer words is one shingle: all of its words. So
     a text without words is the shingle of no words.
     """
-    numbers: dict[str, int] = {}
-    listed = [[numbers.setdefault(w, len(numbers) + 1) for w in _WORD.findall(t.casefold())] for t in texts]
+    numbers: dict[str, int] = defaultdict(itertools.count(1).__next__)
+    listed = [[numbers[w] for w in _WORD.findall(t.casefold())] for t in texts]
     lengths = np.array([max(len(found), words) for found in listed], dtype=np.int64)
-    start = np.cumsum(lengths) - lengths
-    word = np.zeros(int(lengths.sum()), dtype=np.int64)  # 0 is no word: it fills up texts that are too short
-    for at, found in zip(start.tolist(), listed, strict=True):
-        word[at : at + len(found)] = found
-    # The code of n words is that of (the code of n − 1 words, the next word): two numbers that fit in one.
-    code = word
-    for n in range(1, words):
-        pair = (code[: len(word) - n] << 32) | word[n:]
-        code = np.unique(pair, return_inverse=True)[1].astype(np.int64)
+    filled = (found if len(found) >= words else found + [0] * (words - len(found)) for found in listed)  # 0: no word
+    word = np.fromiter(itertools.chain.from_iterable(filled), dtype=np.int64, count=int(lengths.sum()))
     counts = lengths - words + 1
     owner = np.repeat(np.arange(len(texts)), counts)
-    rows = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(start, counts)
-    once = np.unique((owner << 32) | code[rows])
-    return once >> 32, once & 0xFFFFFFFF
+    return word, owner, np.arange(len(owner)) + np.repeat(np.arange(len(texts)) * (words - 1), counts)
 
 
-def _largest_overlap(owner: Counts, code: Counts, size: Values) -> Values:
+def _keys(word: Counts, begin: Counts, words: int) -> NDArray[np.uint64]:
+    """A key of each shingle: equal ones have equal keys, and others nearly never do."""
+    key = np.zeros(len(begin), dtype=np.uint64)
+    for n in range(words):
+        key = (key ^ word[begin + n].astype(np.uint64)) * MIX
+        key ^= key >> np.uint64(29)
+    return key
+
+
+def _largest_overlap(
+    key: NDArray[np.uint64], owner: Counts, word: Counts, begin: Counts, words: int, size: int
+) -> Values:
     """For each of the texts of one query, its largest overlap with one before it."""
-    _, which, count = np.unique(code, return_inverse=True, return_counts=True)
-    shared = count[which] > 1
-    if len(size) < 2 or not shared.any():
-        return np.zeros(len(size))
-    column = np.unique(which[shared], return_inverse=True)[1]
-    holds = np.zeros((len(size), int(column.max()) + 1), dtype=np.float32)
-    holds[owner[shared], column] = 1.0
+    order = np.argsort(key, kind="stable")
+    same = key[order[1:]] == key[order[:-1]]
+    if size < 2 or not same.any():
+        return np.zeros(size)
+    here, above = begin[order[1:][same]], begin[order[:-1][same]]
+    if any((word[here + n] != word[above + n]).any() for n in range(words)):  # a key of two shingles: count them apart
+        code = np.unique(word[begin[:, None] + np.arange(words)], axis=0, return_inverse=True)[1].ravel()
+        order = np.argsort(code, kind="stable")
+        same = code[order[1:]] == code[order[:-1]]
+    group = np.concatenate(([0], np.cumsum(~same)))
+    first = np.concatenate(([True], ~(same & (owner[order[1:]] == owner[order[:-1]]))))  # each shingle of a text once
+    group, mine = group[first], owner[order[first]]
+    count = np.bincount(mine, minlength=size).astype(np.float64)
+    shared = np.bincount(group)[group] > 1
+    if not shared.any():
+        return np.zeros(size)
+    column = np.cumsum(np.diff(group[shared], prepend=-1) != 0) - 1
+    holds = np.zeros((size, int(column[-1]) + 1), dtype=np.float32)
+    holds[mine[shared], column] = 1.0
     both = (holds @ holds.T).astype(np.float64)  # counts: exact in single precision
-    jaccard = both / (size[:, None] + size[None, :] - both)
-    largest: Values = np.tril(jaccard, -1).max(axis=1)
+    largest: Values = np.tril(both / (count[:, None] + count[None, :] - both), -1).max(axis=1)
     return largest
