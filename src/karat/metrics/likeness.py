@@ -77,14 +77,17 @@ def _cosines(vectors: Vectors, rows: NDArray[np.int64]) -> Values:
     lines, size = rows.shape
     out = np.empty((lines, size, size))
     step = max(1, AT_ONCE // (size * vectors.matrix.shape[1]))
-    for a in range(0, lines, step):
+    for a in range(0, lines if size > 1 else 0, step):
         # The rows are known to be there: no check of bounds.
         taken = vectors.matrix.take(rows[a : a + step].ravel(), axis=0, mode="clip")
         block = taken.astype(np.float64, copy=False).reshape(-1, size, taken.shape[1])
-        np.matmul(block, block.transpose(0, 2, 1), out=out[a : a + step])
+        # All but the first with all but the last holds each pair; the product of a matrix with itself is slower.
+        np.matmul(block[:, 1:], block[:, :-1].transpose(0, 2, 1), out=out[a : a + step, 1:, :-1])
     length = vectors.length[rows]
-    out /= length[:, :, None]
-    out /= length[:, None, :]
+    out[:, 1:, :-1] /= length[:, 1:, None]
+    out[:, 1:, :-1] /= length[:, None, :-1]
+    out[:, 0], out[:, :, -1] = out[:, :, 0], out[:, -1]
+    out[:, np.arange(size), np.arange(size)] = 1.0
     return np.clip(out, -1.0, 1.0, out=out)
 
 
