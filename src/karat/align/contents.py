@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,9 +104,8 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
     return Texts([_text(f or {}) for f in fields.values()], item)
 
 
-def _text(fields: object) -> str:
+def _text(fields: Mapping[str, Any]) -> str:
     """Title and text as one."""
-    assert hasattr(fields, "get")
     return " ".join(str(part) for name in ("title", "text") if (part := fields.get(name)) is not None)
 
 
