@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large bench-stats bench-check clean
+.PHONY: help demo test check format docs bench bench-large bench-stats bench-check bench-diversity clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
+	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -59,6 +60,9 @@ bench-stats: $(VENV)/.bench
 
 bench-check: $(VENV)/.bench
 	$(BIN)/python bench/check.py
+
+bench-diversity: $(VENV)/.bench
+	$(BIN)/python bench/diversity.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

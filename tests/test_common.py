@@ -59,13 +59,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "skip_recall": ("skip_recall",),
     "harmful_skips": ("harmful_skips",),
     "false_evidence": ("false_evidence(threshold=0)", "false_evidence(threshold=-1.5)@1"),
+    "ild": ("ild", "ild@2", "ild@10"),
+    "novelty": ("novelty", "novelty@5", "novelty(tau=0.25)@5", "novelty(tau=0.9,words=3)"),
+    "alpha_ndcg": ("alpha_ndcg", "alpha_ndcg@10", "alpha_ndcg(relevance_weight=0)@5",
+                   "alpha_ndcg(relevance_weight=0.75,ideal=plain)@5", "alpha_ndcg(kind=subtopic)",
+                   "alpha_ndcg(kind=subtopic,alpha=0.9)@20"),
 }  # fmt: skip
 NAMES = [name for names in EXAMPLES.values() for name in names]
-# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py measures them,
-# tests/test_components.py those of the pipeline.
-MEASURES = [name for name in NAMES if set(karat.parse(name).metric.needs) <= {"gold", "items"}]
+# What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py,
+# tests/test_diversity.py and tests/test_components.py measure them.
+MEASURES = [name for name in NAMES if set(karat.parse(name).needs) <= {"gold", "items"}]
 PIPELINE = {m.name for m in karat.all_metrics() if m.family == "pipeline"}
-NEEDING_MORE = {"latency", "cost", "fresh"} | PIPELINE
+NEEDING_MORE = {"latency", "cost", "fresh", "ild", "novelty", "alpha_ndcg"} | PIPELINE
 
 # Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
 # gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
@@ -75,7 +80,9 @@ REACHES_1 = (
     "map(norm=min)@2", "gm_map", "ndcg", "ndcg@1", "ndcg@3", "ndcg@50", "ndcg(gain=exp)@4", "ndcg(gains={1:1,2:5,3:9})",
     "q", "q@5", "q(beta=10)", "rprec", "bpref", "iprec", "iprec@0", "iprec@0.5", "iprec@1", "judged@5",
 )  # fmt: skip
-NEVER_REACHES_1 = {"recall_auc", "rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret"}
+# alpha_ndcg of the gold in the order of its grades need not be 1, and a better order than its ideal may pass it.
+NEVER_REACHES_1 = {"recall_auc", "rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret",
+                   "alpha_ndcg"}  # fmt: skip
 
 
 def scores(gold: Mapping[str, Any], run: Mapping[str, Any], names: list[str] | None = None, **options: Any) -> Any:
@@ -103,9 +110,12 @@ def test_no_metric_is_left_unclassified() -> None:
 
 def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
     assert {karat.parse(name).metric.name for name in MEASURES} == set(EXAMPLES) - NEEDING_MORE
-    parts = {n for m in karat.all_metrics() for n in m.needs}
+    parts = {n for m in karat.all_metrics() for needs in (m.needs, *m.needs_when.values()) for n in needs}
     of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval", "scores", "no_answer"}
-    assert parts == {"gold", "items", "doc_version", "as_of", "latency", "cost"} | of_pipeline
+    assert parts == {
+        "gold", "items", "doc_version", "as_of", "latency", "cost", "embeddings", "gold_embeddings", "texts",
+        "subtopics", *of_pipeline,
+    }  # fmt: skip
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:
@@ -236,6 +246,8 @@ PARAMS = st.fixed_dictionaries(
         "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
         "gain": st.sampled_from(["linear", "exp"]),
         "threshold": st.floats(-1e6, 1e6),
+        "tau": st.floats(0.001, 1), "words": st.integers(1, 100), "relevance_weight": st.floats(0, 1),
+        "ideal": st.sampled_from(["greedy", "plain"]),
         "stage": st.text("abcz019_-", min_size=1), "key": st.text("abcz019_-", min_size=1),
         "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
     },
@@ -280,6 +292,8 @@ SPELLINGS = {
     "latency(stage=rerank,statistic=p90)": "latency.rerank.p90", "latency.p90(stage=rerank)": "latency.rerank.p90",
     "latency:stage=rerank,statistic=mean": "latency.rerank.mean", "cost.Tokens.mean": "cost.tokens",
     "cost(key=tokens,statistic=sum)": "cost.tokens.sum", "cost.2": "cost.2", "Distinct-Docs_at_5": "distinct_docs@5",
+    "Alpha-nDCG@20": "alpha_ndcg@20", "alpha_nDCG(kind=subtopic, alpha=0.5)@10": "alpha_ndcg(kind=subtopic)@10",
+    "Intra-List-Diversity@5": "ild@5",
     "iprec_at_recall_0.10": "iprec@0.1", "IPrec@0.1": "iprec@0.1", "ndcg:gain=exp@10": "ndcg(gain=exp)@10",
     "ndcg(gains={1: 1, 2: 5})@10": "ndcg(gains={1:1,2:5})@10", "11pt_avg": "iprec", "infAP": "infap",
     "set_P": "precision", "set_recall": "recall", "set_F": "f1", "num_rel_ret": "num_rel_ret", "gm_map": "gm_map",
@@ -330,6 +344,12 @@ BAD_NAMES = {
     "latency.a.b.p50": "at most 2 parts", "latency.p50@5": "takes no cutoff; write 'latency.p50'",
     "latncy.p50": "did you mean 'latency.p50'", "latency.rerank.p50(stage=x)": "stage is given twice",
     "latency(stage=a b,statistic=p50)": "letters, digits", "latency..p50": "cannot read", "latency.p50.": "cannot read",
+    "alpha_ndcg(rel=2)@10": "no parameter 'rel'", "alpha_ndcg(relevance_weight=1.5)": "from 0 to 1",
+    "alpha_ndcg(alpha=0.3)": "alpha is of kind=subtopic", "alpha_ndcg(kind=subtopic,alpha=-1)": "from 0 to 1",
+    "alpha_ndcg(kind=subtopic,ideal=plain)": "ideal is of kind=embedding", "alpha_ndcg(kind=topic)": "one of embedding",
+    "alpha_ndcg(kind=subtopic,relevance_weight=1)@5": "relevance_weight is of kind=embedding",
+    "novelty(tau=0)@5": "above 0", "novelty(tau=2)": "at most 1", "novelty(words=0)": "integer from 1",
+    "novelty(words=2.5)": "integer from 1", "ild(k=3)": "no parameter 'k'",
     "ndcg.exp@10": "cannot read", "cost.tokens.p50": "one of mean, sum", "fresh@0": "integer from 1",
 }  # fmt: skip
 
@@ -420,7 +440,7 @@ def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric
 def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
     assert {m.name for m in karat.all_metrics() if not m.monotone} == {
         "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel", "distinct_docs", "redundancy", "latency",
-        "cost", "fresh", *PIPELINE,
+        "cost", "fresh", "ild", "novelty", "alpha_ndcg", *PIPELINE,
     }  # fmt: skip
 
 

@@ -297,6 +297,8 @@ def evaluation_of(
         "qrels": read.place(data.qrels), "run": _runs(read), "metrics": measures,
         "queries": read.place(data.queries) if data.queries else None,
         "docs": read.place(data.corpus) if data.corpus else None,
+        "embeddings": read.place(data.embeddings) if data.embeddings else None,
+        "embedding_model": data.embedding_model, "subtopics": data.subtopics,
         "by": [*config.segments.by, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
         "min_segment": config.segments.minimum, "confidence": confidence, "method": method,
         "resamples": sure.resamples, "seed": sure.seed, "qrels_format": data.qrels_format,

@@ -28,6 +28,10 @@ _NEEDS = {
     "scores": "scores on the items",
     "no_answer": "`no_answer` in the table of queries",
     "needs_retrieval": "`needs_retrieval` in the table of queries",
+    "embeddings": "embeddings of the docs returned (`--embeddings`)",
+    "gold_embeddings": "embeddings of the gold",
+    "texts": "title and text of the docs returned (`--docs`)",
+    "subtopics": "gold by subtopic (a column `subtopic`, or `--subtopics`)",
 }
 
 
@@ -110,7 +114,9 @@ def _section(metric: Metric) -> list[str]:
         "Over queries": over_queries(metric),
         "No results": undefined if metric.no_results != metric.no_results else f"{metric.no_results:g}",
         "No relevant gold": undefined if metric.empty_gold != metric.empty_gold else f"{metric.empty_gold:g}",
-        "Needs": ", ".join(_NEEDS[n] for n in metric.needs if n != "gold"),
+        "Needs": "; ".join(
+            [_needed(metric.needs), *(f"{p}={v}: {_needed(n)}" for (p, v), n in metric.needs_when.items())]
+        ),
         "Parameters": ", ".join(_param(p) for p in metric.params),
         "Other names": ", ".join(f"`{a}`" for a in metric.aliases),
         "Reading": "; ".join(
@@ -124,6 +130,10 @@ def _section(metric: Metric) -> list[str]:
         del facts["No relevant gold"]
     body = [f"- **{label}:** {text}" for label, text in facts.items() if text]
     return [f"### {metric.name}", "", f"{metric.title}. {metric.tells}", "", *body, ""]
+
+
+def _needed(needs: tuple[str, ...]) -> str:
+    return ", ".join(_NEEDS[n] for n in needs if n != "gold")
 
 
 def _param(param: Param) -> str:

@@ -57,6 +57,9 @@ def evaluate(
     ks: Sequence[int] | None = None,
     queries: Any = None,
     docs: Any = None,
+    embeddings: Any = None,
+    embedding_model: str | None = None,
+    subtopics: bool | None = None,
     by: str | Sequence[str | Sequence[str]] | None = None,
     confidence: float = 0.95,
     method: str = "auto",
@@ -92,7 +95,9 @@ def evaluate(
     are computed. Every metric has an interval (`result.ci`), found when it is first asked for: at this
     `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
     `queries`, whose `weight` and `conversation` are honoured (`gold.source`: by a field of the relevant
-    docs, from the table `docs`). `like` takes the conventions of another
+    docs, from the table `docs`). Some metrics need the `embeddings` of the docs (a .npy matrix with its ids beside it,
+    .npz, Parquet or a dict; `embedding_model` names what made them) or their texts (fields title and text of `docs`);
+    `subtopics` says that the second column of TREC qrels is a subtopic. `like` takes the conventions of another
     tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
     keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
     out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch`
@@ -107,14 +112,17 @@ def evaluate(
     table = _table(queries) if queries is not None else None
     job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
     job.batch = batch
-    if any(m.metric.needs != GOLD_ALONE for m in measures):
+    job.subtopics = subtopics
+    docs_table = _table(docs) if docs is not None else None
+    if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.parts import Needs
 
-        job.needs = Needs.of(measures, table, policy)
+        given = {"embeddings": embeddings, "model": embedding_model, "docs": docs_table}
+        job.needs = Needs.of(measures, table, policy, **given)
     job.sampling = sampling(
         table,
         by,
-        docs=_table(docs) if docs is not None else None,
+        docs=docs_table,
         relevant=job.relevant,
         confidence=confidence,
         method=method,
@@ -124,6 +132,8 @@ def evaluate(
     )
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
+    if job.models:
+        told["embedding_model"] = next(iter(job.models.values()))
     return Result(
         tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)), words=partial(_texts, table)
     )
@@ -179,14 +189,20 @@ class _Job:
         self.sampling = Sampling()
         self.batch: int | None = None
         self.needs: Needs | None = None
+        self.subtopics: bool | None = None
         self._qrels: Qrels | None = None
 
     @property
     def qrels(self) -> Qrels:
         if self._qrels is None:
-            read = read_qrels(self.source, format=self.qrels_format)
+            read = read_qrels(self.source, format=self.qrels_format, subtopics=self.subtopics)
             self._qrels = replace(read, grades=_yes_or_no(read.grades)) if self.policy.binary else read
         return self._qrels
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model of the embeddings that each metric looks at, for those that do."""
+        return self.needs.models if self.needs is not None else {}
 
     def relevant(self) -> dict[str, list[str]]:
         """The relevant docs of each query."""
@@ -227,12 +243,14 @@ class _Job:
             out["queries"] = of_queries(self.queries)
         if isinstance(docs, (str, os.PathLike)) and any(r.gold_level == "chunk" for r in runs):
             out["corpus"] = of_file(os.fspath(docs))
-        return {**out, "metrics": {m.name: of_metric(m) for m in measures}}
+        out |= {"embeddings": self.models} if self.models else {}
+        return {**out, "metrics": {m.name: of_metric(m, self.models.get(m.name)) for m in measures}}
 
     def _entry(self, source: Any) -> Entry | None:
         if self.cache is None or self.policy.as_of_filter or self.needs is not None:
             return None  # an entry holds judged docs alone
-        choices = [self.policy, self.qrels_format, self.run_format, self.queries and sorted(self.queries.no_answer)]
+        unanswerable = self.queries and sorted(self.queries.no_answer)
+        choices = [self.policy, self.qrels_format, self.run_format, unanswerable, self.subtopics]
         return self.cache.entry(self.source, source, choices)
 
     def _aligned(
@@ -245,8 +263,9 @@ class _Job:
             source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
         )
         if needs is not None:
-            from karat.align.parts import check_run
+            from karat.align.parts import check_gold, check_run
 
+            check_gold(self.qrels, needs)
             check_run(run, needs, chosen)
         aligned, notes = align(
             self.qrels, _watched(run, entry, self.watch, self.batch), chosen,
@@ -307,7 +326,7 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     """What the metrics that look beyond the judged docs could not count."""
     from karat.metrics.budget import undated
 
-    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.metric.needs)]
+    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
     left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
     return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
 

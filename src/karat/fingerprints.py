@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
 
+EMBEDDING_MODEL = "embedding_model"
+"""The convention that names the model of the embeddings."""
 COUNTED = ("text", "as_of", "no_answer", "conversation", "weight")
 """The fields of a query that can change a result; others only slice it."""
 
@@ -45,6 +47,11 @@ def of_gold(qrels: Qrels) -> str:
         a, b = int(qrels.offsets[i]), int(qrels.offsets[i + 1])
         judged = sorted(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
         digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode("utf-8", "surrogatepass"))
+    if (by := qrels.subtopics) is not None:
+        told = zip(by.judgment.tolist(), by.names, by.grades.tolist(), strict=True)
+        digest.update("\n".join(sorted(
+            f"{qrels.query_ids[int(qrels.query_of[j])]}\t{qrels.docs[j]}\t{name}\t{g:.12g}" for j, name, g in told
+        )).encode("utf-8", "surrogatepass"))  # fmt: skip
     return digest.hexdigest()[:16]
 
 
@@ -62,8 +69,11 @@ def of_file(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def of_metric(measure: Measure) -> str:
-    """A metric's definition: its declaration, its parameters, and the code of one that Karat does not bring."""
+def of_metric(measure: Measure, model: str | None = None) -> str:
+    """A metric's definition: its declaration, its parameters, and the code of one that Karat does not bring.
+
+    The model of the embeddings that it looks at is part of it.
+    """
     m = measure.metric
     told = [
         measure.name, m.formula, m.aggregate, m.no_results, m.empty_gold, m.higher_is_better,
@@ -71,6 +81,8 @@ def of_metric(measure: Measure) -> str:
     ]  # fmt: skip
     if not m.compute.__module__.startswith("karat."):
         told.append(_code(m.compute))
+    if model is not None:
+        told.append({"embedding_model": model})
     return _short(told)
 
 
@@ -99,19 +111,24 @@ def _short(told: Any) -> str:
 
 def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iterable[str]) -> list[Difference]:
     """Where the fingerprints of two results differ, by the name of what differs; only these metrics count."""
+    from karat.model.items import UNNAMED
+
     out = []
     for what in ("gold", "queries", "corpus"):
         mine, theirs = here.get(what), there.get(what)
         if mine != theirs:
             out.append(Difference(what, mine or "none given", theirs or "none given"))
     mine, theirs = here.get("conventions", {}), there.get("conventions", {})
-    for name in sorted({*mine, *theirs}):
+    for name in sorted({*mine, *theirs} - {EMBEDDING_MODEL}):  # that counts for the metrics that look at embeddings
         if mine.get(name) != theirs.get(name):
             pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in (mine, theirs)]
             out.append(Difference(f"convention {name}", *pair))
     mine, theirs = here.get("metrics", {}), there.get("metrics", {})
     for name in metrics:
-        if name in mine and name in theirs and mine[name] != theirs[name]:
+        models = [r.get("embeddings", {}).get(name) for r in (here, there)]
+        if name in mine and name in theirs and (models[0] != models[1] or UNNAMED in models):
+            out.append(Difference(f"the embedding model of {name}", *(m or "none" for m in models)))
+        elif name in mine and name in theirs and mine[name] != theirs[name]:
             out.append(Difference(f"the definition of {name}", mine[name], theirs[name]))
     return out
 

@@ -23,7 +23,7 @@ def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[
     """One metric of one list: docs in their order, against docs that are relevant or have grades."""
     measure = metric if isinstance(metric, Measure) else parse(metric)
     rankings = _one_query(retrieved, relevant)
-    if measure.metric.needs != GOLD_ALONE:
+    if measure.needs != GOLD_ALONE:
         rankings = _with_items(measure, rankings, retrieved)
     return float(measure(rankings)[0])
 
@@ -32,7 +32,7 @@ def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) 
     """The rankings with the docs themselves, for a metric that looks beyond the judged ones."""
     from karat.model.items import Items
 
-    more = [n for n in measure.metric.needs if n not in ("gold", "items")]
+    more = [n for n in measure.needs if n not in ("gold", "items")]
     if more:
         raise UsageError(f"{measure.name} needs {' and '.join(more)}, which a list of docs does not have; use evaluate")
     parents = [doc.partition(DEFAULT_SEPARATOR)[0] for doc in dict.fromkeys(map(_id, retrieved))]

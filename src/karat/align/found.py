@@ -108,7 +108,7 @@ def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequenc
     gold, rank = found.gold, found.rank
     later = (found.later_gold, found.later_rank)
     if policy.condensed:
-        gold, rank, later, returned = _condensed(qrels, found)
+        gold, rank, later, returned = condensed(qrels, found)
     rankings = _rankings(qrels, keep, gold, rank, returned)
     if len(later[0]):
         earn = policy.chunk_credit == "all"
@@ -141,7 +141,7 @@ def _rankings(
     )
 
 
-def _condensed(
+def condensed(
     qrels: Qrels, found: Found
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
     """Ranks among the judged docs alone. A negative grade is not a judgment."""

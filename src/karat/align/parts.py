@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.align.found import Aligned, Item
+    from karat.ingest.embeddings import Embeddings
     from karat.metrics.grammar import Measure
     from karat.model.items import Log
     from karat.model.policy import Policy
@@ -39,17 +40,43 @@ class Needs:
     """How many docs of each query are looked at; 0 for none."""
     as_of: Mapping[str, float] = field(default_factory=dict)
     asked: Asked = field(default_factory=Asked)
+    embeddings: Embeddings | None = None
+    docs: Queries | None = None
+    """The table of docs, for their texts."""
 
     @staticmethod
-    def of(measures: Sequence[Measure], queries: Queries | None, policy: Policy) -> Needs:
+    def of(
+        measures: Sequence[Measure],
+        queries: Queries | None,
+        policy: Policy,
+        *,
+        embeddings: Any = None,
+        model: str | None = None,
+        docs: Queries | None = None,
+    ) -> Needs:
         """What these measures need, with the dates of the queries where they are among it."""
-        asking = tuple(m for m in measures if m.metric.needs != GOLD_ALONE)
-        parts = frozenset(n for m in asking for n in m.metric.needs)
-        cuts = [m.k for m in asking if "items" in m.metric.needs]
+        asking = tuple(m for m in measures if m.needs != GOLD_ALONE)
+        parts = frozenset(n for m in asking for n in m.needs)
+        cuts = [m.k for m in asking if "items" in m.needs]
         # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
-        needs = Needs(asking, parts, depth if cuts else 0)
+        needs = Needs(asking, parts, depth if cuts else 0, docs=docs)
         needs = replace(needs, asked=Asked.of(asking, queries))
+        if "embeddings" in parts and embeddings is None:
+            raise UsageError(
+                f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
+                "(--embeddings FILE, dataset.embeddings in karat.yaml): a .npy matrix with its ids beside it, .npz, "
+                "Parquet or a dict"
+            )
+        if "embeddings" in parts:
+            from karat.ingest.embeddings import embeddings_of
+
+            needs = replace(needs, embeddings=embeddings_of(embeddings, model))
+        if "texts" in parts and docs is None:
+            raise UsageError(
+                f"{needs.first('texts')} needs the texts of the docs; give a table of docs with docs= "
+                "(--docs FILE, dataset.corpus in karat.yaml)"
+            )
         if "as_of" not in parts:
             return needs
         from karat.ingest.logged import as_of_days
@@ -63,13 +90,35 @@ class Needs:
 
     def first(self, part: str) -> str:
         """The first measure that needs a part, by name."""
-        return next(m.name for m in self.measures if part in m.metric.needs)
+        return next(m.name for m in self.measures if part in m.needs)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model of the embeddings that each measure looks at, for those that do."""
+        if self.embeddings is None:
+            return {}
+        return {m.name: self.embeddings.model for m in self.measures if "embeddings" in m.needs}
+
+    def deepest(self, part: str) -> int:
+        """The last rank at which some measure looks at this part of an item."""
+        cuts = [m.k for m in self.measures if part in m.needs]
+        return LARGEST if None in cuts else int(max((k for k in cuts if k), default=0))
+
+
+def check_gold(qrels: Qrels, needs: Needs) -> None:
+    """Refuse gold that lacks what a metric needs."""
+    if "subtopics" in needs.parts and qrels.subtopics is None:
+        raise InputError(
+            f"{qrels.source}: holds no subtopics, which {needs.first('subtopics')} needs; expected a column 'subtopic',"
+            " {query: {doc: {subtopic: grade}}}, or TREC qrels (query subtopic doc grade) with --subtopics "
+            "(subtopics=True, dataset.subtopics in karat.yaml)"
+        )
 
 
 def check_run(run: Run, needs: Needs, policy: Policy) -> None:
     """Refuse a run that lacks what a metric needs on every line; one that lacks it on some is fine."""
     for measure in needs.measures:
-        for kind in (n for n in measure.metric.needs if n in FIELDS):
+        for kind in (n for n in measure.needs if n in FIELDS):
             _check_logged(run, measure, kind)
     if "doc_version" not in needs.parts:
         return
@@ -99,7 +148,16 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
     """The rankings with what the metrics need."""
     rankings = aligned.rankings
     if needs.depth:
-        rankings = replace(rankings, items=_items(aligned, qrels, needs, policy))
+        items, docs = _items(aligned, qrels, needs, policy)
+        if needs.parts & {"embeddings", "texts"}:
+            from karat.align.contents import with_contents
+
+            items = with_contents(items, docs, aligned, qrels, needs)
+        rankings = replace(rankings, items=items)
+    if "subtopics" in needs.parts:
+        from karat.align.contents import topics
+
+        rankings = replace(rankings, topics=topics(aligned, qrels, policy))
     log: Log = {
         kind: {key: _by_query(values, rankings.query_ids) for key, values in logged.items()}
         for kind, logged in run.log.items()
@@ -114,12 +172,14 @@ def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarr
     return np.array([values.get(q, math.nan) for q in query_ids], dtype=np.float64)
 
 
-def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> Items:
+def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tuple[Items, list[str]]:
+    """The items, and their ids."""
     judged = _judged(aligned, qrels) if policy.condensed else None
     query: list[int] = []
     rank: list[int] = []
     version: list[float] = []
     first: list[bool] = []
+    docs: list[str] = []
     for number, q in enumerate(aligned.queries.tolist()):
         top: Sequence[Item] = aligned.found.items.get(q, ())
         if judged is not None:
@@ -129,12 +189,14 @@ def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> Item
             query.append(number)
             rank.append(place)
             version.append(item.version)
+            docs.append(item.doc)
             first.append(item.parent not in seen)
             seen.add(item.parent)
-    return Items(
+    items = Items(
         np.array(query, dtype=np.int64), np.array(rank, dtype=np.int64), np.array(first, dtype=bool),
         np.array(version, dtype=np.float64), _by_query(needs.as_of, aligned.rankings.query_ids),
     )  # fmt: skip
+    return items, docs
 
 
 def _judged(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:

@@ -20,6 +20,8 @@ def compare(
     metric: o.Metrics = None,
     queries: o.QueryTable = None,
     docs: o.DocTable = None,
+    embeddings: o.EmbeddingFile = None,
+    embedding_model: o.EmbeddingModel = None,
     by: o.By = None,
     margin: Annotated[
         float | None, typer.Option(metavar="X", help="Also tell non-inferiority and equivalence within this margin.")
@@ -52,6 +54,7 @@ def compare(
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     qrels_format: o.QrelsFormat = None,
+    subtopics: o.Subtopics = False,
     run_format: o.RunFormat = None,
     like: o.Like = None,
     missing: o.Missing = None,
@@ -79,7 +82,8 @@ def compare(
     options: dict[str, Any] = {
         "queries": queries, "docs": docs, "by": by, "confidence": confidence, "method": method,
         "resamples": resamples, "seed": seed, "qrels_format": qrels_format, "run_format": run_format, "like": like,
-        "missing": missing, "level": level, "threads": threads, "cache": not no_cache,
+        "missing": missing, "level": level, "threads": threads, "cache": not no_cache, "embeddings": embeddings,
+        "embedding_model": embedding_model, "subtopics": subtopics or None,
     }  # fmt: skip
     saved = is_saved(qrels)
     if saved:  # results bring their own choices

@@ -26,7 +26,15 @@ Metrics = Annotated[
 Ks = Annotated[str | None, _option(_WHAT, "K,K", "Cutoffs for metrics named without one: 1,3,5.", "-k", "--ks")]
 QueryTable = Annotated[str | None, _option(_WHAT, "FILE", "Table of queries (as_of, no_answer, …).", "--queries")]
 DocTable = Annotated[
-    str | None, _option(_WHAT, "FILE", "Table of docs, to slice by fields of the gold (--by gold.source).", "--docs")
+    str | None,
+    _option(_WHAT, "FILE", "Table of docs: texts (novelty), fields to slice by (--by gold.source).", "--docs"),
+]
+EmbeddingFile = Annotated[
+    str | None,
+    _option(_WHAT, "FILE", "Vectors of docs for ild, alpha_ndcg: .npy beside .ids.txt, .npz, Parquet.", "--embeddings"),
+]
+EmbeddingModel = Annotated[
+    str | None, _option(_WHAT, "NAME", "What made the vectors; the file's name by default.", "--embedding-model")
 ]
 By = Annotated[
     list[str] | None, _option(_WHAT, "FIELD", "Slice the queries: a field, a cross (a,b), quantiles (a:4).", "--by")
@@ -54,6 +62,9 @@ SaveFile = Annotated[
 HtmlFile = Annotated[str | None, _option(_FILES, "FILE", "Write the report, one HTML file.", "--html")]
 QrelsFormat = Annotated[
     str | None, _option(_FILES, "FORMAT", "trec, csv, tsv, jsonl, json or parquet; else detected.", "--qrels-format")
+]
+Subtopics = Annotated[
+    bool, _option(_FILES, None, "The second column of TREC qrels is a subtopic (kind=subtopic).", "--subtopics")
 ]
 RunFormat = Annotated[str | None, _option(_FILES, "FORMAT", "The same for the runs.", "--run-format")]
 Like = Annotated[

@@ -50,7 +50,14 @@ class Dataset(Part):
     name: str = Field("", description="A name for reports.")
     qrels: Place = Field(description="Gold judgments: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet.")
     queries: Place | None = Field(None, description="Table of queries: text, and fields to slice by.")
-    corpus: Place | None = Field(None, description="Table of docs: text, source, doc_version.")
+    corpus: Place | None = Field(None, description="Table of docs: title, text, source, doc_version.")
+    embeddings: Place | None = Field(
+        None, description="Vectors of docs: .npy with its ids beside it (x.ids.txt), .npz (ids, vectors) or Parquet."
+    )
+    embedding_model: str | None = Field(
+        None, min_length=1, description="What made the vectors; the file's name by default."
+    )
+    subtopics: bool | None = Field(None, description="true: the second column of TREC qrels is a subtopic.")
     qrels_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
 
 

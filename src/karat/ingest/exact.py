@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 Row = tuple[int, str, str, float, str | None]
-"""Line, query, doc, value (grade or score), parent."""
+"""Line, query, doc, value (grade or score), parent (of gold: the subtopic)."""
 
 
 class Problems:
@@ -97,6 +97,9 @@ def read_rows(
             if len(cells) <= wanted:
                 continue
         query, doc, text = cells[layout.query], cells[layout.doc], cells[layout.value]
+        parent = cells[layout.parent] if layout.parent is not None else None
+        if parent == "" and role == "qrels":
+            problems.add(line, "the subtopic is empty, expected a name")
         for idea, cell in (("query", query), ("doc", doc)):
             if not cell:
                 problems.add(line, f"the {idea} id is empty, expected an id")
@@ -106,7 +109,7 @@ def read_rows(
         if value is None:
             problems.add(line, f"{what} must be a finite number, found {shown(text)}")
             continue
-        rows.append((line, query, doc, value, cells[layout.parent] if layout.parent is not None else None))
+        rows.append((line, query, doc, value, parent))
     problems.check()
     return rows
 

@@ -27,6 +27,8 @@ _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY",
     "INTEGER",
     "UINTEGER",
 )
+ID_TYPES = _TEXTS + _INTEGERS
+"""Types of columns that may hold ids."""
 
 
 def is_frame(value: object) -> bool:
@@ -125,8 +127,9 @@ def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name
         if column is None:
             continue
         if types[column] not in _TEXTS + _INTEGERS and not types[column].startswith("ENUM"):
+            what = "subtopics" if idea == "parent" and role == "qrels" else f"{idea} ids"
             raise InputError(
-                f"{name}: {idea} ids in column {names[column]!r} are {types[column]}, expected text or integers: "
+                f"{name}: {what} in column {names[column]!r} are {types[column]}, expected text or integers: "
                 "convert the column to text"
             )
         out.append(f'CAST("{names[column]}" AS VARCHAR) AS {idea}')
@@ -172,6 +175,29 @@ def _strings(column: Any) -> Strings:
     return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
 
 
+def texts_of(column: Any) -> list[str]:
+    """A column of texts."""
+    return _strings(column).texts()
+
+
+def lists_of(column: Any, kind: type[np.float32 | np.float64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """A column of lists of numbers: how long each is (0 for null), and all their numbers; null becomes NaN."""
+    wide = "large" in str(column.schema).partition("<")[0]
+    places = np.frombuffer(column.buffers[1], dtype="i8" if wide else "i4").astype(np.int64)
+    places = places[column.offset : column.offset + len(column) + 1]
+    sizes = np.diff(places)
+    valid = _valid(column)
+    if valid is not None:
+        sizes = np.where(valid, sizes, 0)
+    (inner,) = column.iter_children()
+    values = np.frombuffer(inner.buffers[1], dtype=kind)[inner.offset : inner.offset + len(inner)].copy()
+    there = _valid(inner)
+    if there is not None:
+        values[~there] = np.nan
+    held = np.repeat(sizes > 0, np.diff(places))
+    return sizes, values[places[0] : places[-1]][held] if len(places) else values
+
+
 def _numbers(column: Any) -> NDArray[np.float64]:
     values = np.frombuffer(column.buffers[1], dtype=np.float64)[column.offset : column.offset + len(column)].copy()
     valid = _valid(column)
@@ -188,6 +214,9 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     for i in np.flatnonzero(~np.isfinite(rows.score))[:some].tolist():
         found = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
         problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {found}")
+    if role == "qrels" and rows.parent is not None:
+        for i in np.flatnonzero(rows.parent.start >= rows.parent.end)[:some].tolist():
+            problems.append(f"{name}: row {i + 1}: the subtopic is empty or null, expected a name")
     for idea, column in (("query", rows.query), ("doc", rows.doc)):
         for i in np.flatnonzero(column.start >= column.end)[:some].tolist():
             problems.append(f"{name}: row {i + 1}: the {idea} id is empty or null, expected an id")

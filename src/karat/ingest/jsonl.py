@@ -21,6 +21,7 @@ from karat.ingest.layout import (
     GRADE_NAMES,
     QUERY_NAMES,
     SCORE_NAMES,
+    SUBTOPIC,
     all_of,
     open_bytes,
     unpacking_error,
@@ -308,10 +309,14 @@ def read_json_rows(path: str, role: str, stdin: bytes | None = None, problems: P
             problems.add(number, f"doc id must be text or an integer in 'doc_id', found {shown(parent)}")
         if d is None:
             problems.add(number, f"doc id must be text or an integer in {DOC_NAMES[0]!r}, found {shown(doc)}")
+        if role == "qrels":
+            parent = line.get(SUBTOPIC)
+            if SUBTOPIC in line and text_id(parent) is None:
+                problems.add(number, f"{SUBTOPIC} must be text or an integer, found {shown(parent)}")
         if not is_finite(value):
             problems.add(number, f"{what} must be a finite number in {names[0]!r}, found {shown(value)}")
         elif q is not None and d is not None:
-            rows.append((number, q, d, float(value), text_id(parent) if role == "run" else None))
+            rows.append((number, q, d, float(value), text_id(parent)))
     problems.check()
     return rows
 

@@ -21,6 +21,7 @@ QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
 DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
 GRADE_NAMES = ("grade", "relevance", "score", "rel", "label")
 SCORE_NAMES = ("score", "sim")
+SUBTOPIC = "subtopic"
 PACKED = (".gz", ".zst", ".zstd")
 
 BROKEN_PACKING = (EOFError, OSError, zlib.error)
@@ -34,7 +35,8 @@ _MARKS = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"%PDF": "a PD
 class Layout:
     """How rows lie in a file: its kind, and for text the delimiter and where the columns are.
 
-    `delimiter` None means any white space. `value` is the grade of gold or the score of a run.
+    `delimiter` None means any white space. `value` is the grade of gold or the score of a run; `parent` is the doc
+    that a chunk of a run belongs to, or the subtopic of a judgment.
     """
 
     kind: Kind
@@ -244,6 +246,10 @@ def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], de
     doc, parent = column(names, DOC_NAMES), None
     if role == "run" and "chunk_id" in names and doc is not None and names[doc] != "chunk_id":
         doc, parent = names.index("chunk_id"), doc
+    if role == "qrels" and SUBTOPIC in names:
+        parent = names.index(SUBTOPIC)
+        if names.count(SUBTOPIC) > 1:
+            raise InputError(f"{where}: the column {shown(SUBTOPIC)} is there twice; rename or remove one")
     values = GRADE_NAMES if role == "qrels" else SCORE_NAMES
     value = column(names, values)
     value = None if value == query else value

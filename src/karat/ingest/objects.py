@@ -47,7 +47,12 @@ def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
     """Gold from {query: {doc: grade}}, or from {query: docs} with grade 1 for each."""
     if not data:
         raise InputError(f"{source}: is empty, expected judgments as {{query: {{doc: grade}}}}")
-    return _clean_qrels(data, source) or _checked_qrels(data, source)
+    clean = _clean_qrels(data, source)
+    if clean is not None:
+        return clean
+    from karat.ingest import subtopics
+
+    return subtopics.gold_from_mapping(data, source) if subtopics.is_nested(data) else _checked_qrels(data, source)
 
 
 def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,6 +26,8 @@ from karat.model.strings import hashed
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from numpy.typing import NDArray
+
     from karat.ingest.exact import Row
     from karat.ingest.layout import Layout
     from karat.model.run import Rows
@@ -32,16 +35,28 @@ if TYPE_CHECKING:
 Role = Literal["qrels", "run"]
 
 
-def read_qrels(source: Any, *, format: str | None = None) -> Qrels:
-    """Gold from a path, a dict, a frame, or what is gold already."""
+def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
+    """Gold from a path, a dict, a frame, or what is gold already.
+
+    A column `subtopic` is read where there is one; `subtopics=True` says that TREC qrels hold one in their second
+    column, and `False` that none is wanted.
+    """
+    if subtopics is not None:
+        from karat.ingest.subtopics import checked
+
+        return checked(_read_qrels(source, format, subtopics), subtopics)
+    return _read_qrels(source, format, None)
+
+
+def _read_qrels(source: Any, format: str | None, subtopics: bool | None) -> Qrels:
     if isinstance(source, Qrels):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _qrels_from_file(checked_path(os.fspath(source)), format)
+        return _qrels_from_file(checked_path(os.fspath(source)), format, subtopics)
     if isinstance(source, Mapping):
         return qrels_from_mapping(source)
     if frames.is_frame(source):
-        return qrels_from_rows(frames.frame_rows(source, "qrels", "qrels"), "qrels")
+        return qrels_from_rows(_wanted(frames.frame_rows(source, "qrels", "qrels"), subtopics), "qrels")
     raise InputError(f"qrels: expected a path, a dict, a data frame or karat.Qrels, found {type(source).__name__}")
 
 
@@ -131,17 +146,28 @@ def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
     return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
 
 
-def _qrels_from_file(path: str, format: str | None) -> Qrels:
+def _wanted(rows: Rows, subtopics: bool | None) -> Rows:
+    return replace(rows, parent=None) if subtopics is False else rows
+
+
+def _qrels_from_file(path: str, format: str | None, subtopics: bool | None) -> Qrels:
     head, stdin = head_and_stdin(path)
     layout = detect(path, "qrels", format, head)
+    if subtopics is not None:
+        from karat.ingest.subtopics import layout_with
+
+        layout = layout_with(layout, path, subtopics)
     if layout.kind in ("json", "jsonl"):
         from karat.ingest import jsonl
 
         if layout.kind == "json":
             return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
-        return _qrels_with_lines(jsonl.read_json_rows(path, "qrels", stdin), path)
+        listed = jsonl.read_json_rows(path, "qrels", stdin)
+        if subtopics is False:
+            listed = [(*row[:4], None) for row in listed]
+        return _qrels_with_lines(listed, path, layout)
     if layout.kind == "parquet":
-        return qrels_from_rows(frames.parquet_rows(path, "qrels"), path)
+        return qrels_from_rows(_wanted(frames.parquet_rows(path, "qrels"), subtopics), path)
     text = TextFile(path, layout, "qrels", stdin=stdin)
     rows = text.everything()
     if len(rows) == 0:
@@ -149,16 +175,22 @@ def _qrels_from_file(path: str, format: str | None) -> Qrels:
     try:
         return qrels_from_rows(rows, path)
     except _Contradiction:
-        return _qrels_with_lines(text.exact_rows(), path)
+        return _qrels_with_lines(text.exact_rows(), path, layout)
 
 
 class _Contradiction(InputError):
     """A pair judged with two grades, before the lines are known."""
 
 
-def _qrels_with_lines(rows: list[Row], path: str) -> Qrels:
+def _qrels_with_lines(rows: list[Row], path: str, layout: Layout) -> Qrels:
     """Gold from rows that know their lines: a contradiction names both places."""
     problems = Problems(path)
+    if any(row[4] is not None for row in rows):
+        from karat.ingest.subtopics import gold_from_rows, missing_names
+
+        missing_names(rows, problems)
+        return gold_from_rows(rows, path, "line")
+    hint = "" if layout.kind != "trec" else ", or say --subtopics (subtopics=True) if the second column is a subtopic"
     first: dict[tuple[str, str], tuple[int, float]] = {}
     for line, query, doc, grade, _ in rows:
         before = first.setdefault((query, doc), (line, grade))
@@ -166,7 +198,7 @@ def _qrels_with_lines(rows: list[Row], path: str) -> Qrels:
             problems.add(
                 line,
                 f"query {shown(query)}, doc {shown(doc)} is judged {grade:g} here and {before[1]:g} at line "
-                f"{before[0]}; expected one grade: remove one",
+                f"{before[0]}; expected one grade: remove one{hint}",
             )
     problems.check()
     if not rows:
@@ -176,6 +208,8 @@ def _qrels_with_lines(rows: list[Row], path: str) -> Qrels:
 
 def qrels_from_rows(rows: Rows, source: str) -> Qrels:
     """Gold from columns. A pair judged twice with one grade counts once."""
+    if rows.parent is not None:
+        return _by_subtopic(rows, source)
     texts = rows.query.texts()
     names = sorted(set(texts))
     number = {name: i for i, name in enumerate(names)}
@@ -197,11 +231,7 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
     chosen = np.flatnonzero(keep)
     chosen = chosen[np.argsort(code[chosen], kind="stable")]
     sizes = np.bincount(code[chosen], minlength=len(names))
-    grades = rows.score
-    if rows.near is not None and rows.score_text is not None:
-        from karat.model.decimals import exact_decimals
-
-        grades = exact_decimals(rows.score_text)[0]
+    grades = _grades(rows)
     return Qrels(
         names,
         np.concatenate(([0], np.cumsum(sizes))),
@@ -209,6 +239,25 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
         grades[chosen],
         source,
     )
+
+
+def _grades(rows: Rows) -> NDArray[np.float64]:
+    if rows.near is None or rows.score_text is None:
+        return rows.score
+    from karat.model.decimals import exact_decimals
+
+    return exact_decimals(rows.score_text)[0]
+
+
+def _by_subtopic(rows: Rows, source: str) -> Qrels:
+    from karat.ingest.subtopics import gold_from_rows
+
+    assert rows.parent is not None
+    columns = (rows.query.texts(), rows.doc.texts(), _grades(rows).tolist(), rows.parent.texts())
+    try:
+        return gold_from_rows(zip(range(1, len(rows) + 1), *columns, strict=True), source, "row")
+    except InputError as error:
+        raise _Contradiction(error.problems, more=error.more) from None
 
 
 def _run_from_file(

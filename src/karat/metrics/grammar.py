@@ -63,6 +63,14 @@ class Measure:
         return said[name] if name in said else next(p.default for p in self.metric.params if p.name == name)
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """What it needs with these parameters."""
+        for (name, value), needs in self.metric.needs_when.items():
+            if self.param(name) == value:
+                return needs
+        return self.metric.needs
+
+    @property
     def aggregate(self) -> Aggregate:
         """How the queries' values become one: by its `statistic` where it has one, else as its metric declares."""
         return STATISTICS[self.param("statistic")][0] if "statistic" in self.metric.dotted else self.metric.aggregate
@@ -188,6 +196,8 @@ def _parsed(text: str, need_cutoff: bool) -> Measure:
             raise MetricError(f"metric {text!r} needs a {p.name}, such as {metric.example!r}")
     said = [p for p in metric.params if p.name in params and (p.required or params[p.name] != p.default)]
     ordered = tuple((p.name, params[p.name]) for p in said)
+    if metric.refuses is not None and (wrong := metric.refuses(dict(ordered))) is not None:
+        raise MetricError(f"metric {text!r}: {wrong}")
     if k is None and metric.cutoff == "required" and need_cutoff:
         raise MetricError(f"metric {text!r} needs a cutoff, such as '{metric.name}@10'")
     cut = _number(k) if k is not None else None

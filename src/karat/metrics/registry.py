@@ -61,7 +61,12 @@ class Metric:
     no_results: float = 0.0
     empty_gold: float = 0.0
     needs: tuple[str, ...] = GOLD_ALONE
-    """Of gold, items (all docs returned), doc_version, as_of, latency, cost, route, …; only what is asked for."""
+    """Of gold, items (all docs returned), doc_version, as_of, latency, cost, embeddings (of the items),
+    gold_embeddings, texts, subtopics, route, …; only what is asked for is read."""
+    needs_when: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Other needs where a parameter has a value, the first that holds: {("kind", "subtopic"): ("gold", …)}."""
+    refuses: Callable[[Mapping[str, Any]], str | None] | None = None
+    """Says what is wrong with parameters that differ from their defaults, beyond what each may be by itself."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -14,6 +14,51 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
     Log = Mapping[str, Mapping[str, Values]]
     """{"latency": {stage: a value per query}, "cost": {key: a value per query}}; NaN where a query has none."""
+
+
+UNNAMED = "unnamed"
+"""The model of embeddings that came without a name: nobody can say whether two such are one."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Embeddings of the docs that metrics look at, each doc once.
+
+    `length` is the Euclidean length of each row of `matrix`, `item` the row of each item (−1 for those that no metric
+    looks at). `gold_query`, `gold_grade` and `gold` are the query, the grade and the row of each doc of the gold with
+    a grade above 0, sorted by query and falling doc id; empty where only the docs returned count.
+    """
+
+    matrix: NDArray[np.float32 | np.float64]
+    length: Values
+    item: NDArray[np.int64]
+    gold_query: NDArray[np.int64]
+    gold_grade: Values
+    gold: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of the docs that metrics look at, each doc once; `item` is the text of each item (−1 for none)."""
+
+    texts: Sequence[str]
+    item: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Relevant docs by subtopic: a row for each doc and each subtopic that it is relevant to.
+
+    `query`, `rank` and `topic` are of docs that were returned, sorted by query and rank; `gold_query`, `gold_doc` and
+    `gold_topic` of all gold, docs numbered from 0 within a query by falling doc id.
+    """
+
+    query: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    topic: NDArray[np.int64]
+    gold_query: NDArray[np.int64]
+    gold_doc: NDArray[np.int64]
+    gold_topic: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,3 +76,5 @@ class Items:
     as_of: Values
     score: Values | None = None
     """The score of each item, NaN for none; where it was asked for."""
+    vectors: Vectors | None = None
+    texts: Texts | None = None

@@ -22,10 +22,20 @@ def ordered_by(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[n
 
 
 @dataclass(frozen=True, eq=False)
+class Subtopics:
+    """Judgments by subtopic: which judgment of the gold each is part of, its subtopic and its grade."""
+
+    judgment: NDArray[np.int64]
+    names: Sequence[str]
+    grades: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Qrels:
     """Judgments grouped by query; queries in byte order of their ids.
 
-    The docs of query i are `docs[offsets[i]:offsets[i + 1]]`, with `grades` beside them.
+    The docs of query i are `docs[offsets[i]:offsets[i + 1]]`, with `grades` beside them. Where docs were judged
+    by subtopic, a doc's grade is its largest.
     """
 
     query_ids: Sequence[str]
@@ -33,6 +43,7 @@ class Qrels:
     docs: Sequence[str]
     grades: NDArray[np.float64]
     source: str = "qrels"
+    subtopics: Subtopics | None = None
 
     def __len__(self) -> int:
         return len(self.query_ids)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.items import Items, Log
+    from karat.model.items import Items, Log, Topics
 
     Values = NDArray[np.float64]
     Counts = NDArray[np.int64]
@@ -52,6 +52,8 @@ class Rankings:
     """What a run log says of each query, where a metric needs it."""
     asked: Rankings | None = None
     """The queries that metrics of the pipeline are about, with gold or without, and what became of them."""
+    topics: Topics | None = None
+    """The subtopics of relevant docs, where a metric needs them."""
 
     def __len__(self) -> int:
         return len(self.query_ids)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a run as columns. `near` marks scores that `score_text` knows more exactly."""
+    """Rows of a run or of gold as columns. `near` marks scores that `score_text` knows more exactly.
+
+    `parent` is the doc that a chunk of a run belongs to; of gold it is the subtopic of a judgment.
+    """
 
     query: Strings
     doc: Strings

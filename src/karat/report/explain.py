@@ -36,6 +36,7 @@ def declared(metric: Metric) -> dict[str, Any]:
         "no_results": None if metric.no_results != metric.no_results else metric.no_results,
         "empty_gold": None if metric.empty_gold != metric.empty_gold else metric.empty_gold,
         "needs": list(metric.needs),
+        "needs_when": {f"{param}={value}": list(needs) for (param, value), needs in metric.needs_when.items()},
         "complexity": metric.complexity,
         "bands": {name: [[at, word] for at, word in bands] for name, bands in metric.bands.items()},
         "targets": dict(metric.targets),

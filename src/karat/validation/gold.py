@@ -34,11 +34,12 @@ def check_gold(gold: GoldFile) -> Iterator[Finding]:
 
 def _repeated(gold: GoldFile) -> Iterator[Finding]:
     """Pairs that are judged twice, with one grade or with two."""
-    first: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str, str | None], int] = {}
     same: list[int] = []
     other: list[tuple[int, int]] = []
     grades = gold.grades.tolist()
-    for row, pair in enumerate(zip(gold.queries, gold.docs, strict=True)):
+    topics = gold.subtopics or [None] * len(gold.docs)
+    for row, pair in enumerate(zip(gold.queries, gold.docs, topics, strict=True)):
         before = first.setdefault(pair, row)
         if before == row:
             continue
@@ -56,7 +57,7 @@ def _repeated(gold: GoldFile) -> Iterator[Finding]:
         )  # fmt: skip
     if same:
         row = same[0]
-        before = first[gold.queries[row], gold.docs[row]]
+        before = first[gold.queries[row], gold.docs[row], topics[row]]
         yield found(
             "G102", gold.path,
             f"{many(len(same), 'judgment repeats', 'judgments repeat')} an earlier one with the same grade: query "

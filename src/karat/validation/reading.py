@@ -92,7 +92,8 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
         return GoldFile(path, [-1] * len(names), names, list(gold.docs), gold.grades)
     if layout.kind == "parquet":
         rows = frames.parquet_rows(path, "qrels")
-        return GoldFile(path, range(1, len(rows) + 1), rows.query.texts(), rows.doc.texts(), rows.score)
+        topics = rows.parent.texts() if rows.parent is not None else ()
+        return GoldFile(path, range(1, len(rows) + 1), rows.query.texts(), rows.doc.texts(), rows.score, topics)
     before = len(reading.noted.lines)
     listed: Sequence[Row]
     if layout.kind == "jsonl":
@@ -106,7 +107,7 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
     rows_ = [row for row in listed if row[1] and row[2]]
     return GoldFile(
         path, [r[0] for r in rows_], [r[1] for r in rows_], [r[2] for r in rows_],
-        np.array([r[3] for r in rows_], dtype=np.float64),
+        np.array([r[3] for r in rows_], dtype=np.float64), [r[4] for r in rows_],
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ class GoldFile:
     queries: Sequence[str]
     docs: Sequence[str]
     grades: NDArray[np.float64]
+    subtopics: Sequence[str | None] = ()
+    """Of each judgment, where the file names them."""
 
     def at(self, row: int) -> str:
         """Where a judgment stands."""

@@ -1,0 +1,150 @@
+"""What metrics of diversity look at beside ids and ranks: vectors, texts and subtopics of docs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.align.found import RELEVANT, condensed
+from karat.errors import InputError, shown
+from karat.model.items import Texts, Topics, Vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.align.found import Aligned
+    from karat.align.parts import Needs
+    from karat.model.items import Items
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+
+    Rows = NDArray[np.int64]
+
+NAMED = 5
+"""Ids that a message about missing docs names."""
+
+
+def with_contents(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, needs: Needs) -> Items:
+    """The items with the vectors and texts that the metrics need."""
+    if "embeddings" in needs.parts:
+        items = replace(items, vectors=_vectors(items, docs, aligned, qrels, needs))
+    if "texts" in needs.parts:
+        items = replace(items, texts=_texts(items, docs, needs))
+    return items
+
+
+def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, needs: Needs) -> Vectors:
+    from karat.ingest.embeddings import vectors_of
+
+    assert needs.embeddings is not None
+    depth = needs.deepest("embeddings")
+    looked_at = np.flatnonzero(items.rank <= depth)
+    gold = _by_falling_id(aligned, qrels, qrels.grades > 0) if "gold_embeddings" in needs.parts else []
+    number: dict[str, int] = {}
+    returned = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
+    judged = [number.setdefault(qrels.docs[j], len(number)) for _, j in gold]
+    found = vectors_of(needs.embeddings, list(number))
+    place = f"in the top {depth}" if depth < 10**9 else "in the results"
+    _refuse_missing(
+        needs.embeddings.name, "vector", needs.first("embeddings"), place,
+        (docs[i] for i, n in zip(looked_at.tolist(), returned, strict=True) if found.row[n] < 0),
+        "add their vectors; ids must be those of the run",
+    )  # fmt: skip
+    if gold:
+        _refuse_missing(
+            needs.embeddings.name, "vector", needs.first("gold_embeddings"), "in the gold",
+            (qrels.docs[j] for (_, j), n in zip(gold, judged, strict=True) if found.row[n] < 0),
+            "the ideal order is chosen among them: add their vectors, or use ideal=plain, which needs none of the gold",
+        )  # fmt: skip
+    item = np.full(len(docs), -1, dtype=np.int64)
+    item[looked_at] = found.row[returned] if returned else 0
+    return Vectors(
+        found.matrix, found.length, item, np.array([q for q, _ in gold], dtype=np.int64),
+        qrels.grades[[j for _, j in gold]], found.row[judged] if judged else np.zeros(0, dtype=np.int64),
+    )  # fmt: skip
+
+
+def _by_falling_id(aligned: Aligned, qrels: Qrels, which: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Query (by its number in the rankings) and judgment of the chosen gold, by query and falling doc id."""
+    out = []
+    for number, q in enumerate(aligned.queries.tolist()):
+        mine = range(int(qrels.offsets[q]), int(qrels.offsets[q + 1]))
+        chosen = sorted((j for j in mine if which[j]), key=lambda j: qrels.docs[j], reverse=True)
+        out += [(number, j) for j in chosen]
+    return out
+
+
+def _refuse_missing(name: str, what: str, metric: str, place: str, ids: Iterable[str], advice: str) -> None:
+    missing = list(dict.fromkeys(ids))
+    if missing:
+        many = f"{len(missing)} docs" if len(missing) > 1 else "1 doc"
+        told = ", ".join(map(shown, missing[:NAMED])) + (", …" if len(missing) > NAMED else "")
+        raise InputError(f"{name}: no {what} for {many} {place}, which {metric} needs: {told}; {advice}")
+
+
+def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
+    assert needs.docs is not None
+    depth, table = needs.deepest("texts"), needs.docs
+    looked_at = np.flatnonzero(items.rank <= depth)
+    number: dict[str, int] = {}
+    rows = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
+    place = f"in the top {depth}" if depth < 10**9 else "in the results"
+    fields = {doc: table.fields.get(doc) for doc in number}
+    without = (d for d, f in fields.items() if f is None or (f.get("title") is None and f.get("text") is None))
+    _refuse_missing(
+        table.source if table.source != "queries" else "docs", "title or text", needs.first("texts"), place, without,
+        "add them to the table of docs; ids must be those of the run",
+    )  # fmt: skip
+    item = np.full(len(docs), -1, dtype=np.int64)
+    item[looked_at] = rows
+    return Texts([_text(f or {}) for f in fields.values()], item)
+
+
+def _text(fields: Mapping[str, Any]) -> str:
+    """Title and text as one."""
+    return " ".join(str(part) for name in ("title", "text") if (part := fields.get(name)) is not None)
+
+
+def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
+    """The subtopics that relevant docs cover: of those that were returned, at their ranks, and of all gold."""
+    by = qrels.subtopics
+    assert by is not None
+    relevant = np.flatnonzero(by.grades >= RELEVANT)
+    judgment = by.judgment[relevant]
+    number: dict[tuple[int, str], int] = {}
+    size: dict[int, int] = {}
+    codes = []
+    for q, name in zip(qrels.query_of[judgment].tolist(), (by.names[i] for i in relevant.tolist()), strict=True):
+        if (q, name) not in number:  # subtopics are numbered within a query
+            number[q, name] = size[q] = size.get(q, -1) + 1
+        codes.append(number[q, name])
+    code = np.array(codes, dtype=np.int64)
+    place = np.full(len(qrels), -1, dtype=np.int64)
+    place[aligned.queries] = np.arange(len(aligned.queries))
+
+    rank = np.zeros(len(qrels.docs), dtype=np.int64)
+    found, at = (
+        (aligned.found.gold, aligned.found.rank) if not policy.condensed else condensed(qrels, aligned.found)[:2]
+    )
+    rank[found] = at
+    query = place[qrels.query_of[judgment]]
+    held = query >= 0
+    seen = np.flatnonzero(held & (rank[judgment] > 0))
+    seen = seen[np.lexsort((rank[judgment[seen]], query[seen]))]
+
+    covering = np.zeros(len(qrels.docs), dtype=bool)
+    covering[judgment] = True
+    ordinal = np.zeros(len(qrels.docs), dtype=np.int64)
+    before, count = -1, 0
+    for q, j in _by_falling_id(aligned, qrels, covering):
+        before, count = q, count + 1 if q == before else 0
+        ordinal[j] = count
+    all_gold = np.flatnonzero(held)
+    all_gold = all_gold[np.argsort(query[all_gold], kind="stable")]
+    return Topics(
+        query[seen], rank[judgment[seen]], code[seen], query[all_gold], ordinal[judgment[all_gold]], code[all_gold]
+    )
