@@ -14,7 +14,7 @@ FLOORS = [
     {"errors"},
     {"model", "output"},
     {"ingest", "metrics", "stats"},
-    {"align", "functions", "sampling", "fingerprints", "gates"},
+    {"align", "functions", "sampling", "fingerprints", "gates", "engine"},
     {"result", "saved"},
     {"cache"},
     {"evaluation"},

@@ -260,7 +260,10 @@ def _result(
 def _with_components(result: Result, asked: Mapping[str, Any], **choices: Any) -> Result:
     from karat.pipeline import with_components
 
-    aside = ("metrics", "docs", "by", "min_segment", "details", "memory", "cache", "batch", "watch", "run")
+    aside = (
+        "metrics", "docs", "by", "min_segment", "details", "memory", "cache", "batch", "watch", "run", "embeddings",
+        "embedding_model",
+    )  # fmt: skip
     options = {name: value for name, value in asked.items() if name not in aside}
     return with_components(result, options.pop("qrels"), asked["run"], **options, **choices)
 

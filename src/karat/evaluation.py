@@ -14,7 +14,8 @@ import numpy as np
 from karat.align import align
 from karat.align.stream import default_threads
 from karat.cache import Cache
-from karat.errors import UsageError, shown
+from karat.engine import bytes_of, threads_of
+from karat.errors import shown
 from karat.fingerprints import of_file, of_gold, of_metric, of_queries
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
@@ -110,7 +111,9 @@ def evaluate(
         condensed=condensed, ignore_self=ignore_self, binary=binary,
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
-    job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
+    job = _Job(
+        qrels, qrels_format, run_format, policy, table, details, threads_of(threads), bytes_of(memory), cache, watch
+    )
     job.batch = batch
     job.subtopics = subtopics
     docs_table = _table(docs) if docs is not None else None
@@ -378,28 +381,3 @@ def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
             "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
         }
     return out
-
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
-
-
-def _bytes(memory: str | int | None) -> int | None:
-    """`2GB`, `512MiB` or a number of bytes."""
-    if memory is None:
-        return None
-    text = str(memory).strip().upper()
-    digits = text.rstrip("BKMGTI ")
-    try:
-        size = float(digits) * _UNITS[text[len(digits) :].strip()]
-    except (ValueError, KeyError):
-        size = math.nan
-    if isinstance(memory, (bool, float)) or not 1 <= size < 2**63:
-        raise UsageError(f"memory must be a size such as 2GB or 512MiB, found {memory!r}")
-    return int(size)
-
-
-def _threads(threads: int | None) -> int | None:
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
-        raise UsageError(f"threads must be an integer from 1, found {threads!r}")
-    return threads

@@ -111,5 +111,5 @@ class Asked:
         unknown = np.full(len(score), math.nan)
         return Items(
             np.array(query, dtype=np.int64), np.array(rank, dtype=np.int64), np.ones(len(score), dtype=bool), unknown,
-            np.full(len(ids), math.nan), np.array(score, dtype=np.float64),
+            np.full(len(ids), math.nan), score=np.array(score, dtype=np.float64),
         ), returned  # fmt: skip

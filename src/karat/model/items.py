@@ -74,7 +74,7 @@ class Items:
     first: NDArray[np.bool_]
     version: Values
     as_of: Values
-    score: Values | None = None
-    """The score of each item, NaN for none; where it was asked for."""
     vectors: Vectors | None = None
     texts: Texts | None = None
+    score: Values | None = None
+    """The score of each item, NaN for none; where it was asked for."""

@@ -87,7 +87,8 @@ def with_components(
     from karat.ingest.read import read_qrels
 
     table = read_queries(queries) if queries is not None else None
-    gold = read_qrels(qrels, format=options.pop("qrels_format", None))
+    subtopics = bool(options.pop("subtopics", False))
+    gold = read_qrels(qrels, format=options.pop("qrels_format", None), subtopics=subtopics)
     found = {
         name: components(gold, {name: source}, queries=table, threshold=threshold, k=k, **options).as_json()
         for name, source in runs.items()
