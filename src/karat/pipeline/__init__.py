@@ -87,7 +87,7 @@ def with_components(
     from karat.ingest.read import read_qrels
 
     table = read_queries(queries) if queries is not None else None
-    subtopics = bool(options.pop("subtopics", False))
+    subtopics = options.pop("subtopics", None)
     gold = read_qrels(qrels, format=options.pop("qrels_format", None), subtopics=subtopics)
     found = {
         name: components(gold, {name: source}, queries=table, threshold=threshold, k=k, **options).as_json()
