@@ -765,3 +765,14 @@ def test_bless_takes_the_candidate_or_asks_and_says_what_it_changes(small: Path)
         "karat.baseline.json: bad is the baseline (2 metrics, 60 queries)",
         "mrr 0.9500 → 0.6500 (Δ -0.3000); 60 queries, 60 before; good before",
     ]
+
+
+def test_a_baseline_from_a_file_and_a_run_of_its_name_are_two_things(small: Path) -> None:
+    base = blessed(small)  # of good
+    runs = {"same": str(small / "same.run"), "good": str(small / "bad.run")}
+    table = str(small / "queries.jsonl")
+    result = karat.evaluate(str(small / "qrels.txt"), runs, "mrr,hit@1", queries=table)
+    gates = ["mrr no worse than baseline by 0.1", "mrr no worse than good by 0.1"]
+    found = karat.check(result, gates, baseline=str(base), candidate="same")
+    # The file holds .95, as same does; the run that is called good here has .65.
+    assert [row.found.estimate for row in found.rows] == pytest.approx([0, 0.3])
