@@ -208,7 +208,7 @@ def test_results_on_different_grounds_are_not_compared(small: Path, change: Any,
     done = run_karat("check", "--json", "-", cwd=small)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert f"good cannot be compared with good: {named}: " in done.stderr
+    assert f"good cannot be compared with the baseline: {named}: " in done.stderr
     assert "--force" in done.stderr
     forced = run_karat("check", "--force", "--json", "-", cwd=small)
     assert forced.returncode == 0, forced.stderr
@@ -641,3 +641,138 @@ def test_the_linter_says_how_many_queries_a_gate_takes(small: Path, gate: str, t
     found = linted(small, **parts(runs={"good": "good.run", "bad": "bad.run"}, candidate="good", gates=[gate]))
     assert [code for code, _ in found] == (["K610"] if told else [])
     assert all(told in message for _, message in found)
+
+
+# --- Refusals, damaged baselines, bless ----------------------------------------------------------------------------
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(NotComparable) as caught:
+        karat.check(str(folder / "karat.yaml"))
+    return str(caught.value)
+
+
+def test_a_refusal_names_files_and_counts_and_never_the_candidate_to_bless(small: Path) -> None:
+    base = blessed(small)
+    with (small / "qrels.txt").open("a") as file:
+        file.write("q00 0 y 0\n")
+    told = refused(small)
+    assert (
+        f"good cannot be compared with the baseline: gold: 60 queries with 61 judgments here ({small / 'qrels.txt'}), "
+        f"60 queries with 60 judgments in the baseline ({base})"
+    ) in told
+    assert "bless the system that is in production with the new gold, then compare; --force" in told
+    assert "make a new baseline" not in told
+
+
+def test_a_refusal_names_the_field_of_the_queries_that_differs(small: Path) -> None:
+    blessed(small)
+    rows = [json.loads(line) for line in (small / "queries.jsonl").read_text().splitlines()]
+    (small / "queries.jsonl").write_text("".join(json.dumps({**r, "weight": 2}) + "\n" for r in rows))
+    told = refused(small)
+    assert "queries: weight differs: 60 queries (" in told and str(small / "queries.jsonl") in told
+    (small / "queries.jsonl").write_text("".join(json.dumps({**r, "topic": "x"}) + "\n" for r in rows))
+    assert karat.check(str(small / "karat.yaml"))  # a field to slice by changes no result
+
+
+def test_a_baseline_of_an_older_version_is_compared_by_its_hash(small: Path) -> None:
+    base = blessed(small)
+    document = json.loads(base.read_text())
+    for name in ("gold", "queries"):
+        document["fingerprints"][name] = document["fingerprints"][name]["hash"]
+    base.write_text(json.dumps(document))
+    assert karat.check(str(small / "karat.yaml"))
+    document["fingerprints"]["gold"] = "0123456789abcdef"
+    base.write_text(json.dumps(document))
+    assert "0123456789abcdef in the baseline" in refused(small)
+
+
+def _without_a_query(d: dict[str, Any]) -> None:
+    d["values"].pop("q00")
+
+
+def _with_another_value(d: dict[str, Any]) -> None:
+    d["values"]["q00"][0] -= 1e-6  # the mean of 60 moves by 1.7e-8
+
+
+def _with_another_mean(d: dict[str, Any]) -> None:
+    d["runs"][0]["metrics"]["mrr"]["mean"] += 0.01
+
+
+def _with_a_short_row(d: dict[str, Any]) -> None:
+    d["values"]["q00"].pop()
+
+
+def _without_a_metric(d: dict[str, Any]) -> None:
+    d["runs"][0]["metrics"].pop("mrr")
+
+
+def _with_text(d: dict[str, Any]) -> None:
+    d["values"]["q00"][0] = "one"
+
+
+def _without_values(d: dict[str, Any]) -> None:
+    d.pop("values")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_without_a_query, _with_another_value, _with_another_mean, _with_a_short_row, _without_a_metric, _with_text,
+     _without_values],
+)  # fmt: skip
+def test_a_damaged_baseline_is_refused(small: Path, damage: Any) -> None:
+    base = small / "base.json"
+    karat.bless(karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr,hit@1"), str(base))
+    from karat.saved import load_baseline
+
+    document = json.loads(base.read_text())
+    assert load_baseline(str(base)).mean["mrr"] == pytest.approx(57 / 60)
+    damage(document)
+    base.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"base\.json: .*changed by hand or by a merge; bless again"):
+        load_baseline(str(base))
+
+
+def test_a_baseline_of_weighted_queries_adds_up(small: Path) -> None:
+    table = {f"q{i:02}": {"weight": i % 4} for i in range(60)}
+    result = karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr,hit@1", queries=table)
+    karat.bless(result, str(small / "base.json"))
+    from karat.saved import load_baseline
+
+    assert load_baseline(str(small / "base.json")).mean["mrr"] == pytest.approx(result.mean["mrr"], abs=1e-11)
+
+
+def bless_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_karat("bless", *arguments, cwd=folder)
+
+
+def test_bless_takes_the_candidate_or_asks_and_says_what_it_changes(small: Path) -> None:
+    two = {"good": "good.run", "bad": "bad.run"}
+    config(small, **parts(runs=two, baseline="bad", gates=["mrr >= 0.5"]))
+    done = bless_in(small)
+    assert done.returncode == 2 and "there are 2 runs: good, bad; choose the one to bless with --run" in done.stderr
+    config(small, **parts(runs=two, baseline="bad", candidate="good", gates=["mrr >= 0.5"]))
+    done = bless_in(small)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "karat.baseline.json: good is the baseline (2 metrics, 60 queries)",
+        "karat.yaml does not name it yet; put this line there:",
+        "baseline: karat.baseline.json",
+    ]
+    config(small, **parts(runs=two, baseline="karat.baseline.json", candidate="bad", gates=["mrr >= 0.5"]))
+    # mrr of good is (54 + 6/2)/60 = .95, that of bad (18 + 42/2)/60 = .65.
+    assert bless_in(small).stdout.splitlines() == [
+        "karat.baseline.json: bad is the baseline (2 metrics, 60 queries)",
+        "mrr 0.9500 → 0.6500 (Δ -0.3000); 60 queries, 60 before; good before",
+    ]
+
+
+def test_a_baseline_from_a_file_and_a_run_of_its_name_are_two_things(small: Path) -> None:
+    base = blessed(small)  # of good
+    runs = {"same": str(small / "same.run"), "good": str(small / "bad.run")}
+    table = str(small / "queries.jsonl")
+    result = karat.evaluate(str(small / "qrels.txt"), runs, "mrr,hit@1", queries=table)
+    gates = ["mrr no worse than baseline by 0.1", "mrr no worse than good by 0.1"]
+    found = karat.check(result, gates, baseline=str(base), candidate="same")
+    # The file holds .95, as same does; the run that is called good here has .65.
+    assert [row.found.estimate for row in found.rows] == pytest.approx([0, 0.3])

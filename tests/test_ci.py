@@ -145,6 +145,15 @@ def test_wrong_inputs_are_exit_code_2_and_no_verdict(place: Path) -> None:
         assert words in errors
 
 
+def test_an_error_replaces_the_comment_of_an_earlier_build_and_is_in_the_summary(place: Path) -> None:
+    assert checked(place, config="good.yaml", comment="c.md")[0] == 0
+    (place / "gold.json").write_text("{")
+    code, outputs, summary, _ = checked(place, config="good.yaml", comment="c.md")
+    assert (code, outputs["verdict"]) == (2, "")
+    comment = (place / "c.md").read_text("utf-8")
+    assert comment.startswith("## ⛔ NOTHING WAS DECIDED: ") and summary == comment + "\n"
+
+
 def test_text_of_inputs_is_never_run(place: Path) -> None:
     for text in ("$(touch pwned)", "`touch pwned`", "; touch pwned", "'; touch pwned #", '"; touch pwned; "'):
         for name in ("config", "inconclusive", "comment", "junit", "args"):

@@ -301,7 +301,7 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     decided.show_check(judged("a run", ["hit@1 >= 0.1", "hit@1 >= 0.55", "hit@1 >= 0.95 for every kind"]), "gold")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("BLOCK: a run: hit@1 >= 0.95")
-    assert all(len(line) <= width for line in lines[2:])
+    assert all(len(line) <= width for line in lines[2:-1])  # the last is the verdict again, on one line
     table = "\n".join(lines)
     order = [table.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
     assert order == sorted(order)  # what fails, what is undecided, what passes, warnings
@@ -347,9 +347,10 @@ def test_other_gold_is_refused_and_force_is_said_in_every_output(
 ) -> None:
     config, base = forced(tmp_path)
     assert run("check", config) == 2
-    assert "cannot be compared with keyword: gold: " in capsys.readouterr().err
+    assert "keyword cannot be compared with the baseline: gold: " in capsys.readouterr().err
     assert not (tmp_path / "c.json").exists()
-    print_of_gold = json.loads(base.read_text())["fingerprints"]["gold"]
+    held = json.loads(base.read_text())["fingerprints"]["gold"]
+    assert (held["queries"], held["judgments"]) == (18, 18)
     assert run("check", config, "--force") == 0
     told = {
         "terminal": capsys.readouterr().out,
@@ -357,7 +358,7 @@ def test_other_gold_is_refused_and_force_is_said_in_every_output(
         **{n: (tmp_path / f"c.{n}").read_text() for n in ("md", "xml", "tex")},
     }
     for output, text in told.items():
-        assert print_of_gold in text, output
+        assert "18 queries with 18 judgments" in text, output
         assert output == "json" or re.search(r"although (they|these) differ", text), output
     (note,) = [line for line in told["tex"].splitlines() if "footnotesize 95" in line]
     assert "Compared by force although gold differ" in note  # in the table that is printed, not only in a comment
@@ -412,3 +413,207 @@ def test_undefined_values_are_null_and_dashes_not_nan() -> None:
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
     for text in (markdown.rendered(found), junit.rendered(found).decode(), latex.rendered(found)):
         assert "nan" not in text.lower()
+
+
+# What a person sees
+
+
+def place(folder: Path, gates: list[object], **more: object) -> Path:
+    """40 queries in two halves of one topic each and four of few queries; `new` finds 36 at once, `old` 30."""
+    gold = {f"q{i:02}": {"yes": 1} for i in range(40)}
+    (folder / "gold.json").write_text(json.dumps(gold))
+    rows = [{"_id": q, "text": f"question {i}", "topic": f"t{i % 2}", "rare": f"r{i % 8}"} for i, q in enumerate(gold)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, hits in (("new", 36), ("old", 30), ("other", 20)):
+        run = {q: {"yes" if i < hits else "no": 2.0, "second": 1.0} for i, q in enumerate(gold)}
+        (folder / f"{name}.json").write_text(json.dumps(run))
+    parts = {
+        "dataset": {"name": "toy", "qrels": "gold.json", "queries": "queries.jsonl"}, "metrics": ["mrr", "hit@1"],
+        "runs": {"new": "new.json", "old": "old.json"}, "baseline": "old", "gates": gates,
+    }  # fmt: skip
+    (folder / "karat.yaml").write_text(json.dumps({**parts, **more}))
+    return folder / "karat.yaml"
+
+
+OUTPUTS = {
+    "json": "c.json", "markdown": "c.md", "junit": "c.xml", "latex": "c.tex", "save": "s.json", "per_query": "v.csv",
+}  # fmt: skip
+
+
+def test_an_error_leaves_no_older_verdict_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = str(place(tmp_path, ["hit@1 >= 0.5"], outputs=OUTPUTS))
+    assert run("check", config) == 0
+    kept = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
+    (tmp_path / "gold.json").write_text('{"q00": {"yes": "<b>@one</b>"}}')
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    capfd.readouterr()
+    assert run("check", config) == 2
+    assert "gold.json" in capfd.readouterr().err
+    comment = (tmp_path / "c.md").read_text("utf-8")
+    assert comment.startswith("## ⛔ NOTHING WAS DECIDED: ") and "gold.json" in comment.splitlines()[0]
+    assert "SHIP" not in comment and "<b>" not in comment
+    assert (tmp_path / "summary").read_text("utf-8") == comment + "\n"
+    document = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    RESULT.validate(document)
+    assert set(document) == {"format_version", "kind", "verdict", "error"}
+    assert (document["kind"], document["verdict"]) == ("check", None) and "gold.json" in document["error"][0]
+    XSD.validate((tmp_path / "c.xml").read_text("utf-8"))
+    (suite,) = list(junitparser.JUnitXml.fromfile(str(tmp_path / "c.xml")))
+    assert (suite.tests, suite.failures, suite.errors, suite.name) == (1, 0, 1, "toy")
+    assert {n: (tmp_path / n).read_bytes() for n in kept} == kept
+
+
+def test_an_error_makes_no_new_files_and_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    config = place(tmp_path, ["hit@1 >= 0.5"], outputs={"markdown": "c.md"})
+    (tmp_path / "gold.json").unlink()
+    assert run("check", str(config), "--json", "-") == 2
+    assert capfd.readouterr().out == "" and not (tmp_path / "c.md").exists()
+    (tmp_path / "c.md").write_text("## ✅ SHIP")
+    config.write_text("gats: []")  # what the command line asks for is known although the config is not
+    assert run("check", str(config), "--markdown", str(tmp_path / "c.md")) == 2
+    assert "NOTHING WAS DECIDED" in (tmp_path / "c.md").read_text("utf-8")
+
+
+def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {"new": "new.json"}
+    config = str(place(tmp_path, ["mrr no worse than baseline by 0.1"], runs=one, baseline="b.json", outputs=OUTPUTS))
+    assert run("bless", config) == 0
+    capsys.readouterr()
+    assert run("check", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"toy · 40 queries · new against baseline ({tmp_path / 'b.json'})"
+    (head,) = [line for line in lines if line.startswith("metric")]
+    assert head.split() == ["metric", "baseline", "candidate", "Δ"]
+    # 36 of 40 at once: (36 + 4 × 0)/40 = .9 in both columns, with an interval each, and a difference of 0.
+    (row,) = [line for line in lines if line.startswith("hit@1")]
+    assert row.count("0.9000 [") == 2 and "+0.0000 [0.000, 0.000]" in row
+    assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
+    assert "Metric & baseline & new" in (tmp_path / "c.tex").read_text("utf-8")
+    assert '<property name="baseline" value="baseline" />' in (tmp_path / "c.xml").read_text("utf-8")
+    parts = json.loads((tmp_path / "karat.yaml").read_text())
+    (tmp_path / "karat.yaml").write_text(json.dumps({**parts, "runs": {"newer": "new.json"}}))
+    assert run("check", config) == 0
+    assert "| metric | new (baseline) | newer | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_candidates_stand_beside_the_baseline_with_intervals_at_any_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    from rich.console import Console
+
+    runs = {f"{n}-{i}": f"{n}.json" for i in range(2) for n in ("new", "old", "other")}
+    config = str(place(tmp_path, ["mrr >= 0.5"], runs=runs, baseline="old-0", candidate=["new-0", "new-1"]))
+    monkeypatch.setattr(decided, "console", lambda: Console(width=width, highlight=False))
+    assert run("check", config) == 0
+    text = capsys.readouterr().out
+    assert all(len(line) <= width for line in text.splitlines()[2:-1])
+    assert "also evaluated: other-0, old-1, other-1" in text
+    # hit@1: 36 of 40 and 30 of 40, Wilson intervals; Δ = 6/40.
+    assert text.count("[0.769, 0.960]") == 2 and "[0.598, 0.858]" in text
+    assert text.count("+0.1500") == 4  # of both metrics: a doc at rank 1, or none at all
+
+
+def test_gates_with_a_name_show_it_and_their_text_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gates = [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.99", "mrr >= 0.99"]
+    config = str(place(tmp_path, list(gates), outputs=OUTPUTS))
+    assert run("check", config) == 1
+    told = {"terminal": capsys.readouterr().out, **{n: (tmp_path / n).read_text("utf-8") for n in ("c.md", "c.xml")}}
+    assert told["terminal"].startswith("BLOCK: new: hit@1 >= 0.99 (hit@1 0.900 [0.769, 0.960], 40 queries) fails")
+    assert "first: hit@1 >= 0.95 " in told["terminal"] and "`first: hit@1 >= 0.95`" in told["c.md"]
+    assert 'name="first: hit@1 &gt;= 0.95"' in told["c.xml"]
+    assert r"first: hit@1 \textgreater{}= 0.95" in (tmp_path / "c.tex").read_text("utf-8")
+    found = karat.check(judged("plain").result, [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.9"],
+                        candidate="plain")  # fmt: skip
+    # Of 24 queries 12 are hits: both gates fail.
+    assert found.why == (
+        "plain: first: hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries) fails, and 1 more gate fails"
+    )
+
+
+def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings_fail() -> None:
+    result = judged("plain").result
+    two = karat.check(result, ["hit@1 >= 0.95 for every kind"], candidate="plain")
+    assert two.why.endswith("fails, and in 1 more segment")
+    both = karat.check(result, ["hit@1 >= 0.1", "hit@1 >= 0.1 for every kind", "warn: mrr >= 0.9"], candidate="plain")
+    assert both.why == "all 2 gates pass; 1 warning"
+    assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
+
+
+def test_what_is_odd_about_the_data_stands_beside_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(place(tmp_path, ["hit@1 >= 0.5"], runs={"new": "new.json"}, baseline=None, outputs=OUTPUTS,
+                       segments=["topic"]))  # fmt: skip
+    wrong = {f"q{i:02}": {f"doc-{i}": 1.0} for i in range(37)}
+    (tmp_path / "new.json").write_text(json.dumps(wrong))
+    assert run("check", config) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:4] == [
+        "! no judged doc was returned for any query: check the ids",
+        "! 3 queries of the gold without results in this run",
+    ]
+    assert "> note: 3 queries of the gold without results" in (tmp_path / "c.md").read_text("utf-8")
+    assert "note: no judged doc was returned" in (tmp_path / "c.xml").read_text("utf-8")
+    assert "% note: no judged doc was returned" in (tmp_path / "c.tex").read_text("utf-8")
+    document = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    RESULT.validate(document)
+    assert len(document["warnings"]) == 2
+
+
+def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(place(tmp_path, ["hit@1 >= 0.5", "hit@1 >= 0.1 for every topic"], segments=["rare"],
+                       metrics=["mrr", "hit@{1,2,3,4,5,6,7,8,9,10}"], outputs={"json": "c.json"}))  # fmt: skip
+    assert run("check", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "SHIP: all 2 gates pass"
+    assert lines[-2] == f"wrote {tmp_path / 'c.json'}"
+    assert "8 segments of too few queries to be judged alone (5 each); --verbose shows all" in lines
+    text = "\n".join(lines)
+    assert "topic=t0" not in text and "target" not in text
+    assert run("check", config, "--verbose") == 0
+    assert "rare=r7" in capsys.readouterr().out
+
+
+def test_quiet_says_one_line_of_what_does_not_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for gate, code, told in (("hit@1 >= 0.99", 1, "BLOCK: new: "), ("hit@1 >= 0.5", 0, "")):
+        assert run("check", str(place(tmp_path, [gate])), "--quiet") == code
+        printed = capsys.readouterr()
+        assert printed.out == "" and printed.err.startswith(told) and printed.err.count("\n") == bool(told)
+
+
+def test_values_carry_units_and_a_difference_of_quantiles_says_what_is_not_known(tmp_path: Path) -> None:
+    for name, add in (("old", 0), ("new", 8)):  # every other query takes 8 ms longer
+        took = [20 + i * 7 % 40 + add * (i % 2) for i in range(100)]
+        rows = [
+            {"query_id": f"q{i}", "topk": [{"doc_id": "yes"}], "latency_ms": {"all": t}} for i, t in enumerate(took)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": {"yes": 1} for i in range(100)}
+    runs = {n: str(tmp_path / f"{n}.jsonl") for n in ("old", "new")}
+    result = karat.evaluate(gold, runs, "latency.p90,mrr")
+    gates = ["latency.p90 <= 40ms", "latency.p90 no worse than baseline by 4ms", "mrr no worse than baseline by 2%"]
+    found = karat.check(result, gates, baseline="old")
+    # The 90th of the 100 times, sorted, is 61; that of the baseline 55.
+    assert found.why == "new: latency.p90 <= 40ms (latency.p90 61.0 ms [57.0, 65.0], 100 queries) fails"
+    assert (found.rows[1].outcome, found.rows[1].found.estimate) == ("undecided", 6.0)
+    unknown = "the number of queries needed is not known for a difference of quantiles"
+    assert decided.advice(found.rows[1]).endswith(unknown) and unknown in junit.rendered(found).decode()
+    assert decided.from_where(found.rows[2]) == "Δ to 98% of the baseline's value"
+
+
+def test_facts_are_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"query_id": "q", "topk": [{"doc_id": "d"}], "chunker": {"algo": "sentence", "size": 300}}
+    (tmp_path / "run.jsonl").write_text(json.dumps(row) + "\n")
+    decided.show_check(
+        karat.check(karat.evaluate({"q": {"d": 1}}, str(tmp_path / "run.jsonl"), "mrr"), "mrr > 0"), "gold"
+    )
+    assert 'chunker {"algo": "sentence", "size": 300}' in capsys.readouterr().out

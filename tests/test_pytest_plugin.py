@@ -166,3 +166,22 @@ def test_importing_the_plugin_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] False"
+
+
+def test_a_check_that_nothing_asserts_is_warned_of(folder: pytest.Pytester) -> None:
+    found = outcome(folder, "karat_check('bad.yaml')")
+    found.assert_outcomes(passed=1, warnings=1)
+    found.stdout.fnmatch_lines(["*PytestWarning: karat_check: BLOCK, and nothing asserts it; *bad: hit@1 >= 0.5*"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "karat_check('good.yaml')",
+        "assert not karat_check('bad.yaml')",
+        "assert karat_check('bad.yaml').verdict == 'BLOCK'",
+        "karat_check('middling.yaml', inconclusive='pass')",
+    ],
+)
+def test_a_check_that_ships_or_that_somebody_looked_at_is_not(folder: pytest.Pytester, body: str) -> None:
+    outcome(folder, body).assert_outcomes(passed=1, warnings=0)

@@ -40,6 +40,8 @@ def bless(
     document = {**only.as_json(), "kind": "baseline", "karat": __version__}
     for part in ("segments", "across", "components"):
         document["runs"][0].pop(part, None)
+    if chosen.sampling.weights:  # the means are of these, and cannot be told from the values alone
+        document["runs"][0]["sampling"] = replace(chosen.sampling, by=(), fields={}).as_json()
     prints = document["fingerprints"]
     document["fingerprints"] = {**prints, "metrics": {n: p for n, p in prints["metrics"].items() if n in kept}}
     head = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)

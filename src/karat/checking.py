@@ -6,18 +6,18 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from karat.baseline import DEFAULT_FILE
 from karat.comparison import DEFAULT_TESTS, told_differences
 from karat.config.reading import find_config, read_config
-from karat.errors import InputError, UsageError, nearest
+from karat.errors import InputError, nearest
 from karat.evaluation import evaluate
 from karat.gates.judging import verdict_of
 from karat.gates.language import BASELINE, parse_gate
 from karat.ingest.read import run_files
 from karat.judgements import judged_gates
-from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.output import write_document
 from karat.pairing import verified
+from karat.remarks import warnings
 from karat.saved import load, load_baseline
 from karat.stats.paired import DRAWS
 from karat.versus import Versus, adjusted
@@ -75,13 +75,29 @@ class Check:
     def why(self) -> str:
         """One sentence for the verdict."""
         serious = [r for r in self.rows if r.gate.level == "error"]
-        for outcome, word in (("fail", "fails"), ("undecided", "is undecided")):
+        for outcome, one, many in (("fail", "fails", "fail"), ("undecided", "is undecided", "are undecided")):
             found = [r for r in serious if r.judged.outcome == outcome]
             if found:
-                rest = f", and {len(found) - 1} more" if len(found) > 1 else ""
-                return f"{told(found[0])} {word}{rest}"
-        passed = "the gate passes" if len(serious) == 1 else f"all {len(serious)} gates pass"
-        return passed if serious else "no gate is at level error"
+                return f"{told(found[0])} {one}{_rest(found, one, many)}"
+        count = len({r.gate for r in serious})
+        passed = "the gate passes" if count == 1 else f"all {count} gates pass"
+        warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
+        warning = f"; {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+        return (passed if serious else "no gate is at level error") + warning
+
+    @property
+    def baseline_name(self) -> str:
+        """What the baseline is called beside the runs."""
+        return marked(self.baseline, self.result) if self.baseline is not None else ""
+
+    @property
+    def remarks(self) -> tuple[tuple[str, bool], ...]:
+        """What to know of the data of the runs judged before believing the verdict, and whether it is a warning."""
+        names = {*self.candidates, *([self.baseline.name] if self.baseline is not None else [])}
+        runs = [r for r in self.result.runs if r.name in names]
+        found = [(r.name, told, True) for r in runs for told in warnings(r)]
+        found += [(r.name, told, False) for r in runs for told in r.notes]
+        return tuple((f"{name}: {told}" if len(runs) > 1 else told, serious) for name, told, serious in found)
 
     def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
         """The judgements of this outcome and level."""
@@ -114,19 +130,53 @@ class Check:
             document["comparisons"] = [c.as_json() for c in self.comparisons]
         if self.notes:
             document["notes"] = list(self.notes)
+        if self.remarks:
+            document["warnings"] = [told for told, _ in self.remarks]
         return document | told_differences(self.forced, self.system)
 
 
+def _rest(found: Sequence[Judgement], one: str, many: str) -> str:
+    """What else has the same outcome: other gates, else other runs, else other segments."""
+    first = found[0]
+    gates = len({r.gate for r in found}) - 1
+    if gates:
+        return f", and {gates} more gate{'s' if gates > 1 else ''} {many if gates > 1 else one}"
+    runs = len({r.run for r in found}) - 1
+    segments = sum(r.run == first.run for r in found) - 1
+    if runs:
+        return f", and on {runs} more run{'s' if runs > 1 else ''}"
+    return f", and in {segments} more segment{'s' if segments > 1 else ''}" if segments else ""
+
+
+def labelled(gate: Gate) -> str:
+    """A gate as every output shows it: its name, where it has one, and its text."""
+    return f"{gate.name}: {gate}" if gate.name else str(gate)
+
+
+def marked(base: RunResult, result: Result) -> str:
+    """The baseline's name with a mark; one from elsewhere that has the name of a run is told apart from it."""
+    double = any(r.name == base.name and r is not base for r in result.runs)
+    return BASELINE if double else f"{base.name} ({BASELINE})"
+
+
+def _called(base: RunResult, result: Result) -> str:
+    name = marked(base, result)
+    return f"the {name}" if name == BASELINE else name
+
+
 def told(row: Judgement) -> str:
-    """A judgement in words: the run, the gate, where, and what was found."""
+    """A judgement in words: the run, the gate, where, and what was found, in the metric's unit."""
     where = f" where {row.where}" if row.where else ""
     of = row.gate.metric if row.against is None else f"Δ {row.gate.metric}"
     value, low, high = row.found.estimate, row.found.low, row.found.high
     if value != value:
-        return f"{row.run}: {row.gate} ({row.judged.why})"
-    ends = f" [{low:.3f}, {high:.3f}]" if low == low and high == high else ""
-    plain = replace(row.gate, every=(), least=None, where=(), run=None)
-    return f"{row.run}: {plain}{where} ({of} {value:.3f}{ends}, {row.found.n} queries)"
+        return f"{row.run}: {labelled(row.gate)} ({row.judged.why})"
+    metric = parse(row.gate.metric).metric
+    digits = 1 if metric.bounds[1] is None else 3
+    ends = f" [{low:,.{digits}f}, {high:,.{digits}f}]" if low == low and high == high else ""
+    shown = f"{value:{'+' if row.against is not None else ''},.{digits}f}{f' {metric.unit}' if metric.unit else ''}"
+    plain = labelled(replace(row.gate, every=(), least=None, where=(), run=None))
+    return f"{row.run}: {plain}{where} ({of} {shown}{ends}, {row.found.n} queries)"
 
 
 def check(
@@ -161,59 +211,15 @@ def check(
     asked = [*chosen.gates, *extra]
     if not asked:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
-    held = _result(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
+    held = evaluated(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
     base = baseline if baseline is not None else _baseline(read, held)
     found = _judged(
         held, asked, named or chosen.candidate, base, force=force, correction=chosen.confidence.correction,
-        tests=_tests(chosen), at=read.at("candidate"),
+        tests=_tests(chosen), at=read.at("candidate"), places=_places(read, result),
         segments=details or chosen.outputs.save is not None,
     )  # fmt: skip
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(found, name=name, link=chosen.outputs.report_url)
-
-
-@dataclass(frozen=True)
-class Blessing:
-    """What `karat bless` writes, and where."""
-
-    result: Result
-    run: str
-    metrics: tuple[str, ...]
-    place: str
-
-    @property
-    def queries(self) -> int:
-        return len(self.result[self.run].query_ids)
-
-
-def evaluated(
-    source: str | None, *, run: str | None = None, threads: int | None = None, cache: bool | None = None,
-    watch: Watch | None = None,
-) -> Blessing:  # fmt: skip
-    """The result to bless: a saved one, or that of a config's candidate, and where its baseline belongs."""
-    if source is not None and not os.path.isdir(source) and not source.lower().endswith((".yaml", ".yml")):
-        saved = load(source)
-        return Blessing(saved, _blessed(saved, run, []), saved.metrics, DEFAULT_FILE)
-    read = read_config(find_config(source))
-    result = _result(read, read.config.gates, None, details=False, threads=threads, cache=cache, watch=watch)
-    names = [r.name for r in result.runs]
-    given = read.config.baseline
-    if given in names and run is None:
-        run = given
-    place = read.place(given if given is not None and given not in names else DEFAULT_FILE)
-    return Blessing(result, _blessed(result, run, read.config.candidate), result.metrics, place)
-
-
-def _blessed(result: Result, run: str | None, candidates: Sequence[str]) -> str:
-    """The one run to bless."""
-    names = [r.name for r in result.runs]
-    if run is not None:
-        return result[run].name
-    if len(candidates) == 1 and candidates[0] in names:
-        return candidates[0]
-    if len(names) > 1:
-        raise UsageError(f"there are {len(names)} runs: {', '.join(names)}; choose the one to bless with --run")
-    return names[0]
 
 
 def _file(config: Any) -> Any:
@@ -224,6 +230,17 @@ def _tests(config: Config) -> tuple[str, ...]:
     block = config.retrieval_metrics
     wanted = config.confidence.tests or (block is not None and block.statistical_analysis.significance_testing)
     return DEFAULT_TESTS if wanted else ()
+
+
+def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
+    """The files that gold and queries come from, for a message."""
+    held = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
+    data = read.config.dataset
+    if held is not None:
+        return {"gold": held, "queries": held}
+    if data is None:
+        return {}
+    return {"gold": read.place(data.qrels), **({"queries": read.place(data.queries)} if data.queries else {})}
 
 
 def _baseline(read: Read, result: Result) -> str | None:
@@ -240,7 +257,7 @@ def _baseline(read: Read, result: Result) -> str | None:
     return path
 
 
-def _result(
+def evaluated(
     read: Read, gates: Sequence[Gate], saved: Result | str | None, *, details: bool, threads: int | None,
     cache: bool | None, watch: Watch | None,
 ) -> Result:  # fmt: skip
@@ -321,6 +338,7 @@ def _runs(read: Read) -> dict[str, str]:
 def _judged(
     result: Result, gates: Sequence[Gate], candidates: Sequence[str], baseline: Result | str | None, *,
     force: bool = False, correction: str = "none", tests: tuple[str, ...] = (), at: str = "", segments: bool = False,
+    places: Mapping[str, str] | None = None,
 ) -> Check:  # fmt: skip
     if not gates:
         raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
@@ -340,7 +358,10 @@ def _judged(
     if base is not None and there is not None:
         used = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
         for name in judged:
-            found = verified(result, result[name], there, base, used, force=force)
+            found = verified(
+                result, result[name], there, base, used, force=force, named=_called(base, result),
+                places={**(places or {}), **({"baseline": path} if path else {})},
+            )  # fmt: skip
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
     rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
@@ -364,4 +385,7 @@ def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | N
     if baseline in [r.name for r in result.runs]:
         return result, result[baseline], None
     there = load_baseline(baseline)
-    return there, there.runs[0], baseline
+    base, ours = there.runs[0], result.runs[0].sampling
+    # Its intervals are found as those of the runs beside it are.
+    own = {n: getattr(base.sampling, n) or getattr(ours, n) for n in ("weights", "conversations")}
+    return there, replace(base, sampling=replace(ours, by=(), fields={}, **own)), baseline

@@ -20,6 +20,8 @@ EMBEDDING_MODEL = "embedding_model"
 """The convention that names the model of the embeddings."""
 COUNTED = ("text", "as_of", "no_answer", "conversation", "weight")
 """The fields of a query that can change a result; others only slice it."""
+PART = 8
+"""Characters of the fingerprint of one field: it names what differs, and does not decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,25 @@ class Difference:
     what: str
     here: str
     there: str
+    note: str = ""
+    """Which part of it, where that is known."""
 
     def as_json(self) -> dict[str, str]:
         """This difference as JSON documents have it."""
         return {"what": self.what, "here": self.here, "baseline": self.there}
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.here} here, {self.there} in the baseline"
+        return self.told()
+
+    def told(self, here: str = "", there: str = "") -> str:
+        """The difference in words, with the files that it is between, where they are known."""
+        ours, theirs = (f" ({place})" if place else "" for place in (here, there))
+        note = f"{self.note}: " if self.note else ""
+        return f"{self.what}: {note}{self.here} here{ours}, {self.there} in the baseline{theirs}"
 
 
-def of_gold(qrels: Qrels) -> str:
-    """The judgments, whatever their order."""
+def of_gold(qrels: Qrels) -> dict[str, Any]:
+    """The judgments, whatever their order, and how many there are."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -52,13 +62,16 @@ def of_gold(qrels: Qrels) -> str:
         digest.update("\n".join(sorted(
             f"{qrels.query_ids[int(qrels.query_of[j])]}\t{qrels.docs[j]}\t{name}\t{g:.12g}" for j, name, g in told
         )).encode("utf-8", "surrogatepass"))  # fmt: skip
-    return digest.hexdigest()[:16]
+    return {"hash": digest.hexdigest()[:16], "queries": len(qrels.query_ids), "judgments": len(qrels.docs)}
 
 
-def of_queries(queries: Queries) -> str:
-    """The queries with all that can change a result; fields to slice by are left out."""
-    told = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in sorted(queries.fields)]
-    return _short(told)
+def of_queries(queries: Queries) -> dict[str, Any]:
+    """The queries with all that can change a result, as a whole and field by field; fields to slice by are left out."""
+    ids = sorted(queries.fields)
+    told = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in ids]
+    columns = {f: [[row[0], row[i]] for row in told if row[i] is not None] for i, f in enumerate(COUNTED, start=1)}
+    fields = {f: _short(held)[:PART] for f, held in columns.items() if held}
+    return {"hash": _short(told), "queries": len(ids), "fields": fields}
 
 
 def of_file(path: str) -> str:
@@ -116,8 +129,8 @@ def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iter
     out = []
     for what in ("gold", "queries", "corpus"):
         mine, theirs = here.get(what), there.get(what)
-        if mine != theirs:
-            out.append(Difference(what, mine or "none given", theirs or "none given"))
+        if hash_of(mine) != hash_of(theirs):
+            out.append(_between(what, mine, theirs))
     mine, theirs = here.get("conventions", {}), there.get("conventions", {})
     for name in sorted({*mine, *theirs} - {EMBEDDING_MODEL}):  # that counts for the metrics that look at embeddings
         if mine.get(name) != theirs.get(name):
@@ -131,6 +144,41 @@ def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iter
         elif name in mine and name in theirs and mine[name] != theirs[name]:
             out.append(Difference(f"the definition of {name}", mine[name], theirs[name]))
     return out
+
+
+def hash_of(print_: Any) -> str | None:
+    """What decides whether two fingerprints are equal; one of an older version is nothing but its hash."""
+    found: str | None = print_["hash"] if isinstance(print_, dict) else print_
+    return found
+
+
+def _between(what: str, mine: Any, theirs: Any) -> Difference:
+    """What is known of a difference: counts where these differ, the fields of the queries that do, else the hashes."""
+    known = isinstance(mine, dict) and isinstance(theirs, dict)
+    alike = not known or _counted(mine) == _counted(theirs)
+    ours, other = (_described(p, hashed=alike) for p in (mine, theirs))
+    note = ""
+    if known and "fields" in mine:
+        both = [f for f in COUNTED if mine["fields"].get(f) != theirs["fields"].get(f)]
+        note = f"{', '.join(both)} differ{'s' if len(both) == 1 else ''}" if both else ""
+    elif known and alike:
+        note = "as many judgments, but not the same"
+    return Difference(what, ours, other, note)
+
+
+def _counted(print_: Mapping[str, Any]) -> tuple[Any, Any]:
+    return print_["queries"], print_.get("judgments")
+
+
+def _described(print_: Any, *, hashed: bool) -> str:
+    if print_ is None:
+        return "none given"
+    if not isinstance(print_, dict):
+        return str(print_)
+    words = f"{print_['queries']:,} queries"
+    if "judgments" in print_:
+        words += f" with {print_['judgments']:,} judgments"
+    return f"{words} ({print_['hash']})" if hashed else words
 
 
 SYSTEM = (
@@ -152,11 +200,12 @@ def of_system(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differe
     for name in SYSTEM:
         known = name in here and name in there
         if (known or (name == "chunker" and (name in here or name in there))) and here.get(name) != there.get(name):
-            out.append(Difference(name, *(_told(f.get(name)) for f in (here, there))))
+            out.append(Difference(name, *(told_fact(f.get(name)) for f in (here, there))))
     return out
 
 
-def _told(fact: Any) -> str:
+def told_fact(fact: Any) -> str:
+    """A fact of a system in words: text as it is, anything else as JSON."""
     if fact is None:
         return "not told"
     return fact if isinstance(fact, str) else json.dumps(fact, ensure_ascii=False)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TAIL_DRAWS = 40
 """Resamples in both tails of an interval that is widened for many segments: fewer would not find its ends."""
 
+UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -98,11 +100,9 @@ def judged_gates(
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
         asked = [(g, _base(g, result, baseline)) for g in mine]
         level = _widened(asked, run, correction)
-        views: dict[str, _View] = {}
+        views: dict[tuple[bool, int], _View] = {}
         for gate, base in asked:
-            key = base.name if base is not None else ""
-            kind = "segments" if gate.fields else "whole"
-            place = f"{kind} {key}"
+            place = (bool(gate.fields), id(base))  # a baseline from a file may have the name of a run
             if place not in views:
                 views[place] = _View(run, base, level if gate.fields else None)
             out += views[place].judgements(gate)
@@ -189,7 +189,7 @@ class _View:
         against = self.base.name if self.base is not None else None
 
         def told(segment: Mapping[str, str] | None, found: Evidence) -> Judgement:
-            return Judgement(gate, self.run.name, segment, found, judge(gate, found), against)
+            return Judgement(gate, self.run.name, segment, found, self._judged(gate, found), against)
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
@@ -203,6 +203,16 @@ class _View:
                 why = f"no segment has at least {gate.least} queries"
                 return [told(dict(gate.where) or None, Evidence(math.nan, missing=why))]
             return kept
+        return judged
+
+    def _judged(self, gate: Gate, found: Evidence) -> Judged:
+        """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
+        judged = judge(gate, found)
+        apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
+        inside = found.n >= found.minimum and found.low <= gate.threshold <= found.high
+        at_it = math.isclose(found.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
+        if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
+            return replace(judged, why=f"the threshold is inside the interval; {UNKNOWN}")
         return judged
 
     def _nothing(self, gate: Gate) -> str:

@@ -11,7 +11,7 @@ from karat.errors import NotComparable, UsageError
 from karat.fingerprints import differences, of_system
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,9 +65,13 @@ class Verified:
 
 
 def verified(
-    here: Result, run: RunResult, there: Result, base: RunResult, metrics: Sequence[str], *, force: bool = False
-) -> Verified:
-    """Refuse a comparison of results that rest on different things, and name them; `force` compares all the same."""
+    here: Result, run: RunResult, there: Result, base: RunResult, metrics: Sequence[str], *, force: bool = False,
+    named: str | None = None, places: Mapping[str, str] | None = None,
+) -> Verified:  # fmt: skip
+    """Refuse a comparison of results that rest on different things, and name them; `force` compares all the same.
+
+    `named` is how the baseline is called in the message, `places` are the files of gold, queries and baseline.
+    """
     wrong: list[Difference] = []
     if here is not there:
         mine, theirs = ({**r.fingerprints, "conventions": r.conventions} for r in (here, there))
@@ -77,9 +81,20 @@ def verified(
         wrong += [d for d in system if d.what == "chunker"]
         system = [d for d in system if d.what != "chunker"]
     if wrong and not force:
-        told = [f"{run.name} cannot be compared with {base.name}: {d}" for d in wrong]
+        files = places or {}
+        told = [
+            f"{run.name} cannot be compared with {named or base.name}: "
+            + d.told(files.get(d.what, ""), files.get("baseline", ""))
+            for d in wrong
+        ]
         if any(d.what == "chunker" for d in wrong):
             told.append("the gold is by chunk, and its ids do not carry over to another chunker: use gold by doc")
-        told.append("evaluate both alike, or make a new baseline with `karat bless`; --force compares all the same")
+        told.append(f"{_todo(wrong) if 'baseline' in files else 'evaluate both alike'}; --force compares all the same")
         raise NotComparable(told)
     return Verified(tuple(wrong), tuple(system))
+
+
+def _todo(wrong: Sequence[Difference]) -> str:
+    """What to do about a baseline that rests on something else: never to bless the run that is to be judged."""
+    what = " and ".join(d.what for d in wrong if d.what in ("gold", "queries", "corpus")) or "settings"
+    return f"bless the system that is in production with the new {what}, then compare"

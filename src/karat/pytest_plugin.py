@@ -6,6 +6,7 @@ Nothing heavy is imported before a test asks for the fixture.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -26,13 +27,16 @@ CHECKS: pytest.StashKey[list[Check]] = pytest.StashKey()
 
 
 @pytest.fixture
-def karat_check(request: pytest.FixtureRequest) -> Callable[..., Check]:
+def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check]]:
     """`karat.check`, with the same arguments; a relative path is looked for beside the test, then in the root folder.
 
     The check that it returns is true if the verdict is SHIP. `inconclusive` says what an INCONCLUSIVE one does to the
-    test: "fail" (the default), "pass", or "skip".
+    test: "fail" (the default), "pass", or "skip". A check that did not ship and that nobody asked for its truth or its
+    verdict is warned of: it was most likely meant to be asserted.
     """
     folders = [request.path.parent, request.config.rootpath]
+    asked: dict[int, bool] = {}
+    open_: list[Check] = []
 
     def judged(config: Any = None, *arguments: Any, inconclusive: Inconclusive = "fail", **named: Any) -> Check:
         __tracebackhide__ = True
@@ -51,13 +55,20 @@ def karat_check(request: pytest.FixtureRequest) -> Callable[..., Check]:
             raise error.with_traceback(None) from None
         if found.verdict == "INCONCLUSIVE" and inconclusive == "skip":
             pytest.skip(explained(found))
-        if found.verdict == "INCONCLUSIVE" and inconclusive == "pass":
-            return _accepted(found)
-        if not found:
+        if found:
+            return found
+        accepted = found.verdict == "INCONCLUSIVE" and inconclusive == "pass"
+        if not accepted:
             request.node.stash.setdefault(CHECKS, []).append(found)
-        return found
+            open_.append(found)
+        key = id(found)
+        return _watched(found, lambda: asked.update({key: True}), accepted=accepted)
 
-    return judged
+    yield judged
+    for found in open_:
+        if id(found) not in asked:
+            told = f"karat_check: {found.verdict}, and nothing asserts it; write `assert karat_check(…)`: {found.why}"
+            warnings.warn(pytest.PytestWarning(_shown(told)), stacklevel=1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,17 +125,23 @@ def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
     return out
 
 
-def _accepted(check: Check) -> Check:
-    """The same check, true although it is undecided."""
+def _watched(check: Check, asked: Callable[[], None], *, accepted: bool) -> Check:
+    """The same check, which tells when somebody asks how it ended; `accepted` is true although it is undecided."""
     from dataclasses import fields
 
     from karat.checking import Check
 
-    class Accepted(Check):
+    class Watched(Check):
         def __bool__(self) -> bool:
-            return self.verdict != "BLOCK"
+            shipped = super().__bool__()
+            return shipped or accepted
 
-    return Accepted(**{f.name: getattr(check, f.name) for f in fields(check)})
+        @property
+        def verdict(self) -> Any:
+            asked()
+            return super().verdict
+
+    return Watched(**{f.name: getattr(check, f.name) for f in fields(check)})
 
 
 def _config(config: Any, folders: Sequence[Path]) -> Any:

@@ -72,11 +72,38 @@ def load_baseline(path: str) -> Result:
     if not os.path.exists(path):
         raise InputError(f"{path}: there is no baseline yet; make one with `karat bless`")
     document = document_of(path, ["baseline"], "what `karat bless` wrote; make one with `karat bless`")
+    try:
+        (run,) = document["runs"]
+        rows = document["values"]
+        columns = list(zip(*rows.values(), strict=True)) or [()] * len(run["metrics"])
+        values = {name: _numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
+        sampling = Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling()
+        found = replace(run_of(run, list(rows), values), sampling=sampling)
+        held = _adds_up(document, found)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        held = False
+    if not held:
+        raise InputError(
+            f"{path}: its values and its means do not agree; it was changed by hand or by a merge; bless again"
+        )
+    return result_of(document, [found])
+
+
+def _adds_up(document: dict[str, Any], found: RunResult) -> bool:
+    """Whether a baseline holds the queries that its head counts, and values that give the means of its head."""
     (run,) = document["runs"]
-    rows = document["values"]
-    columns = zip(*rows.values(), strict=True) if rows else [()] * len(run["metrics"])
-    values = {name: _numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
-    return result_of(document, [run_of(run, list(rows), values)])
+    if len(found.query_ids) != run["counts"]["queries"]:
+        return False
+    # An older file does not hold the weights that its means rest on.
+    old = isinstance(document["fingerprints"].get("queries"), str)
+    return all(
+        found.n[name] == told["n"] and (old or _same(found.mean[name], told["mean"]))
+        for name, told in run["metrics"].items()
+    )
+
+
+def _same(value: float, told: float | None) -> bool:
+    return math.isnan(value) if told is None else abs(value - told) <= 1e-9 * max(1.0, abs(told))
 
 
 def document_of(path: str, kinds: Sequence[str], expected: str) -> dict[str, Any]:

@@ -13,7 +13,9 @@ def bless(
     source: Annotated[
         str | None, typer.Argument(metavar="[CONFIG|RESULT]", help="A karat.yaml, or a saved result (--save).")
     ] = None,
-    run: Annotated[str | None, typer.Option(metavar="NAME", help="Which run, if there are several.")] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which run; the config's candidate by default.")
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="The config's baseline, or karat.baseline.json."),
@@ -31,13 +33,20 @@ def bless(
     karat bless result.json --run hybrid -o baselines/hybrid.json
     """
     from karat import bless as make_baseline
-    from karat.checking import evaluated
+    from karat.blessing import blessing
     from karat.report import terminal
     from karat.report.outputs import make_folder
 
     with terminal.progress(quiet) as watch:
-        found = evaluated(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)
-    make_folder(output or found.place)
-    path = make_baseline(found.result, output or found.place, run=found.run, metrics=found.metrics)
-    if not quiet:
-        typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")
+        found = blessing(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)
+    path = output or found.place
+    changed = found.changed(path)  # before the file is replaced
+    make_folder(path)
+    make_baseline(found.result, path, run=found.run, metrics=found.metrics)
+    if quiet:
+        return
+    typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")
+    if changed:
+        typer.echo(changed)
+    if found.read is not None and (line := found.line(path)):
+        typer.echo(f"{found.read.path} does not name it yet; put this line there:\n{line}")

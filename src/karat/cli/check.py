@@ -66,27 +66,36 @@ def check(
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
-    read = read_config(find_config(config))
-    files = outputs.Files.of(
-        read, json=json, markdown=markdown, junit=junit, latex=latex, per_query=per_query, save=save
-    )
-    with terminal.progress(quiet) as watch:
-        found = judge(
-            read,
-            gate or None,
-            baseline=baseline,
-            result=result,
-            candidate=candidate,
-            force=force,
-            details=files.save is not None,
-            threads=threads,
-            cache=False if no_cache else None,
-            watch=watch,
-        )
-    outputs.write(found, files)
+    asked = {"json": json, "markdown": markdown, "junit": junit, "latex": latex, "per_query": per_query, "save": save}
+    files, name = outputs.Files(**asked), ""
+    try:
+        read = read_config(find_config(config))
+        name = read.config.dataset.name if read.config.dataset is not None else ""
+        files = outputs.Files.of(read, **asked)
+        with terminal.progress(quiet) as watch:
+            found = judge(
+                read,
+                gate or None,
+                baseline=baseline,
+                result=result,
+                candidate=candidate,
+                force=force,
+                details=files.save is not None,
+                threads=threads,
+                cache=False if no_cache else None,
+                watch=watch,
+            )
+        written = outputs.write(found, files)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        outputs.write_error(error, files, name)
+        raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        decided.show_check(found, gold, verbose=verbose)
+        decided.show_check(found, gold, verbose=verbose, by=read.config.segments.by, written=written)
+    if quiet and found.verdict != "SHIP":
+        typer.echo(terminal.plain(f"{found.verdict}: {found.why}"), err=True)
     code = found.exit_code
     if found.verdict == "INCONCLUSIVE" and inconclusive is not None:
         code = SHIP if inconclusive == "pass" else BLOCK

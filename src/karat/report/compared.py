@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from karat.metrics.grammar import PRIMARY
-from karat.report.terminal import console, escaped, short_range, unjudged
+from karat.remarks import unjudged
+from karat.report.terminal import console, escaped, short_range
 from karat.stats.power import queries_needed
 from karat.stats.quantiles import TEST
 

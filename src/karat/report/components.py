@@ -9,6 +9,8 @@ from karat.report.terminal import console, escaped
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.console import Console
+
     from karat.result import Result
 
 TITLES = {
@@ -20,9 +22,9 @@ SHOWN = 6
 """Sources that are shown by name; all are in the JSON."""
 
 
-def show(result: Result) -> None:
+def show(result: Result, to: Console | None = None) -> None:
     """What was found of every part, and in one dim line each what is missing."""
-    out = console()
+    out = to or console()
     for run in result.runs:
         if not run.components:
             continue

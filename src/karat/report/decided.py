@@ -5,10 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from karat.checking import labelled
+from karat.fingerprints import told_fact
+from karat.gates.language import BASELINE
 from karat.report import components
-from karat.report.terminal import console, escaped, short_range, show
+from karat.report.figures import show_figures, show_segments
+from karat.report.terminal import console, escaped, scope_of, short_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
     from rich.table import Table
 
     from karat.checking import Check
@@ -24,8 +31,14 @@ LISTED = 3
 """Segments of a gate that pass are named up to so many."""
 
 
-def show_check(check: Check, gold: str, *, verbose: bool = False) -> None:
-    """The verdict, what fails, what is undecided and how many queries it lacks, what passes; then what was measured."""
+LONG = 20
+"""After so many lines the verdict has left the screen, and is said again."""
+
+
+def show_check(
+    check: Check, gold: str, *, verbose: bool = False, by: Sequence[str] = (), written: Sequence[str] = ()
+) -> None:
+    """The verdict, what to know of the data, the gates with what fails first; then figures, and the files written."""
     from rich import box
     from rich.panel import Panel
 
@@ -33,18 +46,38 @@ def show_check(check: Check, gold: str, *, verbose: bool = False) -> None:
     colour = COLOURS[check.verdict]
     body = [escaped(f"{check.why}."), escaped(scope(check))]
     body += [f"[bold red]Forced:[/bold red] compared although they differ: {escaped(str(d))}" for d in check.forced]
-    if sys.stdout.isatty():
-        title = f"[bold {colour}] {check.verdict} [/bold {colour}]"
-        out.print(Panel("\n".join(body), title=title, title_align="left", border_style=colour, box=box.ROUNDED))
-    else:
-        out.print(f"{check.verdict}: " + "\n".join(body), soft_wrap=True)
-    out.print(_gates(check, out.width, verbose))
-    out.print()
-    for difference in check.system:
-        out.print(f"[dim]· differs from the baseline: {escaped(str(difference))}[/dim]")
-    show(check.result, gold, verbose=verbose)
-    components.show(check.result)
-    facts(check)
+    with out.capture() as held:
+        if sys.stdout.isatty():
+            title = f"[bold {colour}] {check.verdict} [/bold {colour}]"
+            out.print(Panel("\n".join(body), title=title, title_align="left", border_style=colour, box=box.ROUNDED))
+        else:
+            out.print(f"{check.verdict}: " + "\n".join(body), soft_wrap=True)
+        for line, serious in check.remarks:
+            out.print(f"[yellow]![/yellow] {escaped(line)}" if serious else f"[dim]· {escaped(line)}[/dim]")
+        out.print(_gates(check, out.width, verbose))
+        out.print()
+        for difference in check.system:
+            out.print(f"[dim]· differs from the baseline: {escaped(str(difference))}[/dim]")
+        show_figures(out, check)
+        show_segments(out, check, by, verbose=verbose)
+        components.show(check.result, out)
+        for line in scope_of(check.result, gold):
+            out.print(line)
+        facts(check, out)
+        if written:
+            out.print(f"[dim]wrote {escaped(', '.join(written))}[/dim]")
+    text = held.get()
+    if text.count("\n") > LONG:
+        with out.capture() as last:
+            out.print(f"[bold {colour}]{verdict_line(check)}[/bold {colour}]", soft_wrap=True)
+        text += last.get()
+    out.file.write(text)
+    out.file.flush()
+
+
+def verdict_line(check: Check) -> str:
+    """The verdict and its reason on one line."""
+    return escaped(f"{check.verdict}: {check.why}")
 
 
 def scope(check: Check) -> str:
@@ -54,7 +87,7 @@ def scope(check: Check) -> str:
     against = ""
     if check.baseline is not None:
         file = f" ({check.baseline_file})" if check.baseline_file else ""
-        against = f" against {check.baseline.name}{file}"
+        against = f" against {check.baseline_name}{file}"
     return " · ".join(filter(None, (check.name, f"{queries:,} queries", f"{runs}{against}")))
 
 
@@ -91,7 +124,7 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
         mark = "[yellow]![/yellow]" if warning else _coloured(outcome, MARKS[outcome])
         start = [mark, *([escaped(run)] if several else [])]
         told = f" [dim](warning: {WORDS[outcome]})[/dim]" if warning else ""
-        label = escaped(gate.name or str(gate)) + told
+        label = escaped(labelled(gate)) + told
         if not gate.fields or (len(rows) == 1 and not gate.every):
             table.add_row(*start, label + _below(rows[0]), *cells(rows[0]))
             continue
@@ -172,13 +205,13 @@ def from_where(row: Judgement) -> str:
         return ""
     better, up = row.gate.relation == "better", row.gate.op.startswith(">")
     share = 1 + row.gate.value * (1 if better == up else -1)
-    return f"Δ from {share * 100:.4g}% of {row.against}"
+    whose = "the baseline" if row.gate.against == BASELINE else row.against
+    return f"Δ to {share * 100:.4g}% of {whose}'s value"
 
 
-def facts(check: Check) -> None:
+def facts(check: Check, out: Console) -> None:
     """What is known of the systems that were judged."""
-    out = console()
     for run in check.result.runs:
         if run.name in check.candidates and (told := {k: v for k, v in run.facts.items() if k != "tag"}):
-            listed = " · ".join(f"{k} {v}" for k, v in told.items())
+            listed = " · ".join(f"{k} {told_fact(v)}" for k, v in told.items())
             out.print(f"[dim]{escaped(f'{run.name}: {listed}')}[/dim]")

@@ -10,10 +10,13 @@ import re
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from karat.checking import told
+from karat.checking import labelled, told
+from karat.fingerprints import hash_of
 from karat.report.decided import advice, from_where
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.checking import Check
     from karat.judgements import Judgement
 
@@ -34,22 +37,36 @@ def rendered(check: Check) -> bytes:
     properties = ET.SubElement(suite, "properties")
     facts = {"verdict": check.verdict, "why": check.why, "candidates": ", ".join(check.candidates)}
     if check.baseline is not None:
-        facts["baseline"] = check.baseline.name
+        facts["baseline"] = check.baseline_name
     facts |= {f"fingerprint.{name}": str(value) for name, value in _prints(check).items()}
     if check.forced:
         facts["forced"] = "; ".join(map(str, check.forced))
     for name, value in facts.items():
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
-    told = [f"{check.verdict}: {check.why}", *check.notes]
+    told = [f"{check.verdict}: {check.why}", *check.notes, *(f"note: {line}" for line, _ in check.remarks)]
     ET.SubElement(suite, "system-out").text = _clean("\n".join(told))
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
 
 
+def undecided(problems: Sequence[str], name: str = "") -> bytes:
+    """The file where an error came before any verdict: one case, which is that error."""
+    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0"}
+    root = ET.Element("testsuites", {"name": "karat", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _clean(name or "karat"), **counts})
+    case = ET.SubElement(suite, "testcase", {"classname": "karat", "name": "nothing was decided", "time": "0"})
+    message = _clean("; ".join(problems))
+    ET.SubElement(case, "error", {"message": message, "type": "input"}).text = _clean("\n".join(problems))
+    ET.indent(root)
+    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
+
+
 def _prints(check: Check) -> dict[str, str]:
-    return {n: p for n, p in check.result.fingerprints.items() if isinstance(p, str)}
+    found = {n: hash_of(p) for n, p in check.result.fingerprints.items() if n != "metrics"}
+    return {n: p for n, p in found.items() if p is not None}
 
 
 def _count(cases: list[ET.Element], kind: str) -> int:
@@ -57,7 +74,7 @@ def _count(cases: list[ET.Element], kind: str) -> int:
 
 
 def _case(row: Judgement) -> ET.Element:
-    gate = row.gate.name or str(row.gate)
+    gate = labelled(row.gate)
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from karat.checking import labelled
 from karat.metrics.grammar import parse
 from karat.report.decided import grouped, ranged, valued
 from karat.report.terminal import best_of, plain
@@ -33,6 +34,7 @@ def rendered(check: Check) -> str:
             "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
             "% names in other than Latin letters need LuaLaTeX or XeLaTeX.",
             *_forced(check),
+            *(f"% note: {text(line)}" for line, _ in check.remarks),
             *_figures(check),
             "",
             *_gates(check),
@@ -49,9 +51,10 @@ def _figures(check: Check) -> list[str]:
     runs = list(check.result.runs)
     if check.baseline is not None and check.baseline_file is not None:
         runs.insert(0, check.baseline)
+    heads = [check.baseline_name if run is check.baseline else run.name for run in runs]
     found = [run.intervals for run in runs]
     lines = [r"\begin{tabular}{l" + "r" * len(runs) + "}", r"\toprule"]
-    lines += [" & ".join(["Metric", *(text(run.name) for run in runs)]) + r" \\", r"\midrule"]
+    lines += [" & ".join(["Metric", *map(text, heads)]) + r" \\", r"\midrule"]
     for name in check.result.metrics:
         values = [f[name].estimate if name in f else float("nan") for f in found]
         best = best_of(name, values) if len(values) > 1 else set()
@@ -79,7 +82,7 @@ def _gates(check: Check) -> list[str]:
         for row in rows:
             where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
             value = "--" if row.found.estimate != row.found.estimate else text(valued(row, row.found.estimate))
-            label = text((gate.name or str(gate)) + where)
+            label = text(labelled(gate) + where)
             cells = (text(run), label, value, ranged(row).replace("–", "--"), _MARKS[row.judged.outcome])
             lines.append(" & ".join(cells) + r" \\")
     verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {check.verdict}.}} \\"

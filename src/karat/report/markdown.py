@@ -6,19 +6,22 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from karat.checking import labelled
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.components import short
 from karat.report.decided import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
 from karat.report.terminal import plain, short_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.checking import Check
     from karat.judgements import Judgement
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
 ICONS = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
-METRICS, RUNS, GATES, SEGMENTS, QUERIES = 5, 4, 10, 5, 3
+METRICS, RUNS, GATES, SEGMENTS, QUERIES, NOTES = 5, 4, 10, 5, 3, 4
 """The most that a comment shows of each."""
 NAME, SENTENCE, COMMENT = 60, 240, 4_900
 """The most characters of a name, of a sentence, and of the comment."""
@@ -33,12 +36,30 @@ def rendered(check: Check) -> str:
     if check.forced:
         told = "; ".join(map(str, check.forced))
         first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")
+    first += _remarks(check)
     parts = [_metrics(check), _gates(check), _segments(check), *_components(check), _queries(check)]
     if check.system:
         told = "; ".join(map(str, check.system))
         parts.append(f"Differs from the baseline: {text(told, SENTENCE)}")
     last = [f"[Full report]({link})"] if (link := _link(check.link)) else []
     return _fitted(first, [p for p in parts if p], last) + "\n"
+
+
+def undecided(problems: Sequence[str]) -> str:
+    """The comment where an error came before any verdict: nothing of an older one stays."""
+    first, *rest = problems or ["an error"]
+    listed = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
+    more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
+    parts = ["\n".join([*listed, *more])] if listed else []
+    return _fitted([f"## ⛔ NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
+
+
+def _remarks(check: Check) -> list[str]:
+    """What to know of the data before believing the verdict."""
+    lines = [f"> note: {text(line, SENTENCE)}" for line, _ in check.remarks[:NOTES]]
+    if len(check.remarks) > NOTES:
+        lines.append(f"> and {len(check.remarks) - NOTES} more notes")
+    return ["\n".join(lines)] if lines else []
 
 
 def _fitted(first: list[str], parts: list[str], last: list[str]) -> str:
@@ -110,7 +131,7 @@ def _metrics(check: Check) -> str:
             cells.append(change + text(short_range(*ends, name)))
         rows.append(cells)
     what = "Δ" if check.comparisons else ""
-    head = ["metric", *([text(base.name)] if base is not None else [])]
+    head = ["metric", *([text(check.baseline_name)] if base is not None else [])]
     for run in runs:
         head += [text(run), f"{what} [{level}]".strip()]
     more = f"\n\nand {len(check.candidates) - RUNS} more runs" if len(check.candidates) > RUNS else ""
@@ -140,13 +161,11 @@ def _gates(check: Check) -> str:
         count = sum(r.judged.outcome == outcome for r in rows)
         some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'are undecided'}"
         detail = some if len(rows) > 1 else f": {_found(first)}"
-        lines.append(
-            f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(gate.name or str(gate), 100)}{level}{detail}"
-        )
+        lines.append(f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(labelled(gate), 100)}{level}{detail}")
     if len(open_) > GATES:
         lines.append(f"- and {len(open_) - GATES} more that do not pass")
     if passed:
-        texts = list(dict.fromkeys(g[0].name or str(g[0]) for g in passed))
+        texts = list(dict.fromkeys(labelled(g[0]) for g in passed))
         named = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
         lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
     return "**Gates**\n\n" + "\n".join(lines)

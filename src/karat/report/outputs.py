@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from karat.errors import InputError, UsageError
+from karat.errors import InputError, KaratError, UsageError
 from karat.output import encoded
 from karat.report import files
+from karat.result import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from karat.checking import Check
     from karat.config.reading import Read
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Names the file that GitHub shows beside a step."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,8 @@ def make_folder(path: str) -> None:
         raise InputError(f"{path}: its folder cannot be made ({error.strerror}); choose another place") from None
 
 
-def write(check: Check, to: Files) -> None:
-    """Write every output; on GitHub the comment also goes to the summary of the step."""
+def write(check: Check, to: Files) -> list[str]:
+    """Write every output, and name the files; on GitHub the comment also goes to the summary of the step."""
     from karat.report import junit, latex, markdown
 
     if to.per_query is not None:
@@ -76,12 +82,42 @@ def write(check: Check, to: Files) -> None:
         files.write_text(markdown.rendered(check), to.markdown)
     if to.json is not None:
         files.write_json(check, to.json)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+    if os.environ.get(SUMMARY):
+        _summarise(markdown.rendered(check))
+    places = (to.json, to.markdown, to.junit, to.latex, to.per_query, to.save)
+    return [place for place in places if place is not None and place != "-"]
+
+
+def write_error(error: Exception, to: Files, name: str = "") -> None:
+    """Replace what an earlier check wrote: a verdict of other data must not stand where this one decided nothing.
+
+    Only files that exist are replaced, and none that hold data: `save`, `per_query` and `latex` stay as they are.
+    What cannot be written is left, since the error itself is what the caller has to tell.
+    """
+    from karat.report import junit, markdown
+
+    ours = isinstance(error, KaratError)
+    problems = (str(error) if ours else f"a fault of Karat: {type(error).__name__}: {error}").splitlines()
+    told = {"format_version": FORMAT_VERSION, "kind": "check", "verdict": None, "error": problems}
+    comment = markdown.undecided(problems)
+    document = json.dumps(told, ensure_ascii=False, indent=2) + "\n"
+    suite = junit.undecided(problems, name).decode()
+    for place, text in ((to.junit, suite), (to.markdown, comment), (to.json, document)):
+        if place is not None and os.path.isfile(place):
+            with suppress(KaratError):
+                files.write_text(text, place)
+    with suppress(KaratError):
+        _summarise(comment)
+
+
+def _summarise(comment: str) -> None:
+    """Add a comment to the summary of a GitHub step."""
+    if summary := os.environ.get(SUMMARY):
         try:
             with open(summary, "ab") as file:  # shared by all steps: it grows
-                file.write(encoded(markdown.rendered(check) + "\n"))
+                file.write(encoded(comment + "\n"))
         except OSError as error:
             raise InputError(
-                f"{summary}: the summary of the step (GITHUB_STEP_SUMMARY) cannot be written ({error.strerror}); "
+                f"{summary}: the summary of the step ({SUMMARY}) cannot be written ({error.strerror}); "
                 "unset it, or name a file that can be"
             ) from None

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
+from karat.fingerprints import told_fact
 from karat.metrics.grammar import PRIMARY, parse
+from karat.remarks import unjudged, warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +122,7 @@ def _table(result: Result, room: bool) -> Table:
         best = best_of(name, values) if len(values) > 1 else set()
         cells: list[str] = []
         for i, value in enumerate(values):
-            text = _cell(name, value)
+            text = cell(name, value)
             cells.append(f"[bold]{text}[/bold]" if i in best else text)
             if room:
                 cells.append(escaped(short_range(found[i][name].low, found[i][name].high, name)))
@@ -162,7 +164,7 @@ def _segments(result: Result, room: bool) -> Table:
         cells = []
         for run in result.runs:
             found = run.segments[i].metrics[metric] if i < len(run.segments) else None
-            cells.append(_cell(metric, found.estimate) if found else "")
+            cells.append(cell(metric, found.estimate) if found else "")
             if room:
                 cells.append(escaped(short_range(found.low, found.high, metric)) if found else "")
         name = escaped(", ".join(f"{k}={v}" for k, v in segment.by.items()))
@@ -172,12 +174,13 @@ def _segments(result: Result, room: bool) -> Table:
         cells = []
         for one in across:
             variance = "" if one["variance"] != one["variance"] else f"variance {one['variance']:.4f}"
-            cells += [_cell(metric, one["macro_average"]), *([variance] if room else [])]
+            cells += [cell(metric, one["macro_average"]), *([variance] if room else [])]
         table.add_row(f"macro average by {', '.join(names)}", f"{across[0]['segments']}", *cells, style="italic")
     return table
 
 
-def _cell(name: str, value: float) -> str:
+def cell(name: str, value: float) -> str:
+    """A value in the digits and the unit of its metric."""
     if value != value:
         return "–"
     measure = parse(name)
@@ -212,54 +215,30 @@ def reading(name: str, value: float, run: RunResult) -> str:
 
 
 def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
-    counts = [run.counts for run in result.runs]
-    queries = sorted({c["queries"] for c in counts})
-    lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {escaped(os.path.basename(gold))} · "
-             f"ties by doc id, falling{_told(result)}[/dim]"]  # fmt: skip
-    if 0 < queries[0] < FEW:
-        lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
+    lines = scope_of(result, gold)
     several = len(result.runs) > 1
-    lines += [f"[dim]· {escaped(text)}[/dim]" for text in unjudged(result)]
     for run in result.runs:
         for text in warnings(run):
-            lines.append(f"[yellow]![/yellow] {f'{escaped(run.name)}: ' if several else ''}{text}")
+            lines.append(f"[yellow]![/yellow] {escaped(f'{run.name}: {text}' if several else text)}")
         for note in run.notes:
             lines.append(f"[dim]· {escaped(f'{run.name}: {note}' if several else note)}[/dim]")
         if verbose:
-            facts = ", ".join(f"{k}={v}" for k, v in {**run.counts, **run.facts}.items())
+            facts = ", ".join(f"{k}={told_fact(v)}" for k, v in {**run.counts, **run.facts}.items())
             lines.append(f"[dim]{escaped(f'{run.name}: {facts}')}[/dim]")
     return lines
 
 
-def unjudged(result: Result) -> list[str]:
-    """How many of the top docs nobody judged: they count as not relevant, and not for all runs alike."""
-    shares = [(run.name, run.counts.get("unjudged_at_10", 0)) for run in result.runs]
-    if not any(count for _, count in shares):
-        return []
-    told = ", ".join(f"{name} {count:,}" for name, count in shares)
-    return [f"docs in the top 10 without a judgment, counted as not relevant: {told}"]
+def scope_of(result: Result, gold: str) -> list[str]:
+    """Over which queries and by which conventions the values are, and how many docs nobody judged."""
+    queries = sorted({run.counts["queries"] for run in result.runs})
+    lines = [f"[dim]{'–'.join(map(str, queries))} queries · gold {escaped(os.path.basename(gold))} · "
+             f"ties by doc id, falling{_told(result)}[/dim]"]  # fmt: skip
+    if 0 < queries[0] < FEW:
+        lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
+    return lines + [f"[dim]· {escaped(text)}[/dim]" for text in unjudged(result)]
 
 
 def _told(result: Result) -> str:
     sampling = result.runs[0].sampling
     told = {"intervals": f"{sampling.confidence:.0%}", "score_precision": "float64", **result.conventions}
     return " · " + ", ".join(f"{k}={v}" for k, v in told.items())
-
-
-def warnings(run: RunResult) -> list[str]:
-    """What a reader of the means must know before believing them."""
-    c = run.counts
-    out = []
-    if c.get("missing"):
-        out.append(f"{_many(c['missing'], 'query', 'queries')} of the gold without results in this run")
-    if c.get("without_gold"):
-        out.append(f"{_many(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
-    if c.get("empty_gold"):
-        out.append(f"{_many(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
-    if c.get("duplicates"):
-        out.append(f"{_many(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
-    return out
-
-
-def _many(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"

@@ -262,7 +262,8 @@ def _funnels(v: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Fingerprints, conventions, counts, and what is known of the systems."""
     out: list[tuple[str, str]] = []
-    for name, value in v["fingerprints"].items():
+    for name, told in v["fingerprints"].items():
+        value = told.get("hash") if isinstance(told, dict) else told
         if isinstance(value, str):
             out.append((f"fingerprint of {name}", value))
     out += [(name, str(value)) for name, value in v["conventions"].items()]
