@@ -100,7 +100,7 @@ def pipeline(seed: int, faults: Mapping[str, float] | None = None) -> Pipeline:
     world = _world(rng)
     scores, rerank_noise = _first_scores(world, rng), rng.normal(0.0, 1.0, (len(world), POOL + 1))
     # One column is how easy a query, and this system's reranker, makes it to tell what is relevant.
-    rerank_noise[:, 0] = rng.normal(0.0, 0.7, len(world)) + rng.uniform(-0.7, 0.3)
+    rerank_noise[:, 0] = rng.normal(0.0, 0.7, len(world)) + rng.uniform(-1.0, 0.0)
     healthy_routes = _routes(world, np.random.default_rng([seed, 2]), 0.0)
     healthy = _lists(world, scores, rerank_noise, healthy_routes, {}, np.random.default_rng([seed, 3]), {})
     details = _chosen(world, np.random.default_rng([seed, 4]))
@@ -209,7 +209,7 @@ def _lists(
         raw = raw[np.argsort(-mine[raw], kind="stable")]
         raw = raw[np.isfinite(mine[raw])]
         pool = raw[:POOL]
-        second = rerank_noise[q, 1 : len(pool) + 1] + 0.35 * mine[pool]
+        second = rerank_noise[q, 1 : len(pool) + 1] + 0.6 * mine[pool]
         second += np.array([earned.get(int(c), 0.0) for c in pool])
         if hit["reranker"][q]:
             second = -second if details.get("upside down") else rng.permutation(second)
