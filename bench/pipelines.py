@@ -100,7 +100,7 @@ def pipeline(seed: int, faults: Mapping[str, float] | None = None) -> Pipeline:
     world = _world(rng)
     scores, rerank_noise = _first_scores(world, rng), rng.normal(0.0, 1.0, (len(world), POOL + 1))
     # One column is how easy a query, and this system's reranker, makes it to tell what is relevant.
-    rerank_noise[:, 0] = rng.normal(0.0, 0.7, len(world)) + rng.uniform(-1.0, 0.0)
+    rerank_noise[:, 0] = rng.normal(0.0, 0.7, len(world)) + rng.uniform(-0.5, 0.1)
     healthy_routes = _routes(world, np.random.default_rng([seed, 2]), 0.0)
     healthy = _lists(world, scores, rerank_noise, healthy_routes, {}, np.random.default_rng([seed, 3]), {})
     details = _chosen(world, np.random.default_rng([seed, 4]))
@@ -231,8 +231,8 @@ def _plant_distractors(
     fit = [int(d) for d in places if open_to[d] and d not in gold_docs][:count]
     best = max(world.gold[q], key=lambda c: world.gold[q][c])
     for doc in fit:
-        mine[doc * CHUNKS] = mine[best] - abs(rng.normal(0.0, 0.3))
-        earned[doc * CHUNKS] = earned[best] - 0.6
+        mine[doc * CHUNKS] = mine[best] + rng.normal(-0.3, 0.6)
+        earned[doc * CHUNKS] = earned[best] - 1.1
 
 
 def _judged(
