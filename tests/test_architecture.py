@@ -21,7 +21,7 @@ FLOORS = [
     {"pairing", "baseline", "several"},
     {"versus"},
     {"comparison", "curves", "config", "judgements"},
-    {"checking"},
+    {"checking", "diagnosis"},
     {"validation"},
     {"report"},
     {"cli", "docs"},

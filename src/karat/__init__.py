@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from karat.checking import Check, check
     from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
+    from karat.diagnosis import Diagnosis, diagnose
     from karat.errors import (
         AmbiguousFormat,
         InputError,
@@ -67,6 +68,7 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.comparison": ("Comparison", "compare"),
     "karat.curves": ("Sweep", "sweep"),
+    "karat.diagnosis": ("Diagnosis", "diagnose"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
         "average_precision",
@@ -134,6 +136,7 @@ __all__ = [
     "AmbiguousFormat",
     "Check",
     "Comparison",
+    "Diagnosis",
     "Finding",
     "Gate",
     "InputError",
@@ -160,6 +163,7 @@ __all__ = [
     "bless",
     "check",
     "compare",
+    "diagnose",
     "err_at_k",
     "evaluate",
     "f1_at_k",
