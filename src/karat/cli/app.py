@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import bless, cache, check, compare, demo, evaluate, metrics, sweep, validate
+from karat.cli import bless, cache, check, compare, demo, diagnose, evaluate, metrics, sweep, validate
 
 app = typer.Typer(
     name="karat",
@@ -40,6 +40,7 @@ app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("bless")(bless.bless)
 app.command("sweep")(sweep.sweep)
+app.command("diagnose")(diagnose.diagnose)
 app.command("validate")(validate.validate)
 app.command("metrics")(metrics.metrics)
 app.command("demo")(demo.demo)

@@ -106,6 +106,14 @@ class Outputs(Part):
     report_url: Place | None = Field(None, description="Where the report can be read; linked from the comment.")
 
 
+class Diagnosis(Part):
+    """What counts as low or high in `karat diagnose`."""
+
+    thresholds: dict[str, float] = Field(
+        default_factory=dict, description="Such as recall@5.low: 0.6; all of them are in docs/diagnosis.md."
+    )
+
+
 class Engine(Part):
     """How the work is done; nothing here changes a result."""
 
@@ -223,6 +231,7 @@ class Config(Part):
     conventions: Conventions = Field(default_factory=Conventions)
     gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
     outputs: Outputs = Field(default_factory=Outputs)
+    diagnosis: Diagnosis = Field(default_factory=Diagnosis)
     engine: Engine = Field(default_factory=Engine)
     retrieval_metrics: RetrievalMetrics | None = None
 

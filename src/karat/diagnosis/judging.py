@@ -109,7 +109,7 @@ def _state(rule: Rule, view: View, limits: Mapping[str, float]) -> bool | None:
 
 def _evidence(view: View, name: str) -> Evidence | None:
     interval = view.interval(name)
-    return None if interval is None else Evidence(view.measured.labels.get(name, name), interval)
+    return None if interval is None else Evidence(view.label(name), interval)
 
 
 def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
@@ -118,20 +118,10 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
     for bound in rule.when:
         interval = view.interval(bound.value)
         assert interval is not None
-        label = LABELS.get(bound.value, view.measured.labels.get(bound.value, bound.value))
+        label = view.label(bound.value)
         evidence.append(Evidence(label, interval, bound.side, limits[bound.threshold], bound.threshold))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
     order = np.argsort(-loss, kind="stable")
     queries = tuple(view.measured.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     return Finding(rule.code, rule.title, view.subject, weight, tuple(evidence), rule.cause, rule.advice, queries)
-
-
-LABELS = {
-    "gap": "recall(cap=true)@5 here − that of the rest",
-    "misrouted": "share of misrouted queries",
-    "share of time": "share of the time",
-    "tail": "p95 / p50 of the stage",
-    "time in the tail": "share of the time in its tail",
-    "rprec": "precision at R (attainable: 1)",
-}

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.diagnosis.logged import Stages, read_stages
+from karat.diagnosis.logged import read_stages
 from karat.errors import InputError, UsageError
 from karat.evaluation import evaluate
 from karat.ingest.queries import read_queries
 from karat.ingest.read import read_qrels, read_run
 from karat.model.policy import Policy
-from karat.model.queries import Queries
-from karat.result import Result
 from karat.sampling import MINIMUM, Sampling, sampling
 
 if TYPE_CHECKING:
@@ -23,9 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.diagnosis.logged import Stages
     from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
     from karat.model.run import Run
-    from karat.result import RunResult
+    from karat.result import Result, RunResult
 
     Floats = NDArray[np.float64]
 
@@ -37,6 +37,14 @@ FINAL = {
     "judged@10": "judged@10", "returned": "num_ret", "any recall@10": "recall@10",
 }  # fmt: skip
 """What is measured of the final list. Recall is capped: 5 places can hold 5 docs, however many are relevant."""
+LABELS = {
+    "recall@5": "recall(cap=true)@5", "recall@10": "recall(cap=true)@10", "rprec": "precision at R", "mrr": "mrr",
+    "misrouted": "share of misrouted queries", "share of time": "share of the time", "tail": "p95 / p50 of the stage",
+    "time in the tail": "share of the time in its tail", "recall@10 of pool": "recall(cap=true)@10",
+    "rprec of pool": "precision at R", "mrr of pool": "mrr",
+}  # fmt: skip
+"""How values are written where it is not by their name. R is the number of relevant docs of a query."""
+OF_POOL = ("recall@10", "rprec", "mrr")
 NO_SEGMENTS = frozenset(
     {"text", "as_of", "no_answer", "conversation", "weight", "entities", "negatives", "ideal_answer",
      "needs_retrieval", "title", "query", "metadata", "url"}
@@ -77,15 +85,16 @@ def measure(
     table = read_queries(queries) if queries is not None else None
     stages = read_stages(run)
     read = read_run(run, format=run_format, policy=policy, needs=("latency", "doc_version"))
-    options = {"queries": table, "level": policy.level, "separator": policy.separator, "cache": False}
+    options: dict[str, Any] = {"queries": table, "level": policy.level, "separator": policy.separator, "cache": False}
     final = _only(evaluate(gold, read, list(FINAL.values()), **options))
     ids = final.query_ids
     values = {name: final.values[metric] for name, metric in FINAL.items()}
-    labels: dict[str, str] = {"recall@5": "recall(cap=true)@5", "recall@10": "recall(cap=true)@10"}
+    labels = dict(LABELS)
     lacking: dict[str, str] = {}
     values["relevant@5"] = values["precision@5"] * 5
     _fresh(gold, read, table, options, values, lacking)
     _stages(gold, final, stages, policy, options, values, lacking, labels, read)
+    values |= _of_pool(values)
     _routes(stages, table, ids, values, lacking)
     latency = {
         stage: np.array([found.get(q, np.nan) for q in ids]) for stage, found in read.log.get("latency", {}).items()
@@ -101,7 +110,7 @@ def measure(
                       minimum=min_segment)  # fmt: skip
     return Measured(
         final.name, ids, values, lacking, labels, latency, chosen,
-        lambda: _refiltered(gold, run, run_format, options), bool((gold.grades > 0).all()),
+        lambda: _refiltered(gold, run, run_format, options, values), bool((gold.grades > 0).all()),
     )  # fmt: skip
 
 
@@ -159,11 +168,27 @@ def _fresh(
         lacking["fresh@5"] = "doc_version on the items of a run log"
 
 
-def _refiltered(gold: Qrels, run: Any, run_format: str | None, options: dict[str, Any]) -> dict[str, Floats]:
+def _refiltered(
+    gold: Qrels, run: Any, run_format: str | None, options: dict[str, Any], values: Mapping[str, Floats]
+) -> dict[str, Floats]:
     """The final list as it would be if docs newer than as_of were left out."""
     found = _only(evaluate(gold, run, list(FINAL.values()), as_of_filter=True, run_format=run_format, **options))
-    values = {name: found.values[metric] for name, metric in FINAL.items()}
-    return {**values, "relevant@5": values["precision@5"] * 5}
+    out = {name: found.values[metric] for name, metric in FINAL.items()}
+    out["relevant@5"] = out["precision@5"] * 5
+    return out | _of_pool({**values, **out})
+
+
+def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
+    """What came of that part of the gold that was in the pool; without a pool, of all of it.
+
+    What the pool lacks is the retriever's loss, and must not be held against the order.
+    """
+    if "pool" not in values:
+        return {f"{name} of pool": values[name] for name in OF_POOL}
+    there = values["pool"] > 0
+    known = {name: np.where(there, values[name] / np.where(there, values["pool"], 1.0), np.nan) for name in OF_POOL}
+    known["mrr"] = np.where(there, values["mrr"], np.nan)
+    return {f"{name} of pool": np.minimum(found, 1.0) for name, found in known.items()}
 
 
 def _stages(
@@ -174,11 +199,14 @@ def _stages(
     ids, raw, last = final.query_ids, stages.raw, stages.reranked
     metrics = [f"recall@{DEEP}", "ndcg@10"]
     skipped = {**options, "missing": "skip"}
+    if final.gold_level == "chunk":
+        skipped["level"] = "chunk"
     if raw is not None:
         pool_run = stages.run(raw, policy)
         pool = _only(evaluate(gold, pool_run, metrics, **skipped))
         values["pool"] = _aligned(pool, metrics[0], ids)
         labels["pool"] = f"recall@{DEEP} of stage {raw}"
+        labels |= {f"{name} of pool": f"{LABELS[name]} of what the pool holds" for name in OF_POOL}
         if np.nanmean(values["pool"]) + 1e-9 < np.nanmean(values["any recall@10"]) * 0.5:
             # What was delivered must have been in the pool: the ids of this stage are written differently.
             lacking["pool"] = f"ids in stages.{raw} that match those of the gold"

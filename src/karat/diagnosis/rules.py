@@ -45,9 +45,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "recall@50.high": Threshold(0.80, "recall@50 of the pool above this is high"),
     "docs.gap": Threshold(0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's"),
     "rerank.gain": Threshold(-0.01, "a change of ndcg@10 by the reranker below this is harm"),
-    "precision.low": Threshold(0.70, "precision at R below this is low, R the number of relevant docs of the query"),
-    "mrr.high": Threshold(0.70, "mrr above this: the first relevant doc stands where it should"),
-    "mrr.low": Threshold(0.65, "mrr below this is low"),
+    "precision.low": Threshold(0.75, "precision at R below this is low, R the number of relevant docs of the query"),
+    "mrr.high": Threshold(0.60, "mrr above this: the first relevant doc stands near the top"),
+    "mrr.low": Threshold(0.60, "mrr below this is low"),
     "segment.gap": Threshold(-0.05, "recall@5 of a segment minus that of the rest, below this, is a gap"),
     "misrouted.high": Threshold(0.05, "a share of queries at the wrong source above this is high"),
     "misrouted.gap": Threshold(-0.05, "recall@5 of misrouted queries minus that of the rest, below this, is a cost"),
@@ -113,7 +113,7 @@ def _of_rows(view: View, loss: Floats) -> Floats:
 
 def _in_question(view: View) -> Floats:
     """What misrouted queries or those of a segment lose beside the rest."""
-    return np.where(view.inside, view.rest - view.values["recall@5"], 0.0)
+    return np.where(view.inside, view.rest - np.nan_to_num(view.values[view.gap_in]), 0.0)
 
 
 def _not_in_pool(view: View) -> Floats:
@@ -126,7 +126,7 @@ def _lost_after_pool(view: View) -> Floats:
 
 
 def _taken_places(view: View) -> Floats:
-    return _of_rows(view, view.values["recall@10"] - view.values["rprec"])
+    return _of_rows(view, view.values["recall@10 of pool"] - view.values["rprec of pool"])
 
 
 def _unjudged(view: View) -> Floats:
@@ -220,8 +220,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "distractors", "Relevant docs are found, and irrelevant ones stand between them",
-        (Bound("recall@10", "high", "recall@10.high"), Bound("rprec", "low", "precision.low"),
-         Bound("mrr", "high", "mrr.high")), _taken_places,
+        (Bound("recall@10 of pool", "high", "recall@10.high"), Bound("rprec of pool", "low", "precision.low"),
+         Bound("mrr of pool", "high", "mrr.high")), _taken_places,
         "Distractors: near-duplicates and docs that share words or topic with the query take places near the top.",
         ("rerank with a cross-encoder", "ask for the query's rare words (lexical constraints)",
          "give a bonus to distinct docs, and remove near-duplicates from the index"),
@@ -236,7 +236,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "order", "Relevant docs are found, in the wrong order",
-        (Bound("recall@10", "high", "recall@10.high"), Bound("mrr", "low", "mrr.low")),
+        (Bound("recall@10", "high", "recall@10.high"), Bound("mrr of pool", "low", "mrr.low")),
         lambda v: _of_rows(v, v.values["recall@10"] - v.values["ndcg@10"]),
         "The order of the top: scores of several sources that are not comparable, or no reranking.",
         ("check how scores are fused and normalised", "rerank the top N", "try query expansion"),

@@ -78,7 +78,7 @@ class View:
     def interval(self, name: str) -> Interval | None:
         """The interval of a value; None where it was not measured."""
         if name == "gap":
-            return self._gap() if "recall@5" in self.values else None
+            return self._gaps[self.gap_in]
         if name in ("share of time", "tail", "time in the tail"):
             return self._time(name)
         return self._all.get(name)
@@ -87,17 +87,36 @@ class View:
         """The mean of a value over the queries in view."""
         return mean_of(self.values[name][self.rows], self.units.take(self.rows))
 
+    def label(self, name: str) -> str:
+        """How a value is written."""
+        labels = self.measured.labels
+        if name == "gap":
+            return f"{labels.get(self.gap_in, self.gap_in)} here − that of the rest"
+        return labels.get(name, name)
+
+    @cached_property
+    def _gaps(self) -> Mapping[str, Interval]:
+        """The gap in recall@5 and in the pool: after a reranker that fails everywhere only the latter shows one."""
+        asked = [n for n in ("recall@5", "pool") if n in self.values]
+        return {name: self._gap(name, self.family * len(asked)) for name in asked}
+
+    @cached_property
+    def gap_in(self) -> str:
+        """The value in which the queries in question fall behind most clearly."""
+        found = self._gaps
+        return min(found, key=lambda n: found[n].high if found[n].high == found[n].high else math.inf)
+
     @cached_property
     def rest(self) -> float:
-        """The mean recall@5 of the queries in view that are not in question."""
+        """The mean of that value over the queries in view that are not in question."""
         others = self.rows & ~self.inside
-        return mean_of(self.values["recall@5"][others], self.units.take(others))
+        return mean_of(self.values[self.gap_in][others], self.units.take(others))
 
-    def _gap(self) -> Interval:
-        """recall@5 of the queries in question − that of the rest (Welch), as wide as their number asks (Bonferroni)."""
+    def _gap(self, name: str, family: int) -> Interval:
+        """A value of the queries in question − that of the rest (Welch), as wide as their number asks (Bonferroni)."""
         from scipy.special import stdtrit
 
-        recall, parts = self.values["recall@5"], []
+        recall, parts = self.values[name], []
         for rows in (self.inside, self.rows & ~self.inside):
             units = self.units.take(rows)
             error, count = standard_error(recall[rows], units) if rows.any() else (math.nan, 0)
@@ -110,7 +129,7 @@ class View:
         e1, e2 = max(e1, 1 / n1 / math.sqrt(n1)), max(e2, 1 / n2 / math.sqrt(n2))
         error = math.hypot(e1, e2)
         freedom = error**4 / (e1**4 / (n1 - 1) + e2**4 / (n2 - 1))
-        tail = (1 - self.measured.sampling.confidence) / 2 / self.family
+        tail = (1 - self.measured.sampling.confidence) / 2 / family
         half = float(stdtrit(freedom, 1 - tail)) * error
         return Interval(here - there, here - there - half, here - there + half, "welch", n)
 
@@ -135,7 +154,8 @@ class View:
         known = self.measured.latency
         if TOTAL in known:
             return known[TOTAL]
-        return np.sum([t for s, t in known.items() if s != TOTAL], axis=0)
+        summed: Floats = np.sum([t for s, t in known.items() if s != TOTAL], axis=0)
+        return summed
 
     @property
     def excess(self) -> Floats:
