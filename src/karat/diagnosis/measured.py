@@ -31,24 +31,27 @@ if TYPE_CHECKING:
 
 DEEP = 50
 """The depth at which the pool is measured."""
+POOL = f"recall(cap=true)@{DEEP}"
 FINAL = {
     "recall@5": "recall(cap=true)@5", "recall@10": "recall(cap=true)@10", "ndcg@10": "ndcg@10", "mrr": "mrr",
     "hit@10": "hit@10", "rprec": "rprec", "precision@5": "precision@5", "judged@5": "judged@5",
-    "judged@10": "judged@10", "returned": "num_ret", "any recall@10": "recall@10",
+    "judged@10": "judged@10", "returned": "num_ret", "relevant": "num_rel", "precision@10": "precision@10",
 }  # fmt: skip
 """What is measured of the final list. Recall is capped: 5 places can hold 5 docs, however many are relevant."""
 LABELS = {
     "recall@5": "recall(cap=true)@5", "recall@10": "recall(cap=true)@10", "rprec": "precision at R", "mrr": "mrr",
     "misrouted": "share of misrouted queries", "share of time": "share of the time", "tail": "p95 / p50 of the stage",
-    "time in the tail": "share of the time in its tail", "recall@10 of pool": "recall(cap=true)@10",
+    "time in the tail": "share of the time in its tail", "recall@5 of pool": "recall(cap=true)@5", "recall@10 of pool": "recall(cap=true)@10",
     "rprec of pool": "precision at R", "mrr of pool": "mrr",
 }  # fmt: skip
 """How values are written where it is not by their name. R is the number of relevant docs of a query."""
-OF_POOL = ("recall@10", "rprec", "mrr")
+OF_POOL = ("recall@5", "recall@10", "rprec", "mrr")
 NO_SEGMENTS = frozenset(
     {"text", "as_of", "no_answer", "conversation", "weight", "entities", "negatives", "ideal_answer",
      "needs_retrieval", "title", "query", "metadata", "url"}
 )  # fmt: skip
+ONLY_RELEVANT = 0.05
+"""Gold with a smaller share of docs that are not relevant does not tell what was judged."""
 MOST_SEGMENTS = 20
 """A field with more values than this is no way to slice the queries unless it is asked for."""
 
@@ -67,8 +70,6 @@ class Measured:
     sampling: Sampling = field(default_factory=Sampling)
     refiltered: Callable[[], Mapping[str, Floats]] = dict
     """The values of the final list without docs that are newer than as_of; found when asked for."""
-    only_relevant: bool = False
-    """Whether the gold lists relevant docs alone, so that no doc is known not to be relevant."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -94,6 +95,10 @@ def measure(
     values["relevant@5"] = values["precision@5"] * 5
     _fresh(gold, read, table, options, values, lacking)
     _stages(gold, final, stages, policy, options, values, lacking, labels, read)
+    if np.mean(gold.grades < 1) < ONLY_RELEVANT:
+        lacking["judged@10"] = (
+            "docs judged not relevant: the gold lists relevant ones alone, so precision, mrr and ndcg are lower bounds"
+        )
     values |= _of_pool(values)
     _routes(stages, table, ids, values, lacking)
     latency = {
@@ -110,7 +115,7 @@ def measure(
                       minimum=min_segment)  # fmt: skip
     return Measured(
         final.name, ids, values, lacking, labels, latency, chosen,
-        lambda: _refiltered(gold, run, run_format, options, values), bool((gold.grades > 0).all()),
+        lambda: _refiltered(gold, run, run_format, options, values),
     )  # fmt: skip
 
 
@@ -185,10 +190,18 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
     """
     if "pool" not in values:
         return {f"{name} of pool": values[name] for name in OF_POOL}
-    there = values["pool"] > 0
-    known = {name: np.where(there, values[name] / np.where(there, values["pool"], 1.0), np.nan) for name in OF_POOL}
-    known["mrr"] = np.where(there, values["mrr"], np.nan)
-    return {f"{name} of pool": np.minimum(found, 1.0) for name, found in known.items()}
+    pool, gold = values["pool"] * np.minimum(values["relevant"], DEEP), values["relevant"]
+    there = pool > 0.5
+    hits: dict[str, tuple[Floats, Floats]] = {
+        "recall@5": (values["precision@5"] * 5, np.full(len(gold), 5.0)),
+        "recall@10": (values["precision@10"] * 10, np.full(len(gold), 10.0)),
+        "rprec": (values["rprec"] * gold, gold),
+    }
+    out = {"mrr of pool": np.where(there, values["mrr"], np.nan)}
+    for name, (found, places) in hits.items():
+        best = np.minimum(places, np.maximum(pool, 1.0))
+        out[f"{name} of pool"] = np.where(there, np.minimum(found / np.maximum(best, 1.0), 1.0), np.nan)
+    return out
 
 
 def _stages(
@@ -197,7 +210,7 @@ def _stages(
 ) -> None:  # fmt: skip
     """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
     ids, raw, last = final.query_ids, stages.raw, stages.reranked
-    metrics = [f"recall@{DEEP}", "ndcg@10"]
+    metrics = [POOL, "ndcg@10"]
     skipped = {**options, "missing": "skip"}
     if final.gold_level == "chunk":
         skipped["level"] = "chunk"
@@ -205,18 +218,19 @@ def _stages(
         pool_run = stages.run(raw, policy)
         pool = _only(evaluate(gold, pool_run, metrics, **skipped))
         values["pool"] = _aligned(pool, metrics[0], ids)
-        labels["pool"] = f"recall@{DEEP} of stage {raw}"
-        labels |= {f"{name} of pool": f"{LABELS[name]} of what the pool holds" for name in OF_POOL}
-        if np.nanmean(values["pool"]) + 1e-9 < np.nanmean(values["any recall@10"]) * 0.5:
+        labels["pool"] = f"{POOL} of stage {raw}"
+        if np.nanmean(values["pool"]) + 1e-9 < np.nanmean(values["recall@10"]) * 0.5:
             # What was delivered must have been in the pool: the ids of this stage are written differently.
             lacking["pool"] = f"ids in stages.{raw} that match those of the gold"
             del values["pool"]
     elif np.median(values["returned"]) >= DEEP:
         pool_run = run
-        values["pool"] = _only(evaluate(gold, run, metrics, **options)).values[metrics[0]]
-        labels["pool"] = f"recall@{DEEP}"
+        values["pool"] = _only(evaluate(gold, run, metrics, **options)).values[POOL]
+        labels["pool"] = POOL
     else:
         lacking["pool"] = f"stages.retrieve in a run log, or results at least {DEEP} deep"
+    if "pool" in values:
+        labels |= {f"{name} of pool": f"{LABELS[name]} of what the pool holds" for name in OF_POOL}
     _by_doc(gold, final, policy, skipped, values, lacking, labels, pool_run if "pool" in values else None)
     if raw is None or last is None or last == raw or "pool" not in values:
         lacking["rerank gain"] = "two stages in a run log, such as stages.retrieve and stages.rerank"
@@ -243,9 +257,8 @@ def _by_doc(
         for chunk, grade in gold.for_query(q).items():
             doc = chunk.partition(policy.separator)[0]
             mine[doc] = max(grade, mine.get(doc, grade))
-    metric = f"recall@{DEEP}"
-    found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, metric, **{**options, "level": "doc"}))
-    values["pool of docs"] = _aligned(found, metric, final.query_ids)
+    found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, POOL, **{**options, "level": "doc"}))
+    values["pool of docs"] = _aligned(found, POOL, final.query_ids)
     labels["pool of docs"] = f"{labels['pool']}, by doc"
     values["gap to docs"] = values["pool of docs"] - values["pool"]
     labels["gap to docs"] = f"{labels['pool']}: by doc − by chunk"

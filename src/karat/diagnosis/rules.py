@@ -39,10 +39,9 @@ class Threshold:
 
 
 THRESHOLDS: dict[str, Threshold] = {
-    "recall@5.low": Threshold(0.75, "recall(cap=true)@5 below this is low"),
-    "recall@10.high": Threshold(0.75, "recall(cap=true)@10 above this is high"),
+    "recall@5.low": Threshold(0.75, "recall(cap=true)@5 of what the pool holds, below this, is low"),
+    "recall@10.high": Threshold(0.75, "recall(cap=true)@10 of what the pool holds, above this, is high"),
     "recall@50.low": Threshold(0.90, "recall@50 of the pool below this is low"),
-    "recall@50.high": Threshold(0.80, "recall@50 of the pool above this is high"),
     "docs.gap": Threshold(0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's"),
     "rerank.gain": Threshold(-0.01, "a change of ndcg@10 by the reranker below this is harm"),
     "precision.low": Threshold(0.75, "precision at R below this is low, R the number of relevant docs of the query"),
@@ -193,7 +192,7 @@ RULES: tuple[Rule, ...] = (
         shows=("pool",),
     ),
     Rule(
-        "pool", "What is right is not even in the pool",
+        "pool", "What is right is not among the first 50",
         (Bound("pool", "low", "recall@50.low"),), _not_in_pool,
         "The index, the embedding or the chunking; gold by chunk would tell the last from the others.",
         ("check that the gold docs of these queries are in the index",
@@ -229,14 +228,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "reranker-or-k", "What is right is in the pool, and does not come up",
-        (Bound("recall@5", "low", "recall@5.low"), Bound("pool", "high", "recall@50.high")), _lost_after_pool,
+        (Bound("recall@5 of pool", "low", "recall@5.low"),), _lost_after_pool,
         "The reranker (or its absence), or a k that is too small.",
         ("try reranking alone on a larger pool", "raise k where the reader can take more"),
-        unless=("reranker", "distractors"),
+        unless=("reranker", "distractors"), shows=("recall@5", "pool"),
     ),
     Rule(
         "order", "Relevant docs are found, in the wrong order",
-        (Bound("recall@10", "high", "recall@10.high"), Bound("mrr of pool", "low", "mrr.low")),
+        (Bound("recall@10 of pool", "high", "recall@10.high"), Bound("mrr of pool", "low", "mrr.low")),
         lambda v: _of_rows(v, v.values["recall@10"] - v.values["ndcg@10"]),
         "The order of the top: scores of several sources that are not comparable, or no reranking.",
         ("check how scores are fused and normalised", "rerank the top N", "try query expansion"),
