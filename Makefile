@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large bench-stats clean
+.PHONY: help demo test check format docs bench bench-large bench-stats bench-diagnosis bench-scifact clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -11,6 +11,8 @@ help:
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
+	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
+	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -55,6 +57,12 @@ bench-large: $(VENV)/.bench
 
 bench-stats: $(VENV)/.bench
 	$(BIN)/python bench/stats.py
+
+bench-diagnosis: $(VENV)/.test
+	$(BIN)/python bench/diagnosis.py
+
+bench-scifact: $(VENV)/.test
+	$(BIN)/python bench/scifact.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,9 +16,9 @@ from scipy import sparse
 K1, B = 0.9, 0.4
 """The settings of Anserini."""
 STOP = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this"
-    " to was will with".split()
-)
+    ("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
+     "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with")
+)  # fmt: skip
 """The English stop words of Lucene."""
 
 

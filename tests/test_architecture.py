@@ -103,7 +103,9 @@ def test_every_public_name_loads_and_no_module_hides_one() -> None:
 
 
 def test_the_generated_pages_are_in_sync() -> None:
-    from karat.docs import metrics_page, validate_page
+    from karat.docs import diagnosis_page, metrics_page, validate_page
 
-    for name, page in (("metrics.md", metrics_page()), ("validate.md", validate_page())):
+    diagnosis = diagnosis_page((SOURCE.parents[1] / "docs" / "diagnosis.md").read_text("utf-8"))
+    pages = {"metrics.md": metrics_page(), "validate.md": validate_page(), "diagnosis.md": diagnosis}
+    for name, page in pages.items():
         assert (SOURCE.parents[1] / "docs" / name).read_text("utf-8") == page

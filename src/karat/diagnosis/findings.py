@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
+FEW = 25
+"""With fewer queries, that nothing was found says nothing."""
 LINKED = 20
 """How many queries of a finding the JSON names."""
 
@@ -81,8 +83,8 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether no rule holds."""
-        return not self.findings
+        """Whether no rule holds, and enough queries say so."""
+        return not self.findings and self.queries >= FEW
 
     @property
     def summary(self) -> str:
@@ -93,6 +95,8 @@ class Diagnosis:
             more = len(self.findings) - 1
             tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
             return f"{first.title}{about}{tail}."
+        if not self.healthy:
+            return f"Nothing was found, and {self.queries:,} queries are too few to say that nothing is wrong."
         return f"Nothing is wrong that these {self.queries:,} queries can show."
 
     def as_json(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def judge(measured: Measured, changed: Mapping[str, float] | None = None) -> Dia
         if lack is not None:
             unchecked[rule.code] = lack
             continue
-        open_question = False
+        open_question = view.rows.sum() < FEW_LEFT
         while view.rows.sum() >= FEW_LEFT:
             held = []
             for one in _views(rule, view):

@@ -41,7 +41,8 @@ FINAL = {
 LABELS = {
     "recall@5": "recall(cap=true)@5", "recall@10": "recall(cap=true)@10", "rprec": "precision at R", "mrr": "mrr",
     "misrouted": "share of misrouted queries", "share of time": "share of the time", "tail": "p95 / p50 of the stage",
-    "time in the tail": "share of the time in its tail", "recall@5 of pool": "recall(cap=true)@5", "recall@10 of pool": "recall(cap=true)@10",
+    "time in the tail": "share of the time in its tail", "recall@5 of pool": "recall(cap=true)@5",
+    "recall@10 of pool": "recall(cap=true)@10",
     "rprec of pool": "precision at R", "mrr of pool": "mrr",
 }  # fmt: skip
 """How values are written where it is not by their name. R is the number of relevant docs of a query."""

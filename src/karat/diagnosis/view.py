@@ -154,7 +154,9 @@ class View:
         known = self.measured.latency
         if TOTAL in known:
             return known[TOTAL]
-        summed: Floats = np.sum([t for s, t in known.items() if s != TOTAL], axis=0)
+        stages = np.array([t for s, t in known.items() if s != TOTAL])
+        # A stage that a query did not go through took it no time.
+        summed: Floats = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
         return summed
 
     @property
