@@ -131,8 +131,8 @@ def _taken_places(view: View) -> Floats:
 def _unjudged(view: View) -> Floats:
     """What the unjudged docs of the top 5 would add to precision if they were relevant as often as the judged ones."""
     judged, relevant = view.values["judged@5"], view.values["relevant@5"]
-    known = np.nansum(np.where(view.rows, judged * 5, 0.0))
-    share = min(1.0, float(np.nansum(np.where(view.rows, relevant, 0.0)) / known)) if known else 1.0
+    known, good = (float(np.nansum(np.where(view.rows, x, 0.0))) for x in (judged * 5, relevant))
+    share = min(1.0, (good + 1) / (known + 2))  # where next to nothing is judged, one in two
     return _of_rows(view, (1.0 - judged) * share)
 
 
