@@ -100,6 +100,8 @@ def measure(
         lacking["judged@10"] = (
             "docs judged not relevant: the gold lists relevant ones alone, so precision, mrr and ndcg are lower bounds"
         )
+    if "pool" in lacking:
+        lacking["recall@5 of pool"] = lacking["pool"]
     values |= _of_pool(values)
     _routes(stages, table, ids, values, lacking)
     latency = {
@@ -190,7 +192,7 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
     What the pool lacks is the retriever's loss, and must not be held against the order.
     """
     if "pool" not in values:
-        return {f"{name} of pool": values[name] for name in OF_POOL}
+        return {f"{name} of pool": values[name] for name in OF_POOL if name != "recall@5"}
     pool, gold = values["pool"] * np.minimum(values["relevant"], DEEP), values["relevant"]
     there = pool > 0.5
     hits: dict[str, tuple[Floats, Floats]] = {

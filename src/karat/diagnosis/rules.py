@@ -40,6 +40,7 @@ class Threshold:
 
 THRESHOLDS: dict[str, Threshold] = {
     "recall@5.low": Threshold(0.75, "recall(cap=true)@5 of what the pool holds, below this, is low"),
+    "recall@5.all": Threshold(0.70, "recall(cap=true)@5 of all that is relevant, below this, is low"),
     "recall@10.high": Threshold(0.75, "recall(cap=true)@10 of what the pool holds, above this, is high"),
     "recall@50.low": Threshold(0.90, "recall@50 of the pool below this is low"),
     "docs.gap": Threshold(0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's"),
@@ -240,6 +241,14 @@ RULES: tuple[Rule, ...] = (
         "The order of the top: scores of several sources that are not comparable, or no reranking.",
         ("check how scores are fused and normalised", "rerank the top N", "try query expansion"),
         unless=("reranker", "thin-gold", "reranker-or-k"), shows=("ndcg@10",),
+    ),
+    Rule(
+        "low-recall", "Much of what is right is not delivered, and nothing tells where it is lost",
+        (Bound("recall@5", "low", "recall@5.all"),), lambda v: _of_rows(v, 1.0 - v.values["recall@5"]),
+        "The index, the embedding, the chunking, the reranker or a small k: each may have a part in it.",
+        ("log the stages (stages.retrieve with 50 docs or more, stages.rerank), and ask again",
+         "retrieve deeper: if recall grows with k it is the order, else the index"),
+        unless=("chunker", "retriever", "pool", "reranker", "distractors", "reranker-or-k", "order"), shows=("hit@10",),
     ),
     Rule(
         "slow-stage", "One stage takes nearly all of the time",
