@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bm25 import K1, B, Index
-
 import karat
+from bm25 import K1, B, Index
 from karat.result import RunResult
 
 ROOT = Path(__file__).parents[1]
@@ -164,13 +163,12 @@ def main() -> None:
     lines = [
         "# BM25 on the sentences of SciFact, diagnosed",
         "",
-        "Written by `make bench-scifact`; do not edit. SciFact (BEIR's test queries): "
-        f"{len(docs):,} abstracts cut into {sum(len(d['abstract']) for d in docs):,}",
-        f"sentences, each a chunk of its own without the title; BM25 with k1 = {K1}, b = {B}, Lucene's idf and stop words, "
-        "plurals stemmed;",
-        "the best 100 sentences of each query. Gold by chunk: the evidence sentences. Gold by doc: the abstracts; a sentence",
-        "stands for its abstract. The last column is the same BM25 on title and abstract as one text: its ndcg@10 lies where",
-        "published figures of BM25 on SciFact do (.665 to .679).",
+        f"Written by `make bench-scifact`; do not edit. SciFact (BEIR's test queries): {len(docs):,} abstracts cut",
+        f"into {len(sentences.ids):,} sentences, each a chunk of its own without the title; BM25 with k1 = {K1}, b = {B},",
+        f"Lucene's idf and stop words, plurals stemmed; the best {DEPTH} sentences of each query. Gold by chunk: the",
+        "evidence sentences. Gold by doc: the abstracts; a sentence stands for its abstract. The last column is the",
+        "same BM25 on title and abstract as one text: its ndcg@10 lies where published figures of BM25 on SciFact do",
+        "(.665 to .679).",
         "",
         *figures(columns),
         "",
