@@ -278,6 +278,31 @@ def test_any_run_can_be_diagnosed() -> None:
     assert nothing.findings[0].weight == 1.0
 
 
+def test_weights_are_honoured(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    assert karat.diagnose(gold, log, queries=queries).findings
+    weighted = {f"q{q:02d}": {"text": "x", "weight": q % 2} for q in range(N)}  # what fails weighs nothing
+    assert not karat.diagnose(gold, log, queries=weighted).findings
+
+
+def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2)), reranked=half((1, 2))).write(tmp_path)
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    for line in lines[:10]:
+        del line["stages"], line["latency_ms"]["rerank"]
+    Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (finding,) = karat.diagnose(gold, log, queries=queries).findings
+    assert finding.code == "retriever" and finding.evidence[0].interval.n == 30
+    assert finding.queries[0] == "q10"
+
+
+def test_a_run_that_was_read_is_looked_up_in_its_file_and_standard_input_is_refused(tmp_path: Path) -> None:
+    gold, log, queries = CASES["slow-stage"][0].write(tmp_path)
+    assert [f.code for f in karat.diagnose(gold, karat.read_run(log), queries=queries).findings] == ["slow-stage"]
+    with pytest.raises(karat.UsageError, match="standard input"):
+        karat.diagnose(gold, "-")
+
+
 # --- Saved results --------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +325,8 @@ def test_a_saved_result_is_diagnosed_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_a_saved_result_gives_the_values_that_its_run_gave(tmp_path: Path) -> None:
     gold, log, _ = Case(half((1, 4), (3, 9)), judged=5).write(tmp_path)
+    lines = Path(log).read_text().splitlines()
+    Path(log).write_text("".join(line + "\n" for line in lines[:-1]))  # the last query was not run
     saved = tmp_path / "result.json"
     karat.evaluate(gold, log, details=True).save(str(saved))
     direct = {e.value: e.interval for e in karat.diagnose(gold, log).measured}

@@ -14,6 +14,7 @@ from karat.evaluation import evaluate
 from karat.ingest.queries import read_queries
 from karat.ingest.read import read_qrels, read_run
 from karat.model.policy import Policy
+from karat.model.run import Run
 from karat.sampling import MINIMUM, Sampling, sampling
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from karat.diagnosis.logged import Stages
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.model.run import Run
     from karat.result import Result, RunResult
 
     Floats = NDArray[np.float64]
@@ -83,6 +83,10 @@ def measure(
 ) -> Measured:  # fmt: skip
     """All values of one run."""
     policy = policy or Policy()
+    if isinstance(run, str) and run == "-":
+        raise UsageError("a diagnosis reads its run more than once, so that it cannot be standard input; give a file")
+    if isinstance(run, Run) and run.path is not None:
+        run = run.path  # the file tells more than what was read of it
     gold = read_qrels(qrels, format=qrels_format)
     table = read_queries(queries) if queries is not None else None
     stages = read_stages(run)
@@ -122,16 +126,24 @@ def measure(
     )  # fmt: skip
 
 
-def measure_saved(result: Result, run: str | None = None, seed: int = 0) -> Measured:
-    """The values that a saved result allows: its lists and the ranks of its gold, and no stages."""
+def chosen_run(result: Result, run: str | None = None) -> RunResult:
+    """The run of a saved result that was asked for, with its lists."""
     if run is None and len(result) != 1:
         names = ", ".join(r.name for r in result)
-        raise UsageError(f"this result holds {len(result)} runs ({names}); name one of them (run=, --run)")
+        raise UsageError(
+            f"this result holds {len(result)} runs ({names}); name one of them (run=, karat diagnose FILE NAME)"
+        )
     kept = result[run] if run is not None else result.runs[0]
     if not kept.lists:
         raise InputError(
             f"this result holds no lists of {kept.name!r}; save it with details: karat evaluate … --save FILE"
         )
+    return kept
+
+
+def measure_saved(result: Result, run: str | None = None, seed: int = 0) -> Measured:
+    """The values that a saved result allows: its lists and the ranks of its gold, and no stages."""
+    kept = chosen_run(result, run)
     gold, lists = {}, {}
     for q, held in kept.lists.items():
         gold[q] = {g["doc"]: g["grade"] for g in held["gold"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from karat.diagnosis.measured import chosen_run
 from karat.evaluation import evaluate
 from karat.ingest.queries import read_queries
 from karat.result import Result
@@ -73,8 +74,9 @@ def misses(
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)
-        held, texts = (saved[run] if run is not None else saved.runs[0]), saved.texts
-        other = load(baseline).runs[0] if is_saved(baseline) else saved[baseline] if baseline is not None else None
+        held, texts = chosen_run(saved, run), saved.texts
+        beside = load(baseline) if is_saved(baseline) else saved
+        other = None if baseline is None else chosen_run(beside, baseline if beside is saved else None)
     else:
         result = evaluate(qrels, run, "recall@10", **options)
         held, texts = result.runs[0], result.texts
