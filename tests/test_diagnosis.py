@@ -296,6 +296,12 @@ def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_pa
     assert finding.queries[0] == "q10"
 
 
+def test_the_only_stage_is_not_said_to_dominate_and_may_have_a_tail(tmp_path: Path) -> None:
+    assert Case(latency=lambda q: {"retrieve": 30.0 + q % 5}).diagnose(tmp_path).healthy
+    tail = Case(latency=lambda q: {"retrieve": 300.0 if q % 4 == 0 else 30.0}).diagnose(tmp_path)
+    assert [(f.code, f.subject) for f in tail.findings] == [("slow-tail", "retrieve")]
+
+
 def test_a_run_that_was_read_is_looked_up_in_its_file_and_standard_input_is_refused(tmp_path: Path) -> None:
     gold, log, queries = CASES["slow-stage"][0].write(tmp_path)
     assert [f.code for f in karat.diagnose(gold, karat.read_run(log), queries=queries).findings] == ["slow-stage"]

@@ -36,32 +36,36 @@ def judge(measured: Measured, changed: Mapping[str, float] | None = None) -> Dia
         if lack is not None:
             unchecked[rule.code] = lack
             continue
-        open_question = view.rows.sum() < FEW_LEFT
-        while view.rows.sum() >= FEW_LEFT:
-            held = []
-            for one in _views(rule, view):
-                state = _state(rule, one, limits)
-                if state is None:
-                    open_question = True
-                elif state:
-                    held.append(one)
-            if not held:
-                break
-            worst = max(held, key=lambda v: float(mean_of(rule.loss(v), v.units)))
-            found.append(_finding(rule, worst, limits))
-            if rule.claims:
-                view = view.without(worst.inside)
-            if rule.over != "segments":
-                break
+        held, open_question, view = _asked(rule, view, limits)
+        found += held
         # Of many small segments one is always open, so that this would say nothing.
-        if open_question and rule.over != "segments" and not any(f.code == rule.code for f in found):
+        if open_question and not held and rule.over != "segments":
             undecided.append(rule.code)
-        if rule.code == "time-filter" and found and found[-1].code == rule.code:
-            view = View(measured, view.rows, {**view.values, **measured.refiltered()})
     main = View(measured, np.ones(len(measured), dtype=bool), measured.values)
     shown = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
     ordered = tuple(sorted(found, key=lambda f: -f.weight))
     return Diagnosis(measured.name, len(measured), ordered, unchecked, tuple(undecided), shown, limits)
+
+
+def _asked(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
+    """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
+    found: list[Finding] = []
+    open_question = bool(view.rows.sum() < FEW_LEFT)
+    while view.rows.sum() >= FEW_LEFT:
+        states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
+        open_question |= any(state is None for _, state in states)
+        held = [one for one, state in states if state]
+        if not held:
+            break
+        worst = max(held, key=lambda v: float(mean_of(rule.loss(v), v.units)))
+        found.append(_finding(rule, worst, limits))
+        if rule.claims:
+            view = view.without(worst.inside)
+        if rule.refilters:
+            view = View(view.measured, view.rows, {**view.values, **view.measured.refiltered()})
+        if rule.over != "segments":
+            break
+    return found, open_question, view
 
 
 def _lacking(rule: Rule, measured: Measured) -> str | None:
@@ -89,7 +93,7 @@ def _views(rule: Rule, view: View) -> Iterator[View]:
         yield from (view.about(segment=s, family=len(known)) for s in known)
     elif rule.over == "stages":
         stages = [s for s in view.measured.latency if s != TOTAL]
-        yield from (view.about(stage=s) for s in stages if len(stages) > 1)
+        yield from (view.about(stage=s) for s in stages)
     else:
         yield view
 

@@ -102,6 +102,9 @@ class Rule:
     unless: tuple[str, ...] = ()
     over: Literal["", "segments", "stages"] = ""
     claims: bool = False
+    """Whether the queries in question are left out of the rules after it."""
+    refilters: bool = False
+    """Whether the rules after it look at the final list without docs newer than as_of."""
     shows: tuple[str, ...] = ()
     """More values that belong to the evidence."""
 
@@ -171,6 +174,7 @@ RULES: tuple[Rule, ...] = (
         "as_of is ignored somewhere on the way, or the labels are outdated: what they call right has a newer version.",
         ("filter by doc_version ≤ as_of in the index, before the top k is cut",
          "if the newer docs are the right answers today, renew the gold and its as_of"),
+        refilters=True,
     ),
     Rule(
         "chunker", "The right docs are found, and the right chunks are not",

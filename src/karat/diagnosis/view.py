@@ -142,6 +142,8 @@ class View:
             # Cautious: the low end of the one over the high end of the other.
             high = late.high / median.low if median.low > 0 else math.nan
             return Interval(late.estimate / median.estimate, late.low / median.high, high, "order statistics", late.n)
+        if name == "share of time" and len([s for s in self.measured.latency if s != TOTAL]) < 2:
+            return None  # the only stage takes all of the time
         share = self.excess if name == "time in the tail" else np.where(total > 0, mine / total, np.nan)
         return intervals(
             share[None, :], self.units, binary=[False], confidence=self.measured.sampling.confidence,
