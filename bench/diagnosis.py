@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from multiprocessing import Pool
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes, one core each
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes, one core each
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
