@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large bench-stats bench-check bench-diversity clean
+.PHONY: help demo test check format docs bench bench-large bench-stats bench-check bench-diversity bench-diagnosis bench-scifact clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -13,6 +13,8 @@ help:
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
+	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
+	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -63,6 +65,12 @@ bench-check: $(VENV)/.bench
 
 bench-diversity: $(VENV)/.bench
 	$(BIN)/python bench/diversity.py
+
+bench-diagnosis: $(VENV)/.test
+	$(BIN)/python bench/diagnosis.py
+
+bench-scifact: $(VENV)/.test
+	$(BIN)/python bench/scifact.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ FLOORS = [
     {"pairing", "baseline", "several", "remarks"},
     {"versus"},
     {"comparison", "curves", "config", "judgements"},
-    {"checking", "pipeline", "blessing"},
+    {"checking", "pipeline", "blessing", "diagnosis"},
     {"validation"},
     {"starter"},
     {"report"},

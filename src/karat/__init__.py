@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from karat.checking import Check, check
     from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
+    from karat.diagnosis import Diagnosis, diagnose
     from karat.errors import (
         AmbiguousFormat,
         InputError,
@@ -78,6 +79,7 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.comparison": ("Comparison", "compare"),
     "karat.curves": ("Sweep", "sweep"),
+    "karat.diagnosis": ("Diagnosis", "diagnose"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
         "average_precision",
@@ -156,6 +158,7 @@ __all__ = [
     "AmbiguousFormat",
     "Check",
     "Comparison",
+    "Diagnosis",
     "Finding",
     "Gate",
     "InputError",
@@ -182,6 +185,7 @@ __all__ = [
     "bless",
     "check",
     "compare",
+    "diagnose",
     "err_at_k",
     "evaluate",
     "f1_at_k",

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from karat.cli import bless, cache, check, compare, demo, evaluate, init, metrics, report, stress, sweep, validate
+from karat.cli import (
+    bless,
+    cache,
+    check,
+    compare,
+    demo,
+    diagnose,
+    evaluate,
+    init,
+    metrics,
+    report,
+    stress,
+    sweep,
+    validate,
+)
 
 app = typer.Typer(
     name="karat",
@@ -42,6 +56,7 @@ app.command("bless")(bless.bless)
 app.command("init")(init.init)
 app.command("report")(report.report)
 app.command("sweep")(sweep.sweep)
+app.command("diagnose")(diagnose.diagnose)
 app.command("stress")(stress.stress)
 app.command("validate")(validate.validate)
 app.command("metrics")(metrics.metrics)

@@ -113,6 +113,14 @@ class Outputs(Part):
     report_url: Place | None = Field(None, description="Where the report can be read; linked from the comment.")
 
 
+class Diagnosis(Part):
+    """What counts as low or high in `karat diagnose`."""
+
+    thresholds: dict[str, float] = Field(
+        default_factory=dict, description="Such as recall@5.low: 0.6; all of them are in docs/diagnosis.md."
+    )
+
+
 class Engine(Part):
     """How the work is done; nothing here changes a result."""
 
@@ -244,6 +252,7 @@ class Config(Part):
         Components | None, BeforeValidator(_components, json_schema_input_type=bool | Components | None)
     ] = Field(None, description="Measure every part of the pipeline that the run logs hold.")
     outputs: Outputs = Field(default_factory=Outputs)
+    diagnosis: Diagnosis = Field(default_factory=Diagnosis)
     engine: Engine = Field(default_factory=Engine)
     retrieval_metrics: RetrievalMetrics | None = None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from karat.checking import Check
     from karat.comparison import Comparison
     from karat.curves import Sweep
+    from karat.diagnosis import Diagnosis
     from karat.pipeline.stress import Stress
     from karat.result import Result
     from karat.validation import Validation
@@ -28,7 +29,7 @@ TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
 
 
-def write_json(result: Result | Comparison | Sweep | Check | Validation | Stress, path: str) -> None:
+def write_json(result: Result | Comparison | Sweep | Check | Validation | Stress | Diagnosis, path: str) -> None:
     """The result as one JSON document, to a file or to standard output (`-`)."""
     write_text(json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n", path)
 
