@@ -504,6 +504,58 @@ def test_a_config_that_cannot_be_followed_says_why(small: Path, more: dict[str, 
     assert (done.returncode, told in done.stderr) == (2, True), done.stderr
 
 
+PLACED = [
+    # What is asked for, the problems, each with the key or item whose line it names.
+    ({"runs": {"a": "${NO_SUCH}/a.run", "b": "good.run"}},
+     [("a", "environment variable NO_SUCH is not set; set it, or write ${NO_SUCH:-a default}")]),
+    ({"runs": ["${NO_SUCH}/a.run"]}, [("${NO_SUCH}/a.run", "environment variable NO_SUCH is not set")]),
+    ({"runs": "${NO_SUCH}/a.run"}, [("runs", "environment variable NO_SUCH is not set")]),
+    ({"runs": {"a": "$RUNS/a.run"}}, [("a", "found $RUNS in '$RUNS/a.run'; write ${RUNS}")]),
+    ({"runs": 5}, [("runs", "runs must be keys with values, found 5")]),
+    ({"runs": {"a": "*.run"}}, [("a", "'*.run' is a pattern, and 'a' is one run; patterns go in a list")]),
+    ({"runs": ["good.run", "*.nothing"]}, [("*.nothing", "*.nothing: no file matches")]),
+    ({"dataset": {"qrels": "qrel*.txt"}}, [("qrels", "no such file; patterns are understood for runs alone")]),
+    # All files that are not there are told at once.
+    ({"dataset": {"qrels": "gone.txt", "queries": "querie.jsonl", "corpus": "corpus.jsonl"}, "runs": {"a": "a.run"},
+      "baseline": "base.json"},
+     [("qrels", "gone.txt: no such file"), ("queries", "did you mean 'queries.jsonl'?"),
+      ("corpus", "corpus.jsonl: no such file"), ("a", "a.run: no such file"),
+      ("baseline", "base.json: there is no baseline yet; make one with `karat bless`")]),
+    ({"segments": ["language", "tpoic"]}, [("tpoic", "no query has a field 'tpoic'; they have language, text, topic")]),
+    ({"segments": {"by": ["colour"]}}, [("colour", "no query has a field 'colour'")]),
+    ({"gates": ["mrr > 0", "mrr > 0 for every tpoic"]}, [("mrr > 0 for every tpoic", "did you mean 'topic'?")]),
+    ({"dataset": {"qrels": "qrels.txt"}, "gates": ["mrr > 0 where a = b"]},
+     [("mrr > 0 where a = b", "no table of queries, whose field 'a' is asked for; expected dataset.queries")]),
+    ({"engine": {"memory": "lots"}}, [("memory", "memory must be a size such as 2GB or 512MiB, found 'lots'")]),
+    ({"gates": ["mrr > 0", "mrr > 0 on splade"]}, [("mrr > 0 on splade", "no run is called 'splade'; there are good")]),
+    ({"gates": ["mrr better than baseline", "mrr better than god"]},
+     [("mrr better than baseline", "there is no baseline; name a run or a file"),
+      ("mrr better than god", "did you mean 'good'?")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "told"), PLACED)
+def test_every_problem_of_a_config_names_its_line(
+    small: Path, more: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    text = json.dumps(parts(**{"gates": ["mrr > 0"], **more}), indent=1)
+    (small / "karat.yaml").write_text(text)
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2
+    found = done.stderr.splitlines()
+    assert len(found) == len(told), done.stderr
+    lines = text.splitlines()
+    for line, (key, words) in zip(found, told, strict=True):
+        assert words in line
+        number = int(line.removeprefix("karat: karat.yaml:").partition(":")[0])
+        assert lines[number - 1].lstrip().startswith(f'"{key}"')
+
+
+def test_the_home_folder_is_found(small: Path) -> None:
+    config(small, **parts(runs={"good": "~/good.run"}, gates=["mrr >= 0.5"]))
+    assert run_karat("check", cwd=small, HOME=str(small)).returncode == 0
+
+
 def test_environment_variables_are_replaced_in_paths_alone(small: Path) -> None:
     config(small, **parts(runs={"good": "${RUNS:-.}/${NAME}.run"}, gates=[{"gate": "mrr >= 0.5", "name": "${NAME}"}]))
     done = run_karat("check", "--json", "-", cwd=small, NAME="good")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from karat.baseline import DEFAULT_FILE
 from karat.comparison import DEFAULT_TESTS, told_differences
+from karat.config.following import check_files, check_gates, queries_of, runs_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.evaluation import evaluate
 from karat.gates.judging import verdict_of
 from karat.gates.language import BASELINE, parse_gate
-from karat.ingest.read import run_files
 from karat.judgements import judged_gates
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.output import write_document
@@ -161,6 +161,10 @@ def check(
     asked = [*chosen.gates, *extra]
     if not asked:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
+    fresh = result is None and chosen.result is None
+    check_files(read, evaluated=fresh, compared=baseline is None)
+    if fresh and chosen.runs is not None:
+        check_gates(read, asked, compared=(baseline or chosen.baseline) is not None)
     held = _result(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
     base = baseline if baseline is not None else _baseline(read, held)
     found = _judged(
@@ -264,6 +268,7 @@ def evaluation_of(
     if config.dataset is None or config.runs is None:
         lacking = "dataset" if config.dataset is None else "runs"
         raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
+    check_files(read)
     block, engine, sure = config.retrieval_metrics, config.engine, config.confidence
     names = config.metrics or (block.enabled_metrics if block else [])
     if config.metrics and block and block.enabled_metrics:
@@ -284,8 +289,8 @@ def evaluation_of(
         batch = batch or block.performance.batch_size
     data = config.dataset
     return {
-        "qrels": read.place(data.qrels), "run": _runs(read), "metrics": measures,
-        "queries": read.place(data.queries) if data.queries else None,
+        "qrels": read.place(data.qrels), "run": runs_of(read), "metrics": measures,
+        "queries": queries_of(read, gates),
         "docs": read.place(data.corpus) if data.corpus else None,
         "by": [*config.segments.by, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
         "min_segment": config.segments.minimum, "confidence": confidence, "method": method,
@@ -293,14 +298,6 @@ def evaluation_of(
         "run_format": config.run_format, "details": details or config.outputs.save is not None, "threads": workers,
         "memory": engine.memory, "cache": cached, "batch": batch, "watch": watch, **conventions,
     }  # fmt: skip
-
-
-def _runs(read: Read) -> dict[str, str]:
-    given = read.config.runs
-    if isinstance(given, dict):
-        return {name: read.place(path) for name, path in given.items()}
-    listed = [given] if isinstance(given, str) else list(given or ())
-    return run_files([read.place(path) for path in listed])
 
 
 def _judged(

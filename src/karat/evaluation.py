@@ -104,7 +104,9 @@ def evaluate(
         condensed=condensed, ignore_self=ignore_self, binary=binary,
     )  # fmt: skip
     table = _table(queries) if queries is not None else None
-    job = _Job(qrels, qrels_format, run_format, policy, table, details, _threads(threads), _bytes(memory), cache, watch)
+    job = _Job(
+        qrels, qrels_format, run_format, policy, table, details, _threads(threads), size_in_bytes(memory), cache, watch
+    )
     job.batch = batch
     if any(m.metric.needs != GOLD_ALONE for m in measures):
         from karat.align.parts import Needs
@@ -344,7 +346,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
 
 
-def _bytes(memory: str | int | None) -> int | None:
+def size_in_bytes(memory: str | int | None) -> int | None:
     """`2GB`, `512MiB` or a number of bytes."""
     if memory is None:
         return None

@@ -56,9 +56,12 @@ def checked_path(path: str) -> str:
     if not os.path.exists(path):
         folder, base = os.path.split(path)
         beside = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        near = nearest(base, beside)
+        pattern = any(c in base for c in "*?[")
+        near = nearest(base, beside) if not pattern else None
         hint = f"did you mean {os.path.join(folder, near)!r}?" if near else "check the path"
-        if folder and not os.path.isdir(folder):
+        if pattern:
+            hint = "patterns are understood for runs alone: name the file"
+        elif folder and not os.path.isdir(folder):
             hint = f"there is no folder {folder!r}"
         raise InputError(f"{path}: no such file; {hint}")
     try:
