@@ -367,6 +367,52 @@ def test_latencies_and_items_have_gates_with_units(tmp_path: Path) -> None:
     assert found[3][0] == "undecided" and found[4][0] == "pass"
 
 
+def test_a_metric_that_some_queries_lack_is_said_to_be(tmp_path: Path) -> None:
+    lines = []
+    for i in range(60):
+        took = {"latency_ms": {"retrieve": 20.0 + i % 5}} if i % 3 else {}  # 20 of 60 lines have none
+        lines.append(json.dumps({"query_id": f"q{i}", "topk": [{"doc_id": f"d{i}"}], **took}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(60)))
+    config(tmp_path, dataset={"qrels": "qrels.txt"}, runs="log.jsonl", gates=["latency.p50 <= 60ms", "judged@3 > 0"])
+    told = "latency.p50: 20 of 60 queries have no value"
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == 0 and told in done.stdout
+    document = json.loads(run_karat("check", "--json", "-", cwd=tmp_path).stdout)
+    assert document["runs"][0]["notes"] == [told]
+    assert document["gates"][0]["n"] == 40
+
+
+def test_a_swapped_file_of_json_lines_is_told_in_one_line(small: Path) -> None:
+    for qrels, run in (("queries.jsonl", "good.run"), ("qrels.txt", "queries.jsonl")):
+        done = run_karat("evaluate", qrels, run, cwd=small)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        assert "looks like a table of queries" in done.stderr
+
+
+def test_gold_is_no_run(small: Path) -> None:
+    rows = [x.split() for x in (small / "qrels.txt").read_text().splitlines()]
+    beir = "query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{g}\n" for q, _, d, g in rows)
+    for name in ("gold.tsv", "copy.tsv"):
+        (small / name).write_text(beir)
+    with pytest.raises(InputError, match=r"gold.tsv: is the gold itself, expected a run"):
+        karat.evaluate(str(small / "gold.tsv"), str(small / "gold.tsv"), "mrr")
+    config(small, **parts(dataset={"qrels": "gold.tsv"}, runs={"a": "./gold.tsv"}, gates=["mrr >= 0.5"]))
+    assert "is the gold itself" in run_karat("check", cwd=small).stderr
+    doubt = "every score is a small whole number (1): is this gold? A run holds the scores of a system"
+    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes == (doubt,)
+    (small / "rows.jsonl").write_text("".join(
+        json.dumps({"query_id": q, "doc_id": d, "score": i}) + "\n" for q, _, d, _ in rows for i in (1, 1)
+    ))  # fmt: skip
+    assert doubt in karat.evaluate(str(small / "gold.tsv"), str(small / "rows.jsonl"), "mrr").notes
+    # Scores of a system, and whole numbers that put a query's docs in order, are a run's.
+    for scores in ((2.5, 1.0), (2, 1)):
+        text = "query-id\tcorpus-id\tscore\n"
+        text += "".join(f"{q}\t{doc}\t{s}\n" for q, _, d, _ in rows for doc, s in zip((d, "x"), scores, strict=True))
+        (small / "run.tsv").write_text(text)
+        assert karat.evaluate(str(small / "gold.tsv"), str(small / "run.tsv"), "mrr").notes == ()
+
+
 def test_a_gate_on_a_metric_that_the_result_lacks_is_an_input_error(small: Path) -> None:
     result = karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr")
     with pytest.raises(InputError, match=r"was not measured by ndcg@10, only by mrr"):

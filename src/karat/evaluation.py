@@ -14,7 +14,7 @@ import numpy as np
 from karat.align import align
 from karat.align.stream import default_threads
 from karat.cache import Cache
-from karat.errors import UsageError, shown
+from karat.errors import InputError, UsageError, shown
 from karat.fingerprints import of_file, of_gold, of_metric, of_queries
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
@@ -204,7 +204,7 @@ class _Job:
         values = {measure.name: measure(rankings) for measure in measures}
         notes = list(about["notes"])
         if self.needs is not None:
-            notes += _told_by(self.needs, rankings)
+            notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
@@ -244,12 +244,14 @@ class _Job:
         run = read_run(
             source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
         )
+        gold = self.qrels  # read before the next step: what is wrong with it is the better news
+        _check_not_gold(source, self.source)
         if needs is not None:
             from karat.align.parts import check_run
 
             check_run(run, needs, chosen)
         aligned, notes = align(
-            self.qrels, _watched(run, entry, self.watch, self.batch), chosen,
+            gold, _watched(run, entry, self.watch, self.batch), chosen,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=max(DEPTH if self.details else 0, needs.depth if needs else 0),
         )  # fmt: skip
@@ -291,6 +293,26 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.metric.needs)]
     left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
     return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
+
+
+LOGGED = frozenset(("latency", "cost", "doc_version"))
+"""What a run log holds for each query; without it a value is undefined that should be there."""
+
+
+def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """How many queries lack a value that others have, for metrics of what a run log holds."""
+    lacking = {m.name: np.isnan(values[m.name]) for m in measures if LOGGED.intersection(m.metric.needs)}
+    return [
+        f"{name}: {int(absent.sum()):,} of {len(absent):,} queries have no value"
+        for name, absent in lacking.items() if absent.any()
+    ]  # fmt: skip
+
+
+def _check_not_gold(run: Any, qrels: Any) -> None:
+    """Refuse the gold as a run: it would score perfectly against itself."""
+    paths = [os.fspath(p) for p in (run, qrels) if isinstance(p, (str, os.PathLike)) and p != "-"]
+    if len(paths) == 2 and os.path.samefile(*paths):
+        raise InputError(f"{paths[0]}: is the gold itself, expected a run: name what a system returned")
 
 
 def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
