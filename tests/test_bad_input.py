@@ -249,7 +249,7 @@ REFUSED = [
     run("gold-as-run-csv", b"query_id,doc_id,grade\nq1,d1,1\n", "run.csv:1: no score column", "looks like gold",
         name="run.csv"),
     gold("log-as-gold", b'{"query_id": "q1", "topk": [{"doc_id": "d1"}]}\n' * 30,
-         'g.jsonl:1: expected TREC qrels', 'found "query_id", "topk"', "looks like a run log: did you swap gold and run?",
+         'g.jsonl:1: expected TREC qrels', 'found "query_id", "topk"', "looks like a run log: did you swap gold",
          name="g.jsonl"),
     gold("queries-as-gold", b'{"_id": "q1", "text": "who?"}\n' * 30, 'found "_id", "text"',
          "looks like a table of queries or docs: give it as queries or corpus", name="g.jsonl"),
