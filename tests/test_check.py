@@ -690,8 +690,80 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
     assert run_karat("init", "--force", cwd=small).returncode == 0
 
 
+def test_init_says_what_it_found(small: Path) -> None:
+    assert run_karat("init", cwd=small).stdout.startswith("found gold qrels.txt, queries queries.jsonl, 3 runs\n")
+    printed = run_karat("init", "-o", "-", cwd=small)
+    assert printed.stdout.startswith("# What to measure") and printed.stderr.startswith("found gold qrels.txt")
+
+
+def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "x", "version": "1.0.0", "scripts": {"a": "b"}}')
+    (tmp_path / "tsconfig.json").write_text('{"compilerOptions": {"target": 5}, "include": ["x"]}')
+    (tmp_path / "labels.json").write_text('{"name": "gold", "for": 2}')
+    done = run_karat("init", cwd=tmp_path)
+    assert done.stdout.startswith("found neither gold nor runs here; fill in gold (dataset.qrels) and runs\n")
+    assert ".json" not in (tmp_path / "karat.yaml").read_text().split("runs:")[0].replace(".jsonl", "")
+    (tmp_path / "labels.json").write_text('{"q1": {"d1": 1}}')
+    assert "found gold labels.json; fill in runs" in run_karat("init", "--force", cwd=tmp_path).stdout
+
+
+def test_the_gates_of_init_pass_today_and_can_be_decided(small: Path) -> None:
+    log = []
+    for i in range(60):
+        # German hits are found in 1 of 2 queries, so no bound over .5 would hold there.
+        docs = [f"d{i}"] if i % 3 or i % 2 else ["x"]
+        item = {"query_id": f"q{i:02}", "topk": [{"doc_id": d} for d in docs], "latency_ms": {"all": 20 + i % 7}}
+        log.append(json.dumps(item))
+    (small / "log.jsonl").write_text("\n".join(log) + "\n")
+    for name in ("good", "bad", "same"):
+        (small / f"{name}.run").unlink()
+    assert run_karat("init", cwd=small).returncode == 0
+    text = (small / "karat.yaml").read_text()
+    # 20 to 26 ms: the bound of p90 is 26, and the next half of ten is 30.
+    assert "  - latency.p90 <= 30ms" in text
+    (warned,) = [x for x in text.splitlines() if "for every language of at least 10" in x]
+    assert 0 < float(warned.split(">= ")[1].split()[0]) < 0.5
+    found = karat.check(str(small / "karat.yaml"))
+    assert {row.outcome for row in found.gates} == {"pass"} and len(found.gates) == 2 + 3 + 1
+    assert [f.code for f in karat.validate(small / "karat.yaml").findings if f.code.startswith("K")] == []
+    # Too few queries for a bound of p90, which takes 36: the median's takes 6.
+    kept = [x for x in (small / "qrels.txt").read_text().splitlines() if int(x[1:3]) < 30]
+    (small / "qrels.txt").write_text("\n".join(kept) + "\n")
+    assert run_karat("init", "--force", cwd=small).returncode == 0
+    assert "latency.p50 <= " in (small / "karat.yaml").read_text()
+    assert [f.code for f in karat.validate(small / "karat.yaml").findings if f.code.startswith("K")] == []
+
+
+def test_init_proposes_no_gate_that_asks_for_nothing(small: Path) -> None:
+    for name in ("bad", "same"):
+        (small / f"{name}.run").unlink()
+    (small / "good.run").write_text("".join(f"q{i:02} Q0 x 1 2.0 t\n" for i in range(60)))
+    assert run_karat("init", cwd=small).returncode == 0
+    assert "recall@10 >= 0.80   # what you ask of a run" in (small / "karat.yaml").read_text()
+    assert run_karat("check", cwd=small).returncode == 1
+
+
+def test_a_check_is_readable_in_python_and_in_a_notebook(small: Path) -> None:
+    runs = {"<b>": str(small / "good.run")}
+    result = karat.evaluate(
+        str(small / "qrels.txt"), runs, "mrr", queries=str(small / "queries.jsonl"), by=["language"]
+    )
+    found = karat.check(result, ["mrr >= 0.5", "warn: mrr >= 0.99", "mrr >= 0.5 for every language"])
+    assert found.gates == found.rows
+    lines = str(found).splitlines()
+    assert lines[0] == "SHIP: all 4 gates pass" and len(lines) == 1 + 5
+    # 54 of 60 at once, 6 second: (54 + 3) / 60 = .95
+    assert lines[1].split() == ["pass", "<b>", "mrr", ">=", "0.5", "0.95", *lines[1].split()[6:8], "60", "queries"]
+    assert lines[2].startswith("fail (warning)")
+    assert "(language = de)" in lines[3]
+    page = found._repr_html_()
+    assert "<td>&lt;b&gt;</td>" in page and "<td><b></td>" not in page and page.count("<tr>") == 6
+
+
 def test_init_in_an_empty_folder_writes_a_config_to_fill_in(tmp_path: Path) -> None:
-    assert run_karat("init", cwd=tmp_path).returncode == 0
+    done = run_karat("init", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0, "found neither gold nor runs here; fill in gold (dataset.qrels) and runs")  # fmt: skip
     done = run_karat("check", cwd=tmp_path)
     assert done.returncode == 2 and "runs/main.jsonl" in done.stderr
 

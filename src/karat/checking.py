@@ -14,7 +14,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.evaluation import evaluate
 from karat.gates.judging import verdict_of
 from karat.gates.language import BASELINE, parse_gate
-from karat.judgements import judged_gates
+from karat.judgements import as_html, as_text, judged_gates
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.output import write_document
 from karat.pairing import verified
@@ -87,8 +87,21 @@ class Check:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
 
+    @property
+    def gates(self) -> tuple[Judgement, ...]:
+        """The judgements, by the name that the JSON has for them."""
+        return self.rows
+
     def __repr__(self) -> str:
         return f"Check({self.verdict}: {self.why})"
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.verdict}: {self.why}", as_text(self.rows), *self.notes))
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p><b>{self.verdict}</b>: {escape(self.why)}</p>{as_html(self.rows)}"
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""

@@ -138,7 +138,7 @@ def check_config(read: Read) -> Iterator[Finding]:
         for name in judged:
             if name not in names or gate.run not in (None, name) or gate.against == name:
                 continue
-            if told := _too_few(gate, result[name], _other(gate, result, base)):
+            if told := too_few(gate, result[name], _other(gate, result, base)):
                 yield found("K610", read.path, told, [place])
                 break
 
@@ -176,7 +176,7 @@ def _nowhere(gate: Gate, run: RunResult) -> str:
     return f"'{gate}': no query has {sought}"
 
 
-def _too_few(gate: Gate, run: RunResult, base: RunResult | None) -> str:
+def too_few(gate: Gate, run: RunResult, base: RunResult | None) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it takes; or nothing."""
     sampling = run.sampling
     minimum = gate.least or sampling.minimum
