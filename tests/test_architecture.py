@@ -16,7 +16,7 @@ FLOORS = [
     {"ingest", "metrics", "stats"},
     {"align", "functions", "sampling", "fingerprints", "gates", "engine"},
     {"result", "saved"},
-    {"cache"},
+    {"cache", "details"},
     {"evaluation"},
     {"pairing", "baseline", "several", "remarks"},
     {"versus"},

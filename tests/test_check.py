@@ -367,6 +367,52 @@ def test_latencies_and_items_have_gates_with_units(tmp_path: Path) -> None:
     assert found[3][0] == "undecided" and found[4][0] == "pass"
 
 
+def test_a_metric_that_some_queries_lack_is_said_to_be(tmp_path: Path) -> None:
+    lines = []
+    for i in range(60):
+        took = {"latency_ms": {"retrieve": 20.0 + i % 5}} if i % 3 else {}  # 20 of 60 lines have none
+        lines.append(json.dumps({"query_id": f"q{i}", "topk": [{"doc_id": f"d{i}"}], **took}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(60)))
+    config(tmp_path, dataset={"qrels": "qrels.txt"}, runs="log.jsonl", gates=["latency.p50 <= 60ms", "judged@3 > 0"])
+    told = "latency.p50: 20 of 60 queries have no value"
+    done = run_karat("check", cwd=tmp_path)
+    assert done.returncode == 0 and told in done.stdout
+    document = json.loads(run_karat("check", "--json", "-", cwd=tmp_path).stdout)
+    assert document["runs"][0]["notes"] == [told]
+    assert document["gates"][0]["n"] == 40
+
+
+def test_a_swapped_file_of_json_lines_is_told_in_one_line(small: Path) -> None:
+    for qrels, run in (("queries.jsonl", "good.run"), ("qrels.txt", "queries.jsonl")):
+        done = run_karat("evaluate", qrels, run, cwd=small)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+        assert "looks like a table of queries" in done.stderr
+
+
+def test_gold_is_no_run(small: Path) -> None:
+    rows = [x.split() for x in (small / "qrels.txt").read_text().splitlines()]
+    beir = "query-id\tcorpus-id\tscore\n" + "".join(f"{q}\t{d}\t{g}\n" for q, _, d, g in rows)
+    for name in ("gold.tsv", "copy.tsv"):
+        (small / name).write_text(beir)
+    with pytest.raises(InputError, match=r"gold.tsv: is the gold itself, expected a run"):
+        karat.evaluate(str(small / "gold.tsv"), str(small / "gold.tsv"), "mrr")
+    config(small, **parts(dataset={"qrels": "gold.tsv"}, runs={"a": "./gold.tsv"}, gates=["mrr >= 0.5"]))
+    assert "is the gold itself" in run_karat("check", cwd=small).stderr
+    doubt = "every score is a small whole number (1): is this gold? A run holds the scores of a system"
+    assert karat.evaluate(str(small / "gold.tsv"), str(small / "copy.tsv"), "mrr").notes == (doubt,)
+    (small / "rows.jsonl").write_text("".join(
+        json.dumps({"query_id": q, "doc_id": d, "score": i}) + "\n" for q, _, d, _ in rows for i in (1, 1)
+    ))  # fmt: skip
+    assert doubt in karat.evaluate(str(small / "gold.tsv"), str(small / "rows.jsonl"), "mrr").notes
+    # Scores of a system, and whole numbers that put a query's docs in order, are a run's.
+    for scores in ((2.5, 1.0), (2, 1)):
+        text = "query-id\tcorpus-id\tscore\n"
+        text += "".join(f"{q}\t{doc}\t{s}\n" for q, _, d, _ in rows for doc, s in zip((d, "x"), scores, strict=True))
+        (small / "run.tsv").write_text(text)
+        assert karat.evaluate(str(small / "gold.tsv"), str(small / "run.tsv"), "mrr").notes == ()
+
+
 def test_a_gate_on_a_metric_that_the_result_lacks_is_an_input_error(small: Path) -> None:
     result = karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr")
     with pytest.raises(InputError, match=r"was not measured by ndcg@10, only by mrr"):
@@ -504,6 +550,58 @@ def test_a_config_that_cannot_be_followed_says_why(small: Path, more: dict[str, 
     assert (done.returncode, told in done.stderr) == (2, True), done.stderr
 
 
+PLACED = [
+    # What is asked for, the problems, each with the key or item whose line it names.
+    ({"runs": {"a": "${NO_SUCH}/a.run", "b": "good.run"}},
+     [("a", "environment variable NO_SUCH is not set; set it, or write ${NO_SUCH:-a default}")]),
+    ({"runs": ["${NO_SUCH}/a.run"]}, [("${NO_SUCH}/a.run", "environment variable NO_SUCH is not set")]),
+    ({"runs": "${NO_SUCH}/a.run"}, [("runs", "environment variable NO_SUCH is not set")]),
+    ({"runs": {"a": "$RUNS/a.run"}}, [("a", "found $RUNS in '$RUNS/a.run'; write ${RUNS}")]),
+    ({"runs": 5}, [("runs", "runs must be keys with values, found 5")]),
+    ({"runs": {"a": "*.run"}}, [("a", "'*.run' is a pattern, and 'a' is one run; patterns go in a list")]),
+    ({"runs": ["good.run", "*.nothing"]}, [("*.nothing", "*.nothing: no file matches")]),
+    ({"dataset": {"qrels": "qrel*.txt"}}, [("qrels", "no such file; patterns are understood for runs alone")]),
+    # All files that are not there are told at once.
+    ({"dataset": {"qrels": "gone.txt", "queries": "querie.jsonl", "corpus": "corpus.jsonl"}, "runs": {"a": "a.run"},
+      "baseline": "base.json"},
+     [("qrels", "gone.txt: no such file"), ("queries", "did you mean 'queries.jsonl'?"),
+      ("corpus", "corpus.jsonl: no such file"), ("a", "a.run: no such file"),
+      ("baseline", "base.json: there is no baseline yet; make one with `karat bless`")]),
+    ({"segments": ["language", "tpoic"]}, [("tpoic", "no query has a field 'tpoic'; they have language, text, topic")]),
+    ({"segments": {"by": ["colour"]}}, [("colour", "no query has a field 'colour'")]),
+    ({"gates": ["mrr > 0", "mrr > 0 for every tpoic"]}, [("mrr > 0 for every tpoic", "did you mean 'topic'?")]),
+    ({"dataset": {"qrels": "qrels.txt"}, "gates": ["mrr > 0 where a = b"]},
+     [("mrr > 0 where a = b", "no table of queries, whose field 'a' is asked for; expected dataset.queries")]),
+    ({"engine": {"memory": "lots"}}, [("memory", "memory must be a size such as 2GB or 512MiB, found 'lots'")]),
+    ({"gates": ["mrr > 0", "mrr > 0 on splade"]}, [("mrr > 0 on splade", "no run is called 'splade'; there are good")]),
+    ({"gates": ["mrr better than baseline", "mrr better than god"]},
+     [("mrr better than baseline", "there is no baseline; name a run or a file"),
+      ("mrr better than god", "did you mean 'good'?")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "told"), PLACED)
+def test_every_problem_of_a_config_names_its_line(
+    small: Path, more: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    text = json.dumps(parts(**{"gates": ["mrr > 0"], **more}), indent=1)
+    (small / "karat.yaml").write_text(text)
+    done = run_karat("check", cwd=small)
+    assert done.returncode == 2
+    found = done.stderr.splitlines()
+    assert len(found) == len(told), done.stderr
+    lines = text.splitlines()
+    for line, (key, words) in zip(found, told, strict=True):
+        assert words in line
+        number = int(line.removeprefix("karat: karat.yaml:").partition(":")[0])
+        assert lines[number - 1].lstrip().startswith(f'"{key}"')
+
+
+def test_the_home_folder_is_found(small: Path) -> None:
+    config(small, **parts(runs={"good": "~/good.run"}, gates=["mrr >= 0.5"]))
+    assert run_karat("check", cwd=small, HOME=str(small)).returncode == 0
+
+
 def test_environment_variables_are_replaced_in_paths_alone(small: Path) -> None:
     config(small, **parts(runs={"good": "${RUNS:-.}/${NAME}.run"}, gates=[{"gate": "mrr >= 0.5", "name": "${NAME}"}]))
     done = run_karat("check", "--json", "-", cwd=small, NAME="good")
@@ -592,8 +690,80 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
     assert run_karat("init", "--force", cwd=small).returncode == 0
 
 
+def test_init_says_what_it_found(small: Path) -> None:
+    assert run_karat("init", cwd=small).stdout.startswith("found gold qrels.txt, queries queries.jsonl, 3 runs\n")
+    printed = run_karat("init", "-o", "-", cwd=small)
+    assert printed.stdout.startswith("# What to measure") and printed.stderr.startswith("found gold qrels.txt")
+
+
+def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "x", "version": "1.0.0", "scripts": {"a": "b"}}')
+    (tmp_path / "tsconfig.json").write_text('{"compilerOptions": {"target": 5}, "include": ["x"]}')
+    (tmp_path / "labels.json").write_text('{"name": "gold", "for": 2}')
+    done = run_karat("init", cwd=tmp_path)
+    assert done.stdout.startswith("found neither gold nor runs here; fill in gold (dataset.qrels) and runs\n")
+    assert ".json" not in (tmp_path / "karat.yaml").read_text().split("runs:")[0].replace(".jsonl", "")
+    (tmp_path / "labels.json").write_text('{"q1": {"d1": 1}}')
+    assert "found gold labels.json; fill in runs" in run_karat("init", "--force", cwd=tmp_path).stdout
+
+
+def test_the_gates_of_init_pass_today_and_can_be_decided(small: Path) -> None:
+    log = []
+    for i in range(60):
+        # German hits are found in 1 of 2 queries, so no bound over .5 would hold there.
+        docs = [f"d{i}"] if i % 3 or i % 2 else ["x"]
+        item = {"query_id": f"q{i:02}", "topk": [{"doc_id": d} for d in docs], "latency_ms": {"all": 20 + i % 7}}
+        log.append(json.dumps(item))
+    (small / "log.jsonl").write_text("\n".join(log) + "\n")
+    for name in ("good", "bad", "same"):
+        (small / f"{name}.run").unlink()
+    assert run_karat("init", cwd=small).returncode == 0
+    text = (small / "karat.yaml").read_text()
+    # 20 to 26 ms: the bound of p90 is 26, and the next half of ten is 30.
+    assert "  - latency.p90 <= 30ms" in text
+    (warned,) = [x for x in text.splitlines() if "for every language of at least 10" in x]
+    assert 0 < float(warned.split(">= ")[1].split()[0]) < 0.5
+    found = karat.check(str(small / "karat.yaml"))
+    assert {row.outcome for row in found.gates} == {"pass"} and len(found.gates) == 2 + 3 + 1
+    assert [f.code for f in karat.validate(small / "karat.yaml").findings if f.code.startswith("K")] == []
+    # Too few queries for a bound of p90, which takes 36: the median's takes 6.
+    kept = [x for x in (small / "qrels.txt").read_text().splitlines() if int(x[1:3]) < 30]
+    (small / "qrels.txt").write_text("\n".join(kept) + "\n")
+    assert run_karat("init", "--force", cwd=small).returncode == 0
+    assert "latency.p50 <= " in (small / "karat.yaml").read_text()
+    assert [f.code for f in karat.validate(small / "karat.yaml").findings if f.code.startswith("K")] == []
+
+
+def test_init_proposes_no_gate_that_asks_for_nothing(small: Path) -> None:
+    for name in ("bad", "same"):
+        (small / f"{name}.run").unlink()
+    (small / "good.run").write_text("".join(f"q{i:02} Q0 x 1 2.0 t\n" for i in range(60)))
+    assert run_karat("init", cwd=small).returncode == 0
+    assert "recall@10 >= 0.80   # what you ask of a run" in (small / "karat.yaml").read_text()
+    assert run_karat("check", cwd=small).returncode == 1
+
+
+def test_a_check_is_readable_in_python_and_in_a_notebook(small: Path) -> None:
+    runs = {"<b>": str(small / "good.run")}
+    result = karat.evaluate(
+        str(small / "qrels.txt"), runs, "mrr", queries=str(small / "queries.jsonl"), by=["language"]
+    )
+    found = karat.check(result, ["mrr >= 0.5", "warn: mrr >= 0.99", "mrr >= 0.5 for every language"])
+    assert found.gates == found.rows
+    lines = str(found).splitlines()
+    assert lines[0] == "SHIP: all 4 gates pass" and len(lines) == 1 + 5
+    # 54 of 60 at once, 6 second: (54 + 3) / 60 = .95
+    assert lines[1].split() == ["pass", "<b>", "mrr", ">=", "0.5", "0.95", *lines[1].split()[6:8], "60", "queries"]
+    assert lines[2].startswith("fail (warning)")
+    assert "(language = de)" in lines[3]
+    page = found._repr_html_()
+    assert "<td>&lt;b&gt;</td>" in page and "<td><b></td>" not in page and page.count("<tr>") == 6
+
+
 def test_init_in_an_empty_folder_writes_a_config_to_fill_in(tmp_path: Path) -> None:
-    assert run_karat("init", cwd=tmp_path).returncode == 0
+    done = run_karat("init", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0, "found neither gold nor runs here; fill in gold (dataset.qrels) and runs")  # fmt: skip
     done = run_karat("check", cwd=tmp_path)
     assert done.returncode == 2 and "runs/main.jsonl" in done.stderr
 

@@ -232,3 +232,69 @@ def test_a_kill_while_writing_leaves_the_old_file(files: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=files, check=False)
     assert done.returncode == 9
     assert (files / "out.json").read_text() == "old"
+
+
+def unread(*arguments: str, cwd: Path) -> int:
+    """The exit code of a command whose reader has left, as `karat … | head -1` may find it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "karat", *arguments]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=cwd, check=False)
+    finally:
+        os.close(writer)
+    assert b"fault" not in done.stderr
+    return done.returncode
+
+
+def test_a_reader_who_leaves_changes_no_verdict(files: Path) -> None:
+    data = "dataset: {qrels: gold.txt}\nruns: {b: b.run}\n"
+    # b has its first relevant doc at rank 1 twice: mrr is 1.
+    for threshold, code in (("<= 0.5", 1), (">= 0.5", 0)):
+        (files / "karat.yaml").write_text(f"{data}gates: ['mrr {threshold} at the mean']\n")
+        assert unread("check", cwd=files) == code
+        assert unread("check", "--json", "-", cwd=files) == code
+    (files / "karat.yaml").write_text(f"{data}gates: ['mrr >= 0.5 where x = y']\n")
+    assert unread("check", cwd=files) == 2
+    assert unread("evaluate", "gold.txt", "a.run", cwd=files) == 141
+    assert unread("evaluate", "gold.txt", "gone.run", cwd=files) == 2
+    assert unread("validate", "gold.txt", "a.run", cwd=files) == 0
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "ascii:strict", "utf-8"])
+def test_an_old_encoding_gets_readable_marks(files: Path, encoding: str) -> None:
+    (files / "karat.yaml").write_text(
+        "dataset: {qrels: gold.txt}\nruns: {b: b.run}\ngates: [mrr <= 0.5 at the mean, mrr >= 0.5 at the mean]\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "karat", "check"], capture_output=True, cwd=files, check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    text = done.stdout.decode(encoding.partition(":")[0])
+    fails, passes = ("✗", "✓") if encoding == "utf-8" else ("x", "+")
+    assert f"\n{fails}  mrr <= 0.5" in text and f"\n{passes}  mrr >= 0.5" in text
+
+
+def test_output_that_is_closed_or_full_is_no_fault(files: Path) -> None:
+    (files / "karat.yaml").write_text(
+        "dataset: {qrels: gold.txt}\nruns: {b: b.run}\ngates: ['mrr <= 0.5 at the mean']\n"
+    )
+
+    def shell(command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            f"{sys.executable} -m karat {command}",
+            shell=True,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=files,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    assert shell("check >&-") == (1, "")
+    assert shell("evaluate gold.txt a.run >&-") == (0, "")
+    full = "karat: standard output: cannot be written (No space left on device); make room\n"
+    for command in ("check", "check --json -", "evaluate gold.txt a.run", "metrics"):
+        assert shell(f"{command} >/dev/full") == (2, full)
+    assert shell("evaluate gold.txt gone.run 2>/dev/full") == (2, "")

@@ -254,7 +254,54 @@ WRONG = [
     ({"min": 0.5}, "no metric"),
     ({"gate": "mrr > 0", "metric": "mrr"}, "only level and name"),
     (17, "a gate is a text"),
+    # A number must be finite, in every unit.
+    ("recall@5 >= 1e999", "expected a finite number, found 1e999"),
+    ("latency.p50 <= 1e400ms", "expected a finite number, found 1e400ms"),
+    ("latency.p50 <= 1e307min", "expected a finite number, found 1e307min"),
+    ("latency.p50 <= 1e9999999s", "expected a finite number"),
+    ({"metric": "recall@5", "min": "1e999"}, "expected a finite number, found 1e999"),
+    ({"metric": "recall@5", "min": math.inf}, "expected a finite number, found inf"),
+    ({"metric": "latency.p50", "max": "1e400ms"}, "expected a finite number"),
+    # What no run can pass, or every run does, is no gate.
+    ("recall@5 >= 85", "recall@5 is from 0 to 1, found 85: no run can pass; did you mean 85%?"),
+    ({"metric": "recall@5", "min": 85}, "did you mean 85%?"),
+    ("recall@5 > 1", "recall@5 is from 0 to 1, found 1: no run can pass"),
+    ("recall@5 < 0", "no run can pass"),
+    ("recall@5 <= -0.1", "no run can pass"),
+    ("latency.p50 < 0ms", "latency.p50 is from 0 on, found 0: no run can pass"),
+    ("recall@5 >= 0", "found 0: every run passes; write a threshold between"),
+    ("recall@5 > -1", "every run passes"),
+    ("recall@5 <= 1", "every run passes"),
+    ("recall@5 < 85", "every run passes; did you mean 85%?"),
+    ("latency.p50 >= 0", "every run passes"),
+    ("recall@5 no worse than baseline by 5", "recall@5 is from 0 to 1, found 5: every run passes; did you mean 5%?"),
+    ("recall@5 no worse than baseline by 1", "every run passes"),
+    ("recall@5 no worse than baseline by 100%", "found 100%: every run passes"),
+    ("recall@5 better than baseline by 1.5", "no run can pass"),
+    ("latency.p50 better than baseline by 101%", "no run can pass"),
+    # Slips of the pen.
+    ("recall@5 => 0.85", "found '=>'; did you mean '>='?"),
+    ("latency.p50 =< 60ms", "found '=<'; did you mean '<='?"),
+    ("recall@5 >= 0.9 where language != de", "only = is understood in where, found '!'"),
+    ("recall@5 >= 0.9 where year > 2020", "only = is understood in where, found '>'"),
+    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = is understood in where, found '<'"),
+    ("latency.p50 <= 60 msec", "takes a number in ms (or us, s, min), found the unit 'msec'; did you mean 'ms'?"),
+    ("latency.p50 <= 60 seconds", "takes a number in ms (or us, s, min), found the unit 'seconds'"),
+    ("latency.p50 <= 60 were a = b", "did you mean 'where'?"),
+    ("mrr better than my run", 'quote a name that has spaces: than "my run"'),
 ]
+
+DECIDING = [
+    "recall@5 >= 1", "recall@5 > 0", "recall@5 <= 0", "recall@5 < 1", "latency.p50 <= 0ms", "latency.p50 > 0",
+    "latency.p50 <= 1e9", "distinct_docs@5 >= 85", "num_rel >= 85", "recall@5 better than baseline by 1",
+    "recall@5 no worse than baseline by 0.99", "latency.p50 no worse than baseline by 100%",
+    "latency.p50 no worse than baseline by 5000ms", "recall@5 better than baseline by 300%",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", DECIDING)
+def test_a_threshold_at_a_bound_that_can_still_decide_is_a_gate(written: str) -> None:
+    assert str(parse_gate(written)) == str(parse_gate(str(parse_gate(written))))
 
 
 @pytest.mark.parametrize(("written", "told"), WRONG)
@@ -270,7 +317,7 @@ names = st.text(min_size=1, max_size=12).filter(lambda t: t == " ".join(t.split(
 @given(
     metric=st.sampled_from(["ndcg@10", "recall(rel=2)@5", "latency.p50", "redundancy@5", "mrr"]),
     relation=st.sampled_from([">=", ">", "<=", "<", "no worse", "better"]),
-    value=st.floats(0, 1e6, allow_nan=False),
+    value=st.floats(0, 1, exclude_min=True, exclude_max=True),
     relative=st.booleans(),
     fields=st.lists(names, max_size=4, unique=True),
     values=st.lists(names, min_size=4, max_size=4),

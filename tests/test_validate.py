@@ -209,9 +209,23 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     "a configuration whose gold is gone": (
         "K602", "error", "karat.yaml:2", config("gates: ['mrr > 0']\ndataset: {qrels: gone.txt}\n")),
     "a gate on a field that no query has": (
-        "K603", "error", "karat.yaml", config("gates: ['mrr > 0 for every colour']\n" + NAMED)),
+        "K603", "error", "karat.yaml:1", config("gates: ['mrr > 0 for every colour']\n" + NAMED)),
     "a gate that 12 queries cannot pass": (
         "K610", "warning", "karat.yaml:1", config("gates: ['hit@10 >= 0.95']\n" + NAMED)),
+    "a configuration whose baseline is not there": (
+        "K602", "error", "karat.yaml:4", config("gates: ['mrr > 0']\n" + NAMED + "baseline: base.json\n")),
+    "a configuration whose baseline nobody blessed": (
+        "K603", "error", "karat.yaml:4", both(
+            config("gates: ['mrr > 0']\n" + NAMED + "baseline: base.json\n"),
+            lambda f: f.update({"base.json": '{"format_version": 1, "kind": "evaluation", "runs": []}'}))),
+    "a configuration in which one file is gold and run": (
+        "X520", "error", "karat.yaml:3",
+        config("gates: ['mrr > 0']\ndataset: {qrels: gold.txt}\nruns: {a: ./gold.txt}\n")),
+    "a configuration that only warns": ("K605", "warning", "karat.yaml:1", config("gates: [warn: mrr > 0]\n" + NAMED)),
+    "a gate on a value that no query has": (
+        "K606", "warning", "karat.yaml:1", config("gates: ['mrr > 0 where language = eng']\n" + NAMED)),
+    "text in Latin-1 of no known kind": (
+        "F001", "error", "x.jsonl:1", lambda f: f.update({"x.jsonl": '{"_id": "q1", "text": "caf\udce9"}\n'})),
     "a query id with a space at its end": ("F005", "warning", "queries.jsonl:5", field("queries.jsonl", 5, _id="q4 ")),
     "a doc id with a zero-width space": (
         "F005", "warning", "gold.txt:7", line("gold.txt", 7, lambda x: x.replace(" d", " d\u200b"))),
@@ -342,6 +356,8 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         deep("bm25.run", 20),
         lambda f: f.update({"deep.run": f["bm25.run"]}),
         cut("bm25.run", lambda x: int(x.split()[3]) <= 5))),
+    "gold that is given as a run": ("X520", "error", "own.run", lambda f: f.update({"own.run": "".join(
+        f"{q} Q0 {d} 1 {g} tag\n" for q, _, d, g in map(str.split, f["gold.txt"].splitlines()))})),
     "a hard negative that is relevant": (
         "X519", "error", "queries.jsonl:3", field("queries.jsonl", 3, negatives=["d4", "d9"])),
 }  # fmt: skip
@@ -368,6 +384,49 @@ def test_a_planted_defect_is_found_at_its_place(tmp_path: Path, name: str) -> No
 
 def test_every_check_but_the_one_for_large_files_has_a_planted_defect() -> None:
     assert set(CHECKS) - {code for code, *_ in DEFECTS.values()} == {"F004"}
+
+
+def test_a_file_is_named_in_one_role(tmp_path: Path) -> None:
+    (tmp_path / "gold.txt").write_text(clean()["gold.txt"])
+    (tmp_path / "link.txt").symlink_to("gold.txt")
+    found = karat.validate(qrels=tmp_path / "gold.txt", runs=[tmp_path / "link.txt"])
+    assert [(f.code, f.message) for f in found.findings] == [
+        ("X520", "the same file is given as gold and as run")
+    ]  # fmt: skip
+    assert list(found.roles.values()) == ["gold"]
+
+
+def test_what_is_packed_and_broken_has_the_role_that_was_stated_or_none(tmp_path: Path) -> None:
+    (tmp_path / "run.gz").write_bytes(gzip.compress(clean()["bm25.run"].encode())[:100])
+    for stated, role in (("files", "unknown"), ("runs", "run"), ("queries", "queries")):
+        found = karat.validate(**{stated: tmp_path / "run.gz"})
+        assert [f.code for f in found.findings] == ["F001"] and "breaks off" in found.findings[0].message
+        assert list(found.roles.values()) == [role]
+
+
+def test_the_order_of_two_corpora_changes_nothing(tmp_path: Path) -> None:
+    files = clean()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    # The same ids with other texts, of which query q0 quotes one.
+    quoting = [json.loads(x) for x in files["queries.jsonl"].splitlines()]
+    quoting[0]["text"] = text(90, 12)
+    (tmp_path / "queries.jsonl").write_text(lines(quoting))
+    (tmp_path / "more.jsonl").write_text(lines([{"_id": "d0", "title": "t", "text": text(90, 20)}]))
+    corpora = [tmp_path / "corpus.jsonl", tmp_path / "more.jsonl"]
+    rest = {"qrels": tmp_path / "gold.txt", "queries": tmp_path / "queries.jsonl", "runs": tmp_path / "bm25.run"}
+    both_ways = [karat.validate(corpus=c, **rest).findings for c in (corpora, corpora[::-1])]
+    assert sorted(map(str, both_ways[0])) == sorted(map(str, both_ways[1]))
+    assert "X511" in [f.code for f in both_ways[0]]
+
+
+def test_paths_come_first_and_their_role_is_told(tmp_path: Path) -> None:
+    files = clean()
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "karat.yaml").write_text("gates: []\n")
+    assert [f.code for f in karat.validate(tmp_path / "karat.yaml").findings] == ["K604"]
+    assert list(karat.validate(tmp_path / "gold.txt", tmp_path / "bm25.run").roles.values()) == ["gold", "run"]
 
 
 # What a careless linter would report: each of these is fine.

@@ -19,7 +19,7 @@ DEFAULT_FILE = "karat.baseline.json"
 
 
 def bless(
-    result: Result | str, path: str = DEFAULT_FILE, *, run: str | None = None, metrics: Sequence[str] = ()
+    result: Result | str, output: str = DEFAULT_FILE, *, run: str | None = None, metrics: Sequence[str] = ()
 ) -> str:
     """Make one run of a result (or of a saved one) the baseline: write its values per query and what they rest on.
 
@@ -51,5 +51,5 @@ def bless(
         for i, q in enumerate(chosen.query_ids)
     ]
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
-    write_atomically(path, encoded(text))
-    return path
+    write_atomically(output, encoded(text))
+    return output

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.comparison import DEFAULT_TESTS, told_differences
+from karat.config.following import check_files, check_gates, evaluation_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, nearest
 from karat.evaluation import evaluate
 from karat.gates.judging import verdict_of
 from karat.gates.language import BASELINE, parse_gate
-from karat.ingest.read import run_files
-from karat.judgements import judged_gates
-from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
+from karat.judgements import as_html, as_text, judged_gates
+from karat.metrics.grammar import parse
 from karat.output import write_document
 from karat.pairing import verified
 from karat.remarks import warnings
@@ -103,8 +103,21 @@ class Check:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
 
+    @property
+    def gates(self) -> tuple[Judgement, ...]:
+        """The judgements, by the name that the JSON has for them."""
+        return self.rows
+
     def __repr__(self) -> str:
         return f"Check({self.verdict}: {self.why})"
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.verdict}: {self.why}", as_text(self.rows), *self.notes))
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p><b>{self.verdict}</b>: {escape(self.why)}</p>{as_html(self.rows)}"
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
@@ -211,6 +224,10 @@ def check(
     asked = [*chosen.gates, *extra]
     if not asked:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
+    fresh = result is None and chosen.result is None
+    check_files(read, evaluated=fresh, compared=baseline is None)
+    if fresh and chosen.runs is not None:
+        check_gates(read, asked, compared=(baseline or chosen.baseline) is not None)
     held = evaluated(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
     base = baseline if baseline is not None else _baseline(read, held)
     found = _judged(
@@ -283,56 +300,6 @@ def _with_components(result: Result, asked: Mapping[str, Any], **choices: Any) -
     )  # fmt: skip
     options = {name: value for name, value in asked.items() if name not in aside}
     return with_components(result, options.pop("qrels"), asked["run"], **options, **choices)
-
-
-def evaluation_of(
-    read: Read, gates: Sequence[Gate] = (), *, details: bool = False, threads: int | None = None,
-    cache: bool | None = None, watch: Watch | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """What a config asks of `karat.evaluate`, with the metrics and segments that the gates need."""
-    config = read.config
-    if config.dataset is None or config.runs is None:
-        lacking = "dataset" if config.dataset is None else "runs"
-        raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
-    block, engine, sure = config.retrieval_metrics, config.engine, config.confidence
-    names = config.metrics or (block.enabled_metrics if block else [])
-    if config.metrics and block and block.enabled_metrics:
-        raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
-    measures = parse_all([*(names or DEFAULT_METRICS), *(g.metric for g in gates)])
-    conventions = config.conventions.model_dump(exclude_none=True)
-    confidence, method = sure.level, sure.method
-    workers = threads or engine.threads
-    cached = engine.cache if cache is None else cache
-    batch = engine.batch_size
-    if block is not None:
-        if not block.graded_relevance:
-            conventions.setdefault("binary", True)
-        confidence = 1 - block.statistical_analysis.alpha_level
-        method = method if block.statistical_analysis.confidence_intervals else "none"
-        workers = workers if block.performance.parallel_processing else 1
-        cached = cached and block.performance.caching_enabled
-        batch = batch or block.performance.batch_size
-    data = config.dataset
-    return {
-        "qrels": read.place(data.qrels), "run": _runs(read), "metrics": measures,
-        "queries": read.place(data.queries) if data.queries else None,
-        "docs": read.place(data.corpus) if data.corpus else None,
-        "embeddings": read.place(data.embeddings) if data.embeddings else None,
-        "embedding_model": data.embedding_model, "subtopics": data.subtopics,
-        "by": [*config.segments.by, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
-        "min_segment": config.segments.minimum, "confidence": confidence, "method": method,
-        "resamples": sure.resamples, "seed": sure.seed, "qrels_format": data.qrels_format,
-        "run_format": config.run_format, "details": details or config.outputs.save is not None, "threads": workers,
-        "memory": engine.memory, "cache": cached, "batch": batch, "watch": watch, **conventions,
-    }  # fmt: skip
-
-
-def _runs(read: Read) -> dict[str, str]:
-    given = read.config.runs
-    if isinstance(given, dict):
-        return {name: read.place(path) for name, path in given.items()}
-    listed = [given] if isinstance(given, str) else list(given or ())
-    return run_files([read.place(path) for path in listed])
 
 
 def _judged(

@@ -14,8 +14,9 @@ import numpy as np
 from karat.align import align
 from karat.align.stream import default_threads
 from karat.cache import Cache
+from karat.details import DEPTH, attainable, lists_of
 from karat.engine import bytes_of, threads_of
-from karat.errors import shown
+from karat.errors import InputError, shown
 from karat.fingerprints import of_file, of_gold, of_metric, of_queries
 from karat.ingest.frames import is_frame
 from karat.ingest.layout import is_packed
@@ -26,7 +27,6 @@ from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import policy as choose
 from karat.model.run import Run
-from karat.output import rounded
 from karat.result import Result, RunResult, aggregated
 from karat.sampling import Sampling, sampling
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.align.found import Aligned
     from karat.align.parts import Needs
     from karat.cache import Entry
     from karat.metrics.grammar import Measure
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
 
 Watch = Callable[[str, int, int], None]
-
-DEPTH = 100
-"""How many docs of each query a full result keeps."""
 
 
 def evaluate(
@@ -222,7 +218,7 @@ class _Job:
         query_ids, values = measured(measures, rankings)
         notes = list(about["notes"])
         if self.needs is not None:
-            notes += _told_by(self.needs, rankings)
+            notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
         return RunResult(
@@ -265,13 +261,15 @@ class _Job:
         run = read_run(
             source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
         )
+        gold = self.qrels  # read before the next step: what is wrong with it is the better news
+        _check_not_gold(source, self.source)
         if needs is not None:
             from karat.align.parts import check_gold, check_run
 
             check_gold(self.qrels, needs)
             check_run(run, needs, chosen)
         aligned, notes = align(
-            self.qrels, _watched(run, entry, self.watch, self.batch), chosen,
+            gold, _watched(run, entry, self.watch, self.batch), chosen,
             no_answer=self.queries.no_answer if self.queries else (), threads=self.threads, memory=self.memory,
             keep_items=max(DEPTH if self.details else 0, needs.depth if needs else 0),
         )  # fmt: skip
@@ -287,7 +285,7 @@ class _Job:
         if entry is not None:
             entry.store(aligned.rankings, about)
         if self.details:
-            about["lists"] = _lists(self.qrels, aligned)
+            about["lists"] = lists_of(self.qrels, aligned)
         return aligned.rankings, about
 
     def _made_by_filter(
@@ -334,11 +332,24 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
 
 
-def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
-    """The best value that the gold allows, for the metrics that have a target."""
-    return {
-        m.name: aggregated(m, m(rankings.ideal()))[0] for m in measures if m.name in m.metric.targets and len(rankings)
-    }
+LOGGED = frozenset(("latency", "cost", "doc_version"))
+"""What a run log holds for each query; without it a value is undefined that should be there."""
+
+
+def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """How many queries lack a value that others have, for metrics of what a run log holds."""
+    lacking = {m.name: np.isnan(values[m.name]) for m in measures if LOGGED.intersection(m.metric.needs)}
+    return [
+        f"{name}: {int(absent.sum()):,} of {len(absent):,} queries have no value"
+        for name, absent in lacking.items() if absent.any()
+    ]  # fmt: skip
+
+
+def _check_not_gold(run: Any, qrels: Any) -> None:
+    """Refuse the gold as a run: it would score perfectly against itself."""
+    paths = [os.fspath(p) for p in (run, qrels) if isinstance(p, (str, os.PathLike)) and p != "-"]
+    if len(paths) == 2 and os.path.samefile(*paths):
+        raise InputError(f"{paths[0]}: is the gold itself, expected a run: name what a system returned")
 
 
 def _watched(run: Run, entry: Entry | None, watch: Watch | None, batch: int | None) -> Run:
@@ -361,23 +372,3 @@ def _watched(run: Run, entry: Entry | None, watch: Watch | None, batch: int | No
         watchers.append(told)
     file: TextFile = run.content
     return replace(run, content=replace(file, watchers=tuple(watchers), batch=batch))
-
-
-def _lists(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
-    """Each query's top docs with their grades, and the rank at which each gold doc was found."""
-    rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    rank[aligned.found.gold] = aligned.found.rank
-    out: dict[str, dict[str, Any]] = {}
-    for q in aligned.queries.tolist():
-        a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
-        docs, grades, ranks = qrels.docs[a:b], qrels.grades[a:b].tolist(), rank[a:b].tolist()
-        graded = dict(zip(docs, grades, strict=True))
-        out[qrels.query_ids[q]] = {
-            "top": [
-                {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(d)}
-                for d, s, *_ in aligned.found.items.get(q, [])[:DEPTH]
-            ],
-            "returned": max(int(aligned.found.returned[q]), 0),
-            "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
-        }
-    return out

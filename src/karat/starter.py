@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError
 from karat.evaluation import evaluate
+from karat.gates.language import parse_gate
 from karat.ingest.layout import head_of
 from karat.ingest.queries import read_queries
-from karat.ingest.read import run_files
-from karat.validation.roles import role_of
+from karat.ingest.read import read_qrels, read_run, run_files
+from karat.judgements import judged_gates
+from karat.validation.configs import too_few
+from karat.validation.roles import by_name, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.result import Result
+    from karat.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
 ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".parquet", ".run", ".trec", ".qrels", ".res", ".gz", ".zst")
@@ -27,6 +31,8 @@ RUNS = 10
 BASELINES = ("baseline", "base", "prod", "main", "old", "current")
 """Words in the name of a run that the others are compared with."""
 GATED = ("recall@10", "ndcg@10")
+LATENCIES = ("latency.p90", "latency.p50")
+MARGINS = (0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,42 @@ class Found:
     run: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Starter:
+    """A first config, and in one line what it was made from."""
+
+    text: str
+    told: str
+
+
 def init(folder: str = ".") -> str:
     """The text of a commented `karat.yaml` for the gold, queries and runs in a folder.
 
     Thresholds are what the best run reaches today, so that the first check passes and a later loss blocks.
     """
+    return starter(folder).text
+
+
+def starter(folder: str = ".") -> Starter:
+    """A commented `karat.yaml` for a folder, and what was found there."""
     if not os.path.isdir(folder):
         raise InputError(f"{folder}: is no folder; expected the one that holds your gold and runs")
     found = _found(folder)
-    result = _measured(found)
-    return "\n".join(_lines(found, folder, result)) + "\n"
+    fields = _fields(found)
+    return Starter("\n".join(_lines(found, folder, _measured(found, fields), fields)) + "\n", _told(found, folder))
+
+
+def _told(found: Found, folder: str) -> str:
+    def named(path: str) -> str:
+        return os.path.relpath(path, folder)
+
+    parts = [f"{what} {named(paths[0])}" for what, paths in
+             (("gold", found.qrels), ("queries", found.queries), ("corpus", found.corpus)) if paths]  # fmt: skip
+    if found.run:
+        parts.append(f"run {named(found.run[0])}" if len(found.run) == 1 else f"{len(found.run)} runs")
+    lacking = [what for what, paths in (("gold (dataset.qrels)", found.qrels), ("runs", found.run)) if not paths]
+    told = f"found {', '.join(parts)}" if parts else "found neither gold nor runs here"
+    return told + (f"; fill in {' and '.join(lacking)}" if lacking else "")
 
 
 def _found(folder: str) -> Found:
@@ -56,13 +88,16 @@ def _found(folder: str) -> Found:
     for path in _files(folder):
         try:
             role = role_of(path, head_of(path))
+            if role in ("qrels", "run") and path.lower().endswith(".json"):  # any JSON object may look like one
+                role = by_name(path, ("qrels", "run"))
+                (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
             continue
         listed = getattr(out, role, None) if role else None
         if listed is not None:
             listed.append(path)
-    if out.qrels:  # BEIR keeps several splits: test is the one to measure on
-        out.qrels.sort(key=lambda p: (not os.path.basename(p).startswith("test"), p))
+    # BEIR keeps several splits: test is the one to measure on. One JSON object is the least sure to be gold.
+    out.qrels.sort(key=lambda p: (p.lower().endswith(".json"), not os.path.basename(p).startswith("test"), p))
     return out
 
 
@@ -79,12 +114,15 @@ def _files(folder: str) -> Iterator[str]:
                 yield os.path.join(place, name)
 
 
-def _measured(found: Found) -> Result | None:
-    """What the runs reach; nothing where they cannot be evaluated."""
+def _measured(found: Found, fields: list[str]) -> Result | None:
+    """What the runs reach, over all queries and in the segments of the first field; nothing where that fails."""
     if not found.qrels or not found.run:
         return None
+    runs = run_files(found.run[:RUNS])
     try:
-        return evaluate(found.qrels[0], run_files(found.run[:RUNS]), GATED)
+        if fields:
+            return evaluate(found.qrels[0], runs, GATED, queries=found.queries[0], by=fields[:1])
+        return evaluate(found.qrels[0], runs, GATED)
     except KaratError:
         return None
 
@@ -99,7 +137,7 @@ def _roles(names: list[str], result: Result | None) -> tuple[str | None, str | N
     return base, next(n for n in reversed(order) if n != base)
 
 
-def _lines(found: Found, folder: str, result: Result | None) -> Iterator[str]:
+def _lines(found: Found, folder: str, result: Result | None, fields: list[str]) -> Iterator[str]:
     def told(path: str) -> str:
         return _quoted(os.path.relpath(path, folder))
 
@@ -136,7 +174,6 @@ def _lines(found: Found, folder: str, result: Result | None) -> Iterator[str]:
     yield ""
     yield "metrics: [ndcg@10, 'recall@{1,3,5,10}', precision@5, mrr]"
     yield ""
-    fields = _fields(found)
     if fields:
         yield f"segments: [{', '.join(map(_quoted, fields))}]"
     else:
@@ -144,7 +181,10 @@ def _lines(found: Found, folder: str, result: Result | None) -> Iterator[str]:
     yield ""
     yield "# A gate compares the end of the confidence interval with a threshold: it passes, fails or is undecided."
     yield "gates:"
-    yield from _gates(result, judged, base is not None, fields)
+    gates = list(_gates(found, result, judged, base, fields))
+    if not any(line.startswith("  - ") and not line.startswith("  - warn:") for line in gates):
+        yield "  - recall@10 >= 0.80   # what you ask of a run"
+    yield from gates
     yield ""
     yield "outputs:"
     yield "  json: karat-out/check.json"
@@ -152,22 +192,66 @@ def _lines(found: Found, folder: str, result: Result | None) -> Iterator[str]:
     yield "  junit: karat-out/gates.xml"
 
 
-def _gates(result: Result | None, judged: str | None, compared: bool, fields: list[str]) -> Iterator[str]:
+def _gates(
+    found: Found, result: Result | None, judged: str | None, base: str | None, fields: list[str]
+) -> Iterator[str]:
+    """Gates that the run passes today, and that as many queries can decide."""
     run = next((r for r in result.runs if r.name == judged), None) if result is not None else None
-    if run is None:
-        yield "  - recall@10 >= 0.80"
-        yield "  - warn: ndcg@10 >= 0.60"
-    else:
-        for metric in GATED:
-            low = run.intervals[metric].low
-            floor = math.floor((low if low == low else 0.0) * 100) / 100
-            yield f"  - {metric} >= {floor:.2f}   # {run.name} reaches {run.mean[metric]:.3f} today"
-    if compared:
-        yield "  - ndcg@10 no worse than baseline by 0.02"
-    else:
+    other = next((r for r in result.runs if r.name == base), None) if result is not None else None
+    if result is None or run is None:
+        yield "  # - warn: ndcg@10 >= 0.60"
         yield "  # - ndcg@10 no worse than baseline by 0.02"
+        return
+    for metric in GATED:
+        gate = _floor(metric, run.intervals[metric].low)
+        if gate and _passes(gate, result, run, None):
+            yield f"  - {gate}   # {run.name} reaches {run.mean[metric]:.3f} today"
+    margins = (f"ndcg@10 no worse than baseline by {m}" for m in MARGINS)
+    against = next((g for g in margins if other is not None and _passes(g, result, run, other)), None)
+    yield f"  - {against}" if against else "  # - ndcg@10 no worse than baseline by 0.02"
     if fields:
-        yield f"  - warn: recall@10 >= 0.50 for every {fields[0]} of at least 10"
+        large = [s for s in run.segments if s.n >= run.sampling.minimum]
+        lowest = min((s.metrics[GATED[0]].low for s in large), default=math.nan)
+        gate = _floor(GATED[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
+        if gate and _passes(gate, result, run, None):
+            yield f"  - warn: {_quoted(gate)}" if '"' in gate else f"  - warn: {gate}"
+    yield from _latency(found, run.name)
+
+
+def _floor(metric: str, low: float, where: str = "") -> str:
+    """A gate at the lower bound of today, rounded down; nothing where that is no bound at all."""
+    floor = math.floor(low * 100) / 100 if low == low else 0.0
+    return f"{metric} >= {floor:.2f}{where}" if floor > 0 else ""
+
+
+def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -> bool:
+    """Whether a gate passes today, with queries enough to be decided."""
+    gate = parse_gate(text)
+    rows = judged_gates([gate], result, [run.name], baseline=base)
+    return all(row.outcome == "pass" for row in rows) and not too_few(gate, run, base)
+
+
+def _latency(found: Found, name: str) -> Iterator[str]:
+    """A bound on the latency where the run log has latencies: the next round number above today's upper bound."""
+    path = run_files(found.run[:RUNS])[name]
+    for metric in LATENCIES:
+        try:
+            result = evaluate(found.qrels[0], {name: path}, metric)
+        except KaratError:
+            return
+        high = result.intervals[metric].high
+        if not high > 0:
+            continue
+        step = 10 ** math.floor(math.log10(high)) / 2
+        gate = f"{metric} <= {math.ceil(high / step) * step:g}ms"
+        if _passes(gate, result, result.runs[0], None):
+            yield f"  - {gate}   # {result.mean[metric]:.1f} ms today"
+            return
+
+
+def _name(field: str) -> str:
+    """A field as a gate can hold it."""
+    return field if re.fullmatch(r"[\w.-]+", field) else f'"{field}"'
 
 
 def _fields(found: Found) -> list[str]:
@@ -190,6 +274,5 @@ def _fields(found: Found) -> list[str]:
 def _quoted(text: str) -> str:
     """A text as YAML can hold it."""
     import json
-    import re
 
     return text if re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*", text) else json.dumps(text, ensure_ascii=False)

@@ -5,30 +5,47 @@ from __future__ import annotations
 import os
 import sys
 
-from karat.cli.codes import FAULT, INTERRUPTED
+from karat.cli.codes import FAULT, INTERRUPTED, NO_READER, WRONG_INPUT
+
+DECIDING = ("check", "validate")
+"""Verbs whose exit code is a verdict, which holds whether or not somebody reads the output."""
 
 
 def main() -> None:
     """Run the command line; every way out has its exit code."""
-    from karat.errors import KaratError
+    from karat.cli.streams import guarded
 
     # Work is divided among our own threads; those of the linear algebra would only wait for each other.
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    output = guarded()
+    code = _exit_code()
+    sys.stdout.flush()
+    if output is not None and output.error is not None:
+        if not output.left:
+            print(f"karat: standard output: cannot be written ({output.error.strerror}); make room", file=sys.stderr)
+            code = WRONG_INPUT
+        elif code == 0 and sys.argv[1:2] not in ([verb] for verb in DECIDING):
+            code = NO_READER
+    raise SystemExit(code)
+
+
+def _exit_code() -> int:
+    from karat.errors import KaratError
+
     try:
         from karat.cli.app import app
 
         app()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else WRONG_INPUT
     except KaratError as error:
         for line in str(error).splitlines():
             print(f"karat: {line}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from None
+        return error.exit_code
     except KeyboardInterrupt:
         print("karat: interrupted", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(0) from None
+        return INTERRUPTED
     except Exception as error:
         if "--verbose" in sys.argv:
             import traceback
@@ -39,4 +56,5 @@ def main() -> None:
             "karat: run again with --verbose for the details, and please report it",
             file=sys.stderr,
         )
-        raise SystemExit(FAULT) from None
+        return FAULT
+    return 0

@@ -6,3 +6,5 @@ WRONG_INPUT = 2
 INCONCLUSIVE = 3
 FAULT = 70
 INTERRUPTED = 130
+NO_READER = 141
+"""The reader of a pipe left before there was a verdict; as a shell tells of SIGPIPE."""

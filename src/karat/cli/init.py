@@ -29,13 +29,15 @@ def init(
 
         typer.echo(json.dumps(published(), indent=2, ensure_ascii=False))
         return
-    from karat import init as starter
     from karat.errors import UsageError
     from karat.report.files import write_text
+    from karat.starter import starter
 
     path = output or os.path.join(folder, "karat.yaml")
     if path != "-" and os.path.exists(path) and not force:
         raise UsageError(f"{path} is there already; --force writes over it, -o chooses another name")
-    write_text(starter(folder), path)
+    made = starter(folder)
+    write_text(made.text, path)
+    typer.echo(made.told, err=path == "-")
     if path != "-":
         typer.echo(f"wrote {path}; look through it, then run: karat check {'' if path == './karat.yaml' else path}")

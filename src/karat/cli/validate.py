@@ -51,7 +51,10 @@ def validate(
     from karat.report import files as written
     from karat.report import findings
 
-    found = look(qrels, run or (), queries, corpus, files or (), select=select or (), ignore=ignore or ())
+    found = look(
+        files or (), qrels=qrels, runs=run or (), queries=queries, corpus=corpus, select=select or (),
+        ignore=ignore or (),
+    )  # fmt: skip
     if json is not None:
         written.write_json(found, json)
     if json != "-":

@@ -6,7 +6,17 @@ import os
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+    field_validator,
+)
 
 from karat.errors import KaratError
 from karat.gates.language import Gate, parse_gate
@@ -21,7 +31,9 @@ class Part(BaseModel):
 
 
 def _expanded(text: str) -> str:
-    """The text with `${NAME}` and `${NAME:-else}` replaced from the environment."""
+    """The text with `~/` and, from the environment, `${NAME}` and `${NAME:-else}` replaced."""
+    if bare := re.search(r"(?:^|/)\$(\w+)", text):
+        raise ValueError(f"found ${bare[1]} in {text!r}; write ${{{bare[1]}}} for a variable of the environment")
 
     def value(found: re.Match[str]) -> str:
         name, other = found["name"], found["other"]
@@ -31,17 +43,38 @@ def _expanded(text: str) -> str:
             return other
         raise ValueError(f"environment variable {name} is not set; set it, or write ${{{name}:-a default}}")
 
-    return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<other>[^}]*))?\}", value, text)
+    replaced = re.sub(r"\$\{(?P<name>\w+)(?::-(?P<other>[^}]*))?\}", value, text)
+    return os.path.expanduser(replaced) if replaced.startswith("~/") else replaced
 
 
 def _listed(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
 
+def _size(memory: str | int) -> str | int:
+    from karat.engine import bytes_of
+
+    try:
+        bytes_of(memory)
+    except KaratError as error:
+        raise ValueError(str(error)) from None
+    return memory
+
+
+def _shape(runs: Any) -> str:
+    return "one" if isinstance(runs, str) else "listed" if isinstance(runs, list) else "named"
+
+
 Place = Annotated[
-    str, AfterValidator(_expanded), Field(min_length=1, description="${NAME} is replaced from the environment.")
+    str, AfterValidator(_expanded), Field(min_length=1, description="${NAME} and ~/ are replaced from the environment.")
 ]
 """A path or an address: the only texts in which environment variables are replaced."""
+
+
+Runs = Annotated[
+    Annotated[dict[str, Place], Tag("named")] | Annotated[list[Place], Tag("listed")] | Annotated[Place, Tag("one")],
+    Discriminator(_shape),  # so that what is wrong is told of one shape, not of all
+]
 
 
 class Dataset(Part):
@@ -125,7 +158,9 @@ class Engine(Part):
     """How the work is done; nothing here changes a result."""
 
     threads: int | None = Field(None, ge=1)
-    memory: str | int | None = Field(None, description="Bound for runs that are out of order, such as 2GB.")
+    memory: Annotated[str | int, AfterValidator(_size)] | None = Field(
+        None, description="Bound for runs that are out of order, such as 2GB."
+    )
     cache: bool = True
     batch_size: int | None = Field(None, ge=1, description="Queries of a run that are held in memory at once.")
 
@@ -228,9 +263,7 @@ class Config(Part):
 
     version: Literal[1] = 1
     dataset: Dataset | None = None
-    runs: dict[str, Place] | list[Place] | Place | None = Field(
-        None, description="Runs by name; or paths and globs, whose names are their files' stems."
-    )
+    runs: Runs | None = Field(None, description="Runs by name; or paths and globs, whose names are their files' stems.")
     run_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
     result: Place | None = Field(None, description="A saved result to judge, instead of dataset and runs.")
     candidate: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
+from karat.gates.amounts import check_decides, given, leading
+from karat.gates.amounts import unit_of as unit_of  # part of the language
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
@@ -30,12 +33,7 @@ _HEAD = re.compile(
     r"|\b(?:(?P<no>no worse|not worse)|(?P<better>better)) than\b)\s*(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_NUMBER = re.compile(
-    r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[%a-zA-Zµμ]+|\s+(?:%|[uµμm]?s|min)(?=\s|$))?(?=\s|$)"
-)
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
-_TIMES = {"us": Decimal("0.001"), "µs": Decimal("0.001"), "μs": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000),
-          "min": Decimal(60_000)}  # fmt: skip
 _CLAUSES = ("where", "for every", "for each", "at the mean", "on")
 _WORDS = {"where", "for", "at", "on", "and", "of"}
 KEYS = ("metric", "min", "max", "above", "below", "no_worse_than", "better_than", "by", "where", "for_every",
@@ -113,11 +111,6 @@ def rises(metric: str) -> bool:
     return parse(metric).metric.higher_is_better is not False
 
 
-def unit_of(metric: str) -> str:
-    """The unit of a metric's values: ms for latencies, none for shares."""
-    return parse(metric).metric.unit
-
-
 def parse_gate(source: str | Mapping[str, Any] | Gate) -> Gate:
     """A gate from its text, or from a mapping as `karat.yaml` has it."""
     if isinstance(source, Gate):
@@ -139,10 +132,13 @@ def _from_text(text: str) -> Gate:
             f"cannot read gate {text!r}; expected a metric, a comparison and a value, such as 'recall@5 >= 0.90' or "
             "'ndcg@10 no worse than baseline by 0.01'"
         )
+    if head["op"] and head["metric"].endswith("="):
+        swapped = f"={head['op']}"
+        raise UsageError(f"gate {text!r}: found {swapped!r}; did you mean {swapped[::-1]!r}?")
     metric = _metric(head["metric"], text)
     if head["op"]:
         op = " ".join(head["op"].lower().split())
-        value, rest, _ = _value(head["rest"], metric, text)
+        value, rest, _ = leading(head["rest"], metric, text)
         return _with_clauses(Gate(metric, _OPS.get(op, op), value), rest, text)  # type: ignore[arg-type]
     tokens = _tokens(head["rest"], text)
     if not tokens:
@@ -150,7 +146,7 @@ def _from_text(text: str) -> Gate:
     against, rest = tokens[0][0], head["rest"][tokens[0][2] :]
     margin, relative = 0.0, False
     if by := re.match(r"\s*by\b\s*", rest, re.IGNORECASE):
-        margin, rest, relative = _value(rest[by.end() :], metric, text, margin=True)
+        margin, rest, relative = leading(rest[by.end() :], metric, text, margin=True)
     gate = Gate(metric, "no worse" if head["no"] else "better", margin, against, relative)
     return _with_clauses(gate, rest, text)
 
@@ -160,41 +156,6 @@ def _metric(written: str, text: str) -> str:
         return parse(written).name
     except MetricError as error:
         raise UsageError(f"gate {text!r}: {error}") from None
-
-
-def _value(rest: str, metric: str, text: str, *, margin: bool = False) -> tuple[float, str, bool]:
-    """The number with its unit at the start of this text, what follows it, and whether it is a share of another."""
-    found = _NUMBER.match(rest)
-    if found is None:
-        words = rest.split()
-        raise UsageError(f"gate {text!r}: expected a number, found {shown(words[0] if words else None)}")
-    value, relative = _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
-    return value, rest[found.end() :], relative
-
-
-def _scaled(number: str, unit: str, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
-    """A number in the metric's own unit."""
-    own = unit_of(metric)
-    try:
-        exact = Decimal(number)
-    except InvalidOperation:
-        raise UsageError(f"gate {text!r}: expected a number, found {shown(number)}") from None
-    if not exact.is_finite():
-        raise UsageError(f"gate {text!r}: expected a finite number, found {shown(number)}")
-    if margin and exact < 0:
-        raise UsageError(f"gate {text!r}: a margin must be a number from 0, found {number}")
-    if unit == "%":
-        if own and not margin:
-            raise UsageError(f"gate {text!r}: {metric} is in {own}, found a percentage; write a number with {own}")
-        return float(exact / 100), margin
-    if unit in _TIMES and own == "ms":
-        return float(exact * _TIMES[unit]), False
-    if unit and unit != own:
-        expected = f"a number in {own}" if own else "a bare number or a percentage"
-        near = nearest(unit, _TIMES) if own == "ms" else None
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise UsageError(f"gate {text!r}: {metric} takes {expected}, found the unit {unit!r}{hint}")
-    return float(exact), False
 
 
 def _tokens(rest: str, text: str) -> list[tuple[str, bool, int]]:
@@ -221,6 +182,8 @@ def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
             written = " ".join(t for t, _ in tokens[:3])
             near = nearest(tokens[0][0], ("where", "for every", "at the mean", "on"))
             hint = f"; did you mean {near!r}?" if near else ""
+            if gate.against is not None and not near and not seen and not gate.value:
+                hint = f'; quote a name that has spaces: than "{gate.against} {tokens[0][0]}"'
             raise UsageError(f"gate {text!r}: expected one of {', '.join(_CLAUSES)}, found {shown(written)}{hint}")
         if clause in seen:
             raise UsageError(f"gate {text!r}: {clause!r} is there twice; write it once")
@@ -270,6 +233,9 @@ def _phrase(tokens: list[tuple[str, bool]], text: str, expected: str, ends: Sequ
 def _pairs(tokens: list[tuple[str, bool]], text: str) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     while True:
+        for token, bare in takewhile(lambda t: t != ("=", False), tokens):
+            if bare and (wrong := re.search("[!<>]+", token)):
+                raise UsageError(f"gate {text!r}: only = is understood in where, found {wrong[0]!r}")
         field = _phrase(tokens, text, "a field of the queries")
         if not tokens or tokens[0][0] != "=":
             found = shown(tokens[0][0] if tokens else None)
@@ -305,6 +271,7 @@ def _checked(gate: Gate, text: str) -> Gate:
         raise UsageError(f"gate {text!r}: {gate.run!r} is compared with itself; name another run")
     if gate.against is not None and parse(gate.metric).metric.higher_is_better is None:
         raise UsageError(f"gate {text!r}: {gate.metric} has no better or worse; compare it with a number")
+    check_decides(gate, text)
     return gate
 
 
@@ -337,13 +304,13 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     asked = [k for k in relations if k in told]
     if len(asked) != 1:
         raise UsageError(f"gate {{{text}}}: expected one of {', '.join(relations)}, found {', '.join(asked) or 'none'}")
-    relation, given = relations[asked[0]], told.pop(asked[0])
+    relation, wanted = relations[asked[0]], told.pop(asked[0])
     against, relative = None, False
     if relation in ("no worse", "better"):
-        against = str(given)
-        value, relative = _number(told.pop("by", 0), metric, text, margin=True)
+        against = str(wanted)
+        value, relative = given(told.pop("by", 0), metric, text, margin=True)
     else:
-        value, _ = _number(given, metric, text, margin=False)
+        value, _ = given(wanted, metric, text, margin=False)
     where = told.pop("where", {})
     if not isinstance(where, Mapping):
         raise UsageError(f"gate {{{text}}}: where must map fields to values, found {shown(where)}")
@@ -366,16 +333,6 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     return _checked(gate, text)
 
 
-def _number(given: Any, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
-    """A YAML number, or a text with a unit."""
-    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
-        raise UsageError(f"gate {{{text}}}: expected a number, found {shown(given)}")
-    found = _NUMBER.fullmatch(str(given))
-    if found is None:
-        raise UsageError(f"gate {{{text}}}: expected a number such as 0.9 or 60ms, found {shown(given)}")
-    return _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
-
-
 def _printed(value: float, times: int = 1) -> str:
     """A number in plain digits, as few as name it."""
     exact = (Decimal(repr(value)) * times).normalize()
@@ -384,6 +341,6 @@ def _printed(value: float, times: int = 1) -> str:
 
 def _quoted(text: str) -> str:
     """A name or value as it can be read back: in quotation marks where it needs them."""
-    if re.fullmatch(r"""[^\s=,"'\\]+""", text) and text.lower() not in _WORDS:
+    if re.fullmatch(r"""[^\s=,"'\\!<>]+""", text) and text.lower() not in _WORDS:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -58,9 +58,12 @@ def checked_path(path: str) -> str:
     if not os.path.exists(path):
         folder, base = os.path.split(path)
         beside = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        near = nearest(base, beside)
+        pattern = any(c in base for c in "*?[")
+        near = nearest(base, beside) if not pattern else None
         hint = f"did you mean {os.path.join(folder, near)!r}?" if near else "check the path"
-        if folder and not os.path.isdir(folder):
+        if pattern:
+            hint = "patterns are understood for runs alone: name the file"
+        elif folder and not os.path.isdir(folder):
             hint = f"there is no folder {folder!r}"
         raise InputError(f"{path}: no such file; {hint}")
     try:
@@ -177,6 +180,8 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
     kind = forced or _told(path, head)
     if kind == "parquet" and (path == "-" or is_packed(path)):
         raise InputError(f"{path}: Parquet is read from plain files only; unpack or store it, and name that file")
+    if kind == "jsonl":
+        _check_fields(path, role, head)
     if kind in ("jsonl", "json", "parquet"):
         return Layout(kind)  # type: ignore[arg-type]
     for mark, what in _MARKS.items():
@@ -189,6 +194,31 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
     if kind == "trec":
         return _trec(path, role, head)
     return _text(path, role, head, {"csv": ",", "tsv": "\t"}.get(kind or ""))
+
+
+def _check_fields(path: str, role: Literal["qrels", "run"], head: bytes) -> None:
+    """Refuse rows that are plainly something else by the fields of the first: once, not line by line."""
+    import json
+
+    try:
+        row = json.loads(head.lstrip().partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(row, dict):
+        return
+    names = list(row)
+    doc, value = (column(names, known) is not None for known in (DOC_NAMES, (*GRADE_NAMES, *SCORE_NAMES)))
+    scored = column(names, SCORE_NAMES) is not None
+    what = advice = ""
+    if role == "qrels" and "topk" in row:
+        what, advice = "a run log", "did you swap gold and run?"
+    elif role == "run" and doc and value and not scored:
+        what, advice = "gold", "did you swap gold and run?"
+    elif not doc and not value and "topk" not in row and column(names, ("_id", "id", *QUERY_NAMES)) is not None:
+        what, advice = "a table of queries or docs", "give it as queries or corpus"
+    if what:
+        listed = ", ".join(map(shown, names[:8]))
+        raise InputError(f"{path}:1: expected {_expected(role)}; found {listed}. This looks like {what}: {advice}")
 
 
 def _told(path: str, head: bytes) -> str | None:

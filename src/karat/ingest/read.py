@@ -8,14 +8,24 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, shown
 from karat.ingest import frames
-from karat.ingest.exact import Problems, as_rows
-from karat.ingest.layout import BROKEN_PACKING, PACKED, checked_path, detect, head_of, unpacked_zstd, unpacking_error
+from karat.ingest.exact import Problems, as_rows, number
+from karat.ingest.layout import (
+    BROKEN_PACKING,
+    PACKED,
+    checked_path,
+    detect,
+    head_of,
+    lines_of,
+    unpacked_zstd,
+    unpacking_error,
+)
 from karat.ingest.objects import qrels_from_mapping, run_from_mapping
 from karat.ingest.textfile import TextFile
 from karat.model.policy import Policy
@@ -24,7 +34,7 @@ from karat.model.run import OrderedLists, Run, Table
 from karat.model.strings import hashed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
     from karat.model.run import Rows
 
 Role = Literal["qrels", "run"]
+LOOKED_AT = 500
+"""Rows of a run at whose scores is looked for grades."""
 
 
 def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
@@ -274,10 +286,13 @@ def _run_from_file(
     if layout.kind in ("json", "jsonl"):
         run = _run_from_json(path, name, layout, head, policy, as_of, needs, stdin)
     elif layout.kind == "parquet":
-        run = Run(name, Table(frames.parquet_rows(path, "run")), path=path)
+        rows = frames.parquet_rows(path, "run")
+        few = rows.query.take(np.arange(min(len(rows), LOOKED_AT))).texts()
+        run = Run(name, Table(rows), path=path, notes=_doubts(zip(few, rows.score.tolist(), strict=False)))
     else:
         facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
-        run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None)
+        notes = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
+        run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None, notes)
     return _without_stage(run, policy)
 
 
@@ -299,7 +314,28 @@ def _run_from_json(
         if policy.as_of_filter and not as_of:
             raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
         return jsonl.read_run_log(path, name, policy, as_of, stdin, needs)
-    return Run(name, Table(as_rows(jsonl.read_json_rows(path, "run", stdin))), path=path)
+    rows = jsonl.read_json_rows(path, "run", stdin)
+    return Run(name, Table(as_rows(rows)), path=path, notes=_doubts((r[1], r[3]) for r in rows[:LOOKED_AT]))
+
+
+def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:
+    """Query and score of the first rows of a table; the last line of the head may be cut."""
+    whole = head if len(head) < 1 << 16 else head[: head.rfind(b"\n")]
+    for _, line in islice(lines_of(whole), 1, 1 + LOOKED_AT):
+        cells = line.split(layout.delimiter)
+        if len(cells) == layout.width and (score := number(cells[layout.value].strip('"'))) is not None:
+            yield cells[layout.query], score
+
+
+def _doubts(scores: Iterable[tuple[str, float]]) -> tuple[str, ...]:
+    """A note on scores that look like grades: small whole numbers that leave docs of a query in no order."""
+    rows = list(scores)
+    values = sorted({score for _, score in rows})
+    small = bool(values) and all(v == int(v) and -2 <= v <= 4 for v in values)
+    if not small or len(rows) < 2 or (len(set(rows)) == len(rows) and len(values) > 1):
+        return ()
+    listed = ", ".join(f"{v:g}" for v in values)
+    return (f"every score is a small whole number ({listed}): is this gold? A run holds the scores of a system",)
 
 
 def _tag(layout: Layout, head: bytes) -> str | None:

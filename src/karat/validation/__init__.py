@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, UsageError
 from karat.ingest.layout import checked_path, head_of
 from karat.validation.checks import CHECKS, Check
-from karat.validation.findings import Finding, Validation, found, in_order, known_codes
+from karat.validation.findings import Finding, Validation, found, in_order, known_codes, twice
 from karat.validation.roles import ROLES, role_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from karat.validation.roles import Role
     from karat.validation.tables import Data, RunFile
@@ -27,12 +28,12 @@ _NO_DATA = (None, "result", "config")
 
 
 def validate(
+    files: Paths = (),
+    *more: Paths,
     qrels: Paths = None,
     runs: Paths = (),
     queries: Paths = None,
     corpus: Paths = None,
-    files: Paths = (),
-    *,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> Validation:
@@ -43,19 +44,24 @@ def validate(
     `select` and `ignore` take codes of checks or their beginnings.
     """
     known_codes(select), known_codes(ignore)
+    findings: list[Finding] = []
     roles: dict[str, Role | None] = {}
+    real: dict[str, Role | None] = {}
     stated: tuple[tuple[Role, Paths], ...] = (("qrels", qrels), ("run", runs), ("queries", queries), ("corpus", corpus))
     for role, given in stated:
-        roles.update(dict.fromkeys(_paths(given), role))
-    findings: list[Finding] = []
-    for path in _paths(files):
+        for path in _paths(given):
+            before = real.setdefault(os.path.realpath(path), role)
+            if before is not None and before != role:
+                findings.append(twice(path, before, role, path))
+            else:
+                roles[path] = role
+    for path in (p for given in (files, *more) for p in _paths(given)):
         if path not in roles:
-            try:
-                roles[path] = role_of(path, head_of(path))
-            except InputError:  # what is packed breaks off: reading it will say so
-                roles[path] = "qrels"
+            roles[path], broken = _told(path)
+            findings += broken
     if not roles:
         raise UsageError("nothing to validate; name at least one file")
+    unread = {f.file for f in findings if f.code == "F001"}
     configs = [path for path, role in roles.items() if role == "config"]
     for path in configs:
         from karat.validation.configs import check_config, opened
@@ -65,9 +71,26 @@ def validate(
         findings += problems
         if read is not None and not problems:
             findings += check_config(read)
-    findings += _findings(roles)
+    findings += _findings(roles, unread)
     told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(in_order(findings, list(roles)), told).only(select, ignore)
+
+
+def _told(path: str) -> tuple[Role | None, list[Finding]]:
+    """The role of a file, or why its content cannot be read at all."""
+    try:
+        head = head_of(path)
+    except InputError as error:  # what is packed breaks off
+        return None, [found("F001", path, str(error).removeprefix(f"{path}: "), [path])]
+    role = role_of(path, head)
+    if role is None and b"\x00" not in head:
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+        except UnicodeDecodeError as error:
+            line = 1 + head.count(b"\n", 0, error.start)
+            text = "not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv"
+            return None, [found("F001", path, text, [f"{path}:{line}"])]
+    return role, []
 
 
 def _paths(given: Paths) -> list[str]:
@@ -89,7 +112,7 @@ def _paths(given: Paths) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _findings(roles: dict[str, Role | None]) -> Iterator[Finding]:
+def _findings(roles: dict[str, Role | None], unread: Collection[str]) -> Iterator[Finding]:
     from karat.validation.corpus import check_corpus
     from karat.validation.gold import check_gold
     from karat.validation.queries import check_queries
@@ -97,7 +120,7 @@ def _findings(roles: dict[str, Role | None]) -> Iterator[Finding]:
     from karat.validation.together import check_together
 
     for path, role in roles.items():
-        if role is None:
+        if role is None and path not in unread:
             yield found("F002", path, "cannot be told to be gold, queries, a run or a corpus", [path])
         elif role in _UNCHECKED:
             yield found("F003", path, f"{_UNCHECKED[role]}, which validate does not check", [path])

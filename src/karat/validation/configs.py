@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.checking import evaluation_of
+from karat.config.following import evaluation_of, runs_of
 from karat.config.reading import read_config
-from karat.errors import InputError, KaratError
+from karat.errors import InputError, KaratError, nearest
 from karat.evaluation import evaluate
 from karat.gates.language import BASELINE
 from karat.ingest.read import run_files
@@ -19,7 +19,7 @@ from karat.pairing import paired
 from karat.saved import load_baseline
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
-from karat.validation.findings import found, many
+from karat.validation.findings import found, many, such_as, twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,15 @@ def opened(path: str) -> tuple[Read | None, list[Finding], dict[str, Role | None
             continue
         for one in matching:
             _add(one, "run", read.at("runs"), roles, findings, path)
+    _check_baseline(read, _names(read), findings)
     return read, findings, roles
+
+
+def _names(read: Read) -> list[str]:
+    try:
+        return list(runs_of(read))
+    except InputError:  # told already
+        return []
 
 
 def _split(path: str, text: str) -> tuple[str, str]:
@@ -74,10 +82,32 @@ def _split(path: str, text: str) -> tuple[str, str]:
 def _add(
     path: str, role: Role, place: str, roles: dict[str, Role | None], findings: list[Finding], config: str
 ) -> None:
-    if os.path.exists(path):
-        roles[path] = role
-    else:
+    if not os.path.exists(path):
         findings.append(found("K602", config, f"{path} is not there", [place]))
+        return
+    same = next((p for p in roles if os.path.samefile(p, path)), path)
+    before = roles.setdefault(same, role)
+    if before is not None and before != role:
+        findings.append(twice(config, before, role, place))
+
+
+def _check_baseline(read: Read, names: list[str], findings: list[Finding]) -> None:
+    """A baseline that is a file must be there, and be what `karat bless` wrote."""
+    given = read.config.baseline
+    if given is None or given in names:
+        return
+    path, place = read.place(given), read.at("baseline")
+    try:
+        load_baseline(path)
+    except KaratError as error:
+        told = str(error).removeprefix(f"{path}: ")
+        if os.path.exists(path):
+            findings.append(found("K603", read.path, f"baseline {path} {told}", [place]))
+            return
+        near = nearest(given, names)
+        hint = f"; did you mean the run {near!r}?" if near else ""
+        make = "Make it with `karat bless`, or name a run."
+        findings.append(found("K602", read.path, f"baseline {path}: {told}{hint}", [place], fix=make))
 
 
 def check_config(read: Read) -> Iterator[Finding]:
@@ -85,22 +115,29 @@ def check_config(read: Read) -> Iterator[Finding]:
     gates = read.config.gates
     if not gates:
         yield found("K604", read.path, "there are no gates", [read.path])
+    elif all(gate.level == "warn" for gate in gates):
+        yield found("K605", read.path, "every gate is at level warn, so the verdict is always SHIP", [read.at("gates")])
     if read.config.dataset is None or read.config.runs is None:
         return
     try:
         result = evaluate(**evaluation_of(read, gates))
     except KaratError as error:
-        yield found("K603", read.path, str(error).splitlines()[0], [read.path])
+        for problem in str(error).splitlines():
+            place, told = _split(read.path, problem)
+            yield found("K603", read.path, told, [place])
         return
     names = [r.name for r in result.runs]
     base = _baseline(read, result)
     judged = read.config.candidate or [n for n in names if base is None or n != base.name]
     for number, gate in enumerate(gates):
         place = read.at("gates", number)
+        if told := _nowhere(gate, result.runs[0]):
+            yield found("K606", read.path, told, [place])
+            continue
         for name in judged:
             if name not in names or gate.run not in (None, name) or gate.against == name:
                 continue
-            if told := _too_few(gate, result[name], _other(gate, result, base)):
+            if told := too_few(gate, result[name], _other(gate, result, base)):
                 yield found("K610", read.path, told, [place])
                 break
 
@@ -123,7 +160,22 @@ def _other(gate: Gate, result: Result, base: RunResult | None) -> RunResult | No
     return next((r for r in result.runs if r.name == gate.against), None)
 
 
-def _too_few(gate: Gate, run: RunResult, base: RunResult | None) -> str:
+def _nowhere(gate: Gate, run: RunResult) -> str:
+    """That no query has the values that a gate asks for, with the nearest that there are; or nothing."""
+    slices = [s for s in run.sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.where else []
+    if not gate.where or any(all(s.by[f].casefold() == v.casefold() for f, v in gate.where) for s in slices):
+        return ""
+    sought = " and ".join(f"{f} = {v}" for f, v in gate.where)
+    for field, value in gate.where:
+        known = sorted({s.by[field] for s in slices})
+        if value.casefold() not in map(str.casefold, known):
+            near = nearest(value, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {such_as(known, 8)}"
+            return f"'{gate}': no query has {field} = {value}; {hint}"
+    return f"'{gate}': no query has {sought}"
+
+
+def too_few(gate: Gate, run: RunResult, base: RunResult | None) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it takes; or nothing."""
     sampling = run.sampling
     minimum = gate.least or sampling.minimum

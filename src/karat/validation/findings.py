@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.validation.checks import Severity
+    from karat.validation.roles import Role
 
 FORMAT_VERSION = 1
 SHOWN = 5
@@ -96,6 +97,13 @@ def found(code: str, file: str, message: str, where: Iterable[str], count: int =
     check = CHECKS[code]
     kept = tuple(dict.fromkeys(w for w, _ in zip(where, range(SHOWN), strict=False)))
     return Finding(code, check.severity, file, message, kept or (file,), count, fix or check.fix)
+
+
+def twice(path: str, before: Role, role: Role, where: str) -> Finding:
+    """The finding of a file that stands for two things."""
+    from karat.validation.roles import ROLES
+
+    return found("X520", path, f"the same file is given as {ROLES[before]} and as {ROLES[role]}", [where])
 
 
 def in_order(findings: Iterable[Finding], files: Sequence[str]) -> tuple[Finding, ...]:

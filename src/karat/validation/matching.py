@@ -52,7 +52,7 @@ def _docs_of_gold(data: Data) -> Iterator[Finding]:
         row_of = dict(zip(reversed(gold.docs), range(len(gold.docs) - 1, -1, -1), strict=True))
         lacking = sorted((d for d in row_of if not _known(d, ids)), key=row_of.__getitem__)
         written = twins(lacking, data.doc_ids)
-        yield from _differ(gold.path, "doc", written, data.corpus[0].path, lambda d, g=gold, r=row_of: g.at(r[d]))  # type: ignore[misc]
+        yield from _differ(gold.path, "doc", written, _corpora(data), lambda d, g=gold, r=row_of: g.at(r[d]))  # type: ignore[misc]
         lacking = [d for d in lacking if d not in dict(written)]
         if lacking:
             yield found(
@@ -61,6 +61,10 @@ def _docs_of_gold(data: Data) -> Iterator[Finding]:
                 f"{such_as(lacking)}",
                 (gold.at(row_of[d]) for d in lacking), len(lacking),
             )  # fmt: skip
+
+
+def _corpora(data: Data) -> str:
+    return ", ".join(sorted(corpus.path for corpus in data.corpus))
 
 
 def _are(values: Collection[object]) -> str:
@@ -102,7 +106,7 @@ def _docs_of_run(data: Data, run: RunFile) -> Iterator[Finding]:
         return
     at = _doc_places(run, lacking)
     written = twins(lacking, data.doc_ids)
-    yield from _differ(run.path, "doc", written, data.corpus[0].path, at)
+    yield from _differ(run.path, "doc", written, _corpora(data), at)
     lacking = [d for d in lacking if d not in dict(written)]
     if lacking:
         yield found(
@@ -118,7 +122,19 @@ def _doc_places(run: RunFile, docs: Iterable[str]) -> Callable[[str], str]:
     return lambda d: run.at(int(np.argmax(run.doc == numbers[d])))
 
 
+def _is_gold(data: Data, run: RunFile) -> Iterator[Finding]:
+    """A run that holds the judgments of a file of gold, with their grades as scores."""
+    for gold in data.gold:
+        if len(run.query) != len(gold.queries) or not run.scored:
+            continue
+        rows = zip(run.query.tolist(), run.doc.tolist(), run.score.tolist(), strict=True)
+        mine = {(run.queries[q], run.docs[d], s) for q, d, s in rows}
+        if mine == set(zip(gold.queries, gold.docs, gold.grades.tolist(), strict=True)):
+            yield found("X520", run.path, f"its rows and scores are the judgments of {gold.path}", [run.path])
+
+
 def _run_and_gold(data: Data, run: RunFile) -> Iterator[Finding]:
+    yield from _is_gold(data, run)
     mine = {q: i for i, q in enumerate(run.queries)}
     shared = [q for q in data.grades if q in mine]
     missing = [q for q in data.grades if q not in mine]

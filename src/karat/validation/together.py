@@ -87,7 +87,9 @@ def _negatives(data: Data) -> Iterator[Finding]:
 
 def _quotations(data: Data) -> Iterator[Finding]:
     """Queries that stand word for word in a doc that is relevant for them."""
-    texts = {d: text for corpus in data.corpus for d, text in corpus.texts.items()}
+    texts: dict[str, str] = {}
+    for corpus in sorted(data.corpus, key=lambda c: c.path):  # a doc of two corpora has both texts, in any order
+        texts |= {d: f"{texts[d]}\n{text}" if d in texts else text for d, text in corpus.texts.items()}
     if not texts:
         return
     quoting = []
