@@ -42,6 +42,7 @@ def check(
     ] = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
+    html: o.HtmlFile = None,
     threads: o.Threads = None,
     no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
@@ -68,7 +69,7 @@ def check(
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
     read = read_config(find_config(config))
     files = outputs.Files.of(
-        read, json=json, markdown=markdown, junit=junit, latex=latex, per_query=per_query, save=save
+        read, json=json, markdown=markdown, junit=junit, latex=latex, per_query=per_query, save=save, html=html
     )
     with terminal.progress(quiet) as watch:
         found = judge(
@@ -78,12 +79,12 @@ def check(
             result=result,
             candidate=candidate,
             force=force,
-            details=files.save is not None,
+            details=files.save is not None or files.html is not None,
             threads=threads,
             cache=False if no_cache else None,
             watch=watch,
         )
-    outputs.write(found, files)
+    outputs.write(found, files, outputs.texts(read))
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
         decided.show_check(found, gold, verbose=verbose)

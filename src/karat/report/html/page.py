@@ -43,7 +43,11 @@ def rendered(document: Mapping[str, Any], *, docs: Mapping[str, str] | None = No
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
     hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts)
     environment = Environment(
-        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(
         v=view, policy=POLICY + hashes, style=Markup(_asset("page.css")), data=Markup(_embedded(view)),
@@ -60,7 +64,19 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8", "replace")).digest()).decode()
 
 
-NEEDED = ("runs", "base", "candidates", "primary", "k", "comparisons", "segments", "curves", "account", "queries", "docs")
+NEEDED = (
+    "runs",
+    "base",
+    "candidates",
+    "primary",
+    "k",
+    "comparisons",
+    "segments",
+    "curves",
+    "account",
+    "queries",
+    "docs",
+)
 """Parts of the view that the scripts read; the template has written the others."""
 
 

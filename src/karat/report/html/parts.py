@@ -25,11 +25,11 @@ def stages_of(components: Mapping[str, Any]) -> list[dict[str, Any]]:
             continue
         counts, k = funnel.get("counts", {}), (funnel.get("tables") or {}).get("k", parts.get("k"))
         total = counts.get("gold") or sum(_count(counts, name) for name in funnel["figures"]) or 1
+        ended = {name: _count(counts, name) for name in funnel["figures"]}
         stages = [
-            {"label": _end(name, k), "count": _count(counts, name), "share": round(100 * _count(counts, name) / total, 1),
-             "good": name == "delivered"}
-            for name in funnel["figures"]
-        ]  # fmt: skip
+            {"label": _end(name, k), "count": n, "share": round(100 * n / total, 1), "good": name == "delivered"}
+            for name, n in ended.items()
+        ]
         out.append({"run": run, "total": total, "stages": stages})
     return out
 
@@ -75,7 +75,7 @@ def _figure(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _change(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
     delta, ci = found.get("delta"), found.get("ci")
-    sure = bool(ci) and None not in ci and (ci[0] > 0 or ci[1] < 0)
+    sure = isinstance(ci, (list, tuple)) and None not in ci and (ci[0] > 0 or ci[1] < 0)
     return {
         "name": name, "before": decimal(found.get("mean_baseline")), "after": decimal(found.get("mean_candidate")),
         "delta": decimal(delta, sign=True), "exact": "" if delta is None else repr(delta),

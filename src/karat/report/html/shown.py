@@ -120,10 +120,13 @@ def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name in [n for n in names if n in known][:3]:
         value = known[name]["values"].get(run)
         row = next(
-            (c for c in v["comparisons"] if c["segment"] is None and c["metric"] == name and c["candidate"] == run), None
+            (c for c in v["comparisons"] if c["segment"] is None and c["metric"] == name and c["candidate"] == run),
+            None,
         )
         if value:
-            change = {"delta": number(name, row["delta"], sign=True), "tone": _tone(name, row)} if row else {"delta": ""}
+            change = (
+                {"delta": number(name, row["delta"], sign=True), "tone": _tone(name, row)} if row else {"delta": ""}
+            )
             out.append(
                 {"name": name, "run": run, "value": number(name, value["mean"]), "range": span(name, value["ci"]),
                  "tells": known[name]["tells"], **change}

@@ -1,7 +1,7 @@
 "use strict";
 // Charts: each is a function that returns a Vega-Lite specification of what is chosen now.
 
-const RUNS = ["#66758a", "#0072b2", "#b5549b", "#c98a00", "#2a9fd6", "#7a5cc0", "#8c6d46"];
+const RUNS = [...(paired ? ["#66758a"] : []), "#0072b2", "#b5549b", "#c98a00", "#2a9fd6", "#7a5cc0", "#8c6d46"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let theme = null;
 try { theme = localStorage.getItem("karat-theme"); } catch { /* a page from disk may have no storage */ }
@@ -64,6 +64,8 @@ function style() {
   };
 }
 const colour = () => ({ field: "run", type: "nominal", scale: { domain: runs } });
+// How many entries of a legend fit beside each other, given the width of one.
+const fitting = (id, width) => Math.max(2, Math.min(5, Math.floor(($(id).clientWidth - 110) / width)));
 const minmax = (values) => values.reduce((a, v) => [Math.min(a[0], v), Math.max(a[1], v)], [Infinity, -Infinity]);
 const number = (field, title, format = ".4f") => ({ field, title, format });
 
@@ -86,7 +88,7 @@ function forestSpec() {
   const pad = (right - left) * 0.06 || 0.01, scale = { domain: [left - pad, right + pad], nice: false };
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false } };
   const tones = ["better", "worse", "unclear", "too few"];
-  const color = { field: "tone", type: "nominal", scale: { domain: tones, range: shades(["#00895f", "#c44e00", "#4a5868", "#aab4c0"], ["#5ad1a4", "#ff9a6b", "#c3cedb", "#5f6d7c"]) }, legend: { title: null, columns: 4, values: tones.filter((t) => rows.some((r) => r.tone === t)) } };
+  const color = { field: "tone", type: "nominal", scale: { domain: tones, range: shades(["#00895f", "#c44e00", "#4a5868", "#aab4c0"], ["#5ad1a4", "#ff9a6b", "#c3cedb", "#5f6d7c"]) }, legend: { title: null, columns: fitting("forest", 90), values: tones.filter((t) => rows.some((r) => r.tone === t)) } };
   const tooltip = [{ field: "name", title: "segment" }, number("delta", "Δ", "+.4f"), number("low", "from", "+.4f"), number("high", "to", "+.4f"), { field: "n", title: "queries" }];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: 0 } } },
@@ -151,7 +153,7 @@ function accountSpec() {
   return { data: { values: rows }, height: 32 * shownRuns.length, mark: { type: "bar", height: 20 }, encoding: {
     y: { field: "run", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: 110 } },
     x: { field: "share", type: "quantitative", axis: { format: "%", title: "share of the relevant docs", tickCount: 5 }, scale: { domain: [0, 1] } },
-    color: { field: "label", type: "nominal", scale: { domain: labels, range }, legend: { title: "found at rank", titleColor: ink("--dim"), titleFontWeight: "normal", columns: 5, symbolType: "square" } }, order: { field: "order" },
+    color: { field: "label", type: "nominal", scale: { domain: labels, range }, legend: { title: "found at rank", titleColor: ink("--dim"), titleFontWeight: "normal", columns: fitting("account", 76), symbolType: "square" } }, order: { field: "order" },
     tooltip: [{ field: "run" }, { field: "label", title: "found at" }, { field: "count", title: "docs" }, { field: "share", format: ".1%" }] } };
 }
 

@@ -28,7 +28,7 @@ function tellSegments() {
   const head = [th("Segment"), th("n", "num"), runs.map((r) => th(own(r), "num", { "data-run": r })), changes.size ? th(["Δ ", own(chosen.run)], "num") : null];
   $("segments-title").textContent = "Segments, " + metric;
   $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.small ? "small" : "" },
-    el("th", { scope: "row" }, own(s.name), s.small ? el("span", { class: "tag" }, "too few to judge alone") : null), td("num", s.n, String(s.n)),
+    el("th", { scope: "row" }, own(s.name), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", s.n, String(s.n)),
     runs.map((r) => { const cell = value((s.values[r] || {})[metric]); cell.dataset.run = r; return cell; }), changes.size ? delta(changes.get(s.name)) : null))));
 }
 
@@ -131,6 +131,7 @@ function buildTable() {
     return cell;
   });
   state.body = el("tbody");
+  $("rows").classList.toggle("texts", Q.texts.length > 0);
   $("rows").replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head)), state.body));
 }
 function sortBy(key) {
@@ -156,7 +157,7 @@ function rows() {
   const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 10), last = Math.min(state.order.length, first + Math.ceil(view.clientHeight / ROW) + 25);
   const space = (n) => (n > 0 ? [el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colspan: state.columns.length, style: "height:" + n * ROW + "px" }))] : []);
   const cell = (key, i) => {
-    if (key === "id") return el("td", { title: Q.ids[i] }, el("a", { href: linkTo(i), tabindex: "-1" }, own(Q.ids[i])));
+    if (key === "id") return el("td", { class: "id", title: Q.ids[i] }, el("a", { href: linkTo(i), tabindex: "-1" }, own(Q.ids[i])));
     if (key === "text") return el("td", { title: Q.texts[i] }, own(Q.texts[i]));
     if (key !== "delta") return td("num", null, told(metric, valueOf(key, metric, i)));
     const d = change(metric, i);
@@ -213,7 +214,8 @@ function listsOf(i, shown, depth) {
   const moved = (doc, n, rank) => {
     if (shown.length !== 2) return null;
     const other = places[1 - n].get(doc), held = listOf(shown[1 - n], i)[0].length;
-    if (n === 0) return other === undefined ? el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "gone") : null;
+    if (n === 0 && other !== undefined) return other > depth ? el("span", { class: "move" }, "→ " + other) : null;
+    if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "gone");
     if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "new");
     return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank), el("span", { class: "sr" }, " from rank " + other));
   };
