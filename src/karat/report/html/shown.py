@@ -153,9 +153,9 @@ def _tally(v: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _gates(v: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Gates, the worst first; one for every segment is one row that folds out."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
     for g in v["gates"]:
-        groups.setdefault((g["run"], g["gate"]), []).append(g)
+        groups.setdefault((g["run"], g["gate"], g["name"]), []).append(g)
     out = []
     for rows in groups.values():
         rows = sorted(rows, key=lambda g: ORDER.index(g["outcome"]))

@@ -111,9 +111,9 @@ def _k(metric: str) -> int:
     return int(k) if k and k >= 1 else 10
 
 
-def short(value: float | None) -> float | None:
+def short(value: float | None, digits: int = DIGITS) -> float | int | None:
     """A number in so many digits as a chart can show."""
-    return None if value is None or value != value else float(f"{value:.{DIGITS}g}")
+    return None if value is None or value != value else _whole(float(f"{value:.{digits}g}"))
 
 
 def _run(run: RunResult) -> dict[str, Any]:
@@ -190,9 +190,16 @@ def _list(held: Mapping[str, Any] | None, docs: _Docs) -> list[list[Any]]:
     """Docs, grades and scores of the first ranks, as columns."""
     rows = held["top"][:TOP] if held else []
     return [
-        [docs.number(row["doc"]) for row in rows], [_whole(row["grade"]) for row in rows],
-        [short(row["score"]) for row in rows],
+        [docs.number(row["doc"]) for row in rows], _marks([_whole(row["grade"]) for row in rows]),
+        [short(row["score"], 4) for row in rows],
     ]  # fmt: skip
+
+
+def _marks(grades: Sequence[float | int | None]) -> Any:
+    """Grades of a list as one text, a character each, where all are whole and have one digit: it takes less room."""
+    if any(g is not None and (not isinstance(g, int) or not 0 <= g <= 9) for g in grades):
+        return list(grades)
+    return "".join("-" if g is None else str(g) for g in grades)
 
 
 def _whole(grade: float | None) -> float | int | None:

@@ -49,6 +49,8 @@ function draw(id) {
     mode: "vega-lite", logLevel: 1, actions: false, renderer: canvas ? "canvas" : "svg", ast: true,
     tooltip: { theme: isDark() ? "dark" : "light" },
   }).then((result) => {
+    // The chart as a whole has a label and a table of its numbers; its parts would only be read aloud one by one.
+    for (const node of $(id).children) node.setAttribute("aria-hidden", "true");
     $(id).dataset.drawn = "yes";
     charts.get(id).after?.(result.view);
   });
@@ -56,7 +58,7 @@ function draw(id) {
 function style() {
   const dim = ink("--dim"), line = ink("--line");
   return {
-    background: null, font: "system-ui, sans-serif", view: { stroke: null },
+    aria: false, background: null, font: "system-ui, sans-serif", view: { stroke: null },
     axis: { labelColor: dim, titleColor: dim, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 200, labelPadding: 5 },
     legend: { labelColor: ink("--ink"), orient: "top", labelFontSize: 12, symbolSize: 90, symbolOpacity: 1, symbolType: "circle", title: null, labelLimit: 160 },
     header: { labelColor: ink("--ink"), labelFontSize: 12, title: null }, rule: { color: dim }, text: { color: dim, fontSize: 12 },

@@ -60,7 +60,11 @@ function change(metric, i, run = chosen.run) {
   const before = valueOf(reference, metric, i), after = valueOf(run, metric, i);
   return before === null || after === null ? null : after - before;
 }
-const listOf = (run, i) => Q.lists[runIndex.get(run)][i];
+// Docs, grades and scores of a ranked list; grades of one digit come as one text, "-" for not judged.
+function listOf(run, i) {
+  const [docs, grades, scores] = Q.lists[runIndex.get(run)][i];
+  return [docs, typeof grades === "string" ? [...grades].map((g) => (g === "-" ? null : Number(g))) : grades, scores];
+}
 const rankOf = (gold, run) => gold[2][runIndex.get(run)];
 const docId = (n) => data.docs.ids[n];
 const docText = (n) => data.docs.texts[n];
