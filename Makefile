@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large bench-stats bench-check clean
+.PHONY: help demo test check format docs browser bench bench-large bench-stats bench-check bench-report screenshots clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -12,6 +12,8 @@ help:
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
+	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
+	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -31,10 +33,16 @@ $(VENV)/.bench: $(VENV)/.test
 demo: $(VENV)/.base
 	$(BIN)/karat demo
 
-test: $(VENV)/.test
+# The tests of the report need a Chromium: the system's own is used, and installed where that is possible.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update && apt-get install -y chromium; \
+	else echo "No Chromium found: the tests of the report are skipped. Install chromium or google-chrome to run them."; fi
+
+test: $(VENV)/.test browser
 	$(BIN)/python -m pytest -n auto
 
-check: $(VENV)/.test
+check: $(VENV)/.test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -59,6 +67,12 @@ bench-stats: $(VENV)/.bench
 
 bench-check: $(VENV)/.bench
 	$(BIN)/python bench/check.py
+
+bench-report: $(VENV)/.bench browser
+	$(BIN)/python bench/report.py
+
+screenshots: $(VENV)/.test browser
+	$(BIN)/python bench/screenshots.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

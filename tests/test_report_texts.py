@@ -57,8 +57,8 @@ def put(held: Any, named: dict[str, str]) -> Any:
 def with_gates(document: dict[str, Any], run: str, texts: tuple[str, ...]) -> dict[str, Any]:
     gates = [
         {"gate": "ndcg@10 >= 0.5", "name": t, "level": "error", "run": run, "metric": "ndcg@10",
-         "segment": {"topic": t}, "outcome": "fail", "why": t, "value": 0.25, "ci": [0.2, 0.3], "op": ">=", "threshold": 0.5, "n": 4,
-         "confidence": 0.95, "more_queries": None}
+         "segment": {"topic": t}, "outcome": "fail", "why": t, "value": 0.25, "ci": [0.2, 0.3], "op": ">=",
+         "threshold": 0.5, "n": 4, "confidence": 0.95, "more_queries": None}
         for t in texts
     ]  # fmt: skip
     notes = {"notes": list(texts), "fingerprints": {"gold": texts[0]}, "conventions": {texts[1]: texts[0]}}

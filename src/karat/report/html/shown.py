@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from karat.gates.language import parse_gate
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.html.parts import findings, parts_of, stages_of
-from karat.report.html.texts import plain
+from karat.report.html.texts import cut, plain
 from karat.report.html.view import DOC_TEXT, TOP, segment_name
 from karat.report.terminal import best_of
 
@@ -19,6 +19,8 @@ ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}
 MARKS = {"pass": "✓", "fail": "✗", "undecided": "?"}
 ORDER = ("fail", "undecided", "pass")
 TOLD = {"pass": "passes", "fail": "fails", "undecided": "is undecided"}
+SENTENCE, WORD = 400, 80
+"""Characters of the sentence under the verdict, and of a name in it."""
 FEW = 3
 """Runs that stand side by side; of more, those that nobody chose are dimmed."""
 
@@ -37,7 +39,7 @@ def shown(v: Mapping[str, Any]) -> dict[str, Any]:
         ("diagnosis", "Diagnosis", told), ("misses", "Misses", listed), ("queries", "Queries", True),
     ]  # fmt: skip
     return {
-        "title": plain(f"{v['verdict'] + ': ' if v['verdict'] else ''}{v['dataset'] or 'retrieval'} · Karat"),
+        "title": _title(v),
         "tone": v["verdict"] or "plain", "icon": ICONS.get(v["verdict"], ""),
         "sections": [(place, label) for place, label, there in sections if there],
         "headline": _headline(v), "sentence": _sentence(v, compared), "scope": _scope(v),
@@ -47,6 +49,11 @@ def shown(v: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": [_metric(m, v, compared, deltas) for m in v["metrics"]],
         "stages": stages_of(v["components"]), "parts": parts, "findings": told, "footer": _footer(v),
     }  # fmt: skip
+
+
+def _title(v: Mapping[str, Any]) -> str:
+    about = cut(plain(v["dataset"]), WORD) or "retrieval"
+    return f"{v['verdict']}: {about} · Karat" if v["verdict"] else f"{about} · Karat"
 
 
 def number(name: str, value: float | None, *, sign: bool = False) -> str:
@@ -72,17 +79,17 @@ def _headline(v: Mapping[str, Any]) -> str:
     names = [plain(r["name"]) for r in v["runs"]]
     if v["base"] is not None:
         chosen = [plain(n) for n in v["candidates"]]
-        return f"{_listed(chosen)} against {plain(v['base'])}"
+        return f"{_listed(chosen)} against {cut(plain(v['base']), WORD)}"
     return _listed(names)
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ", ".join(cut(n, WORD) for n in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _sentence(v: Mapping[str, Any], compared: list[Mapping[str, Any]]) -> str:
     if v["why"]:
-        why = plain(v["why"])
+        why = cut(plain(v["why"]), SENTENCE)
         named = any(why.startswith(plain(r["name"])) for r in v["runs"])
         return (why[:1] if named else why[:1].upper()) + why[1:] + ("" if why.endswith((".", "…")) else ".")
     name = v["primary"]
@@ -107,7 +114,7 @@ def _scope(v: Mapping[str, Any]) -> str:
     runs = f"{len(v['runs'])} runs" if len(v["runs"]) > 2 else ""
     about = _headline(v) if v["verdict"] else ""
     sure = f"{v['confidence']:.0%} intervals"
-    return " · ".join(filter(None, (plain(v["dataset"]), about, f"{queries:,} queries", runs, sure)))
+    return " · ".join(filter(None, (cut(plain(v["dataset"]), WORD), about, f"{queries:,} queries", runs, sure)))
 
 
 def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:

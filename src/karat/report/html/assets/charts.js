@@ -73,20 +73,24 @@ const number = (field, title, format = ".4f") => ({ field, title, format });
 
 /* ---- change by segment ---- */
 
+// A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
-  const rows = data.comparisons.filter((c) => c.metric === chosen.metric && c.candidate === chosen.run && c.delta !== null).map((c) => ({
-    name: c.segment === null ? "all queries" : c.segment, whole: c.segment === null, delta: c.delta, n: c.n, small: !!c.small,
+  const mine = data.comparisons.filter((c) => c.candidate === chosen.run && c.delta !== null), sliced = mine.some((c) => c.segment !== null);
+  const wanted = sliced ? mine.filter((c) => c.metric === chosen.metric) : mine.filter((c) => !meaning.get(c.metric).unit);
+  const rows = wanted.map((c) => ({
+    name: !sliced ? c.metric : c.segment === null ? "all queries" : c.segment, whole: c.segment === null, delta: c.delta, n: c.n, small: !!c.small,
     low: c.ci ? c.ci[0] : c.delta, high: c.ci ? c.ci[1] : c.delta,
-    tone: c.small ? "too few" : { up: "better", down: "worse", "": "unclear" }[tone(chosen.metric, c.ci)],
+    tone: c.small ? "too few" : { up: "better", down: "worse", "": "unclear" }[tone(c.metric, c.ci)],
   }));
   const worst = (a, b) => better(chosen.metric, a.delta) - better(chosen.metric, b.delta);
-  return rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b));
+  return sliced ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
 }
 function forestSpec() {
   const rows = forestRows();
   if (!rows.length) return null;
   const judged = rows.filter((r) => !r.small);
-  const [left, right] = minmax((judged.length ? judged : rows).flatMap((r) => [r.low, r.high, 0]));
+  // Intervals of a few queries may be wider than the chart: they are cut off, their points are not.
+  const [left, right] = minmax([0, ...rows.map((r) => r.delta), ...(judged.length ? judged : rows).flatMap((r) => [r.low, r.high])]);
   const pad = (right - left) * 0.06 || 0.01, scale = { domain: [left - pad, right + pad], nice: false };
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false } };
   const tones = ["better", "worse", "unclear", "too few"];
@@ -94,7 +98,7 @@ function forestSpec() {
   const tooltip = [{ field: "name", title: "segment" }, number("delta", "Δ", "+.4f"), number("low", "from", "+.4f"), number("high", "to", "+.4f"), { field: "n", title: "queries" }];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: 0 } } },
-    { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, title: "Δ " + chosen.metric }, x2: { field: "high" }, color, tooltip } },
+    { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, title: "Δ " + (rows[0].name === "all queries" ? chosen.metric : "against the baseline") }, x2: { field: "high" }, color, tooltip } },
     { mark: { type: "point", filled: true, size: 85, opacity: 1, clip: true }, encoding: { y, x: { field: "delta", type: "quantitative" }, color, tooltip, shape: { field: "whole", type: "nominal", legend: null, scale: { domain: [true, false], range: ["diamond", "circle"] } } } },
   ] };
 }
@@ -103,12 +107,12 @@ function tellForest() {
   const rows = forestRows(), metric = chosen.metric, segments = rows.filter((r) => !r.whole);
   const named = (some) => some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + told(metric, r.delta, true) + ", " + counted(r.n, "query", "queries") + ")"]);
   const worse = segments.filter((r) => r.tone === "worse"), down = segments.filter((r) => better(metric, r.delta) < 0 && r.tone !== "worse");
-  const parts = !segments.length ? ["No segments: give fields to slice by (--by)."]
+  const parts = !segments.length ? ["Of each metric, over all queries: ", own(chosen.run), " less ", own(data.base ?? reference), "."]
     : worse.length ? [el("b", { class: "down" }, "Worse: "), named(worse), "."]
     : down.length ? ["No segment is worse for sure. Lower, but that may be chance: ", named(down), "."]
     : ["No segment is worse."];
   $("forest-told").replaceChildren(...parts.flat(3));
-  $("change-title").replaceChildren("Change in " + metric + (segments.length ? " by segment" : ""));
+  $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
 }
 
 /* ---- how it grows with k ---- */

@@ -40,6 +40,7 @@ const option = (value, label, selected) => el("option", { value, selected }, lab
 
 function told(metric, value, sign) {
   if (value === null || value === undefined) return "–";
+  if (sign && Math.abs(value) <= SAME) return "0";
   const text = Math.abs(value).toFixed(meaning.get(metric)?.unit ? 1 : 3);
   return (value < 0 ? "−" : sign ? "+" : "") + text;
 }
@@ -70,4 +71,4 @@ const docId = (n) => data.docs.ids[n];
 const docText = (n) => data.docs.texts[n];
 const nameOf = (i) => Q.texts[i] || Q.ids[i];
 const linkTo = (i) => "#query=" + encodeURIComponent(Q.ids[i]);
-const textOf = (n) => (docText(n) ? el("details", {}, el("summary", {}, "text"), el("p", { dir: "auto" }, docText(n))) : null);
+const textOf = (n) => (docText(n) ? el("details", { class: "text" }, el("summary", {}, el("bdi", {}, docText(n).slice(0, 120)), el("span", {}, "less")), el("p", { dir: "auto" }, docText(n))) : null);

@@ -119,6 +119,7 @@ function order() {
   markSort();
   rows();
 }
+const longest = Q.ids.reduce((most, id) => Math.max(most, id.length), 0);
 function buildTable() {
   const shown = runs.length > 3 ? mainRuns() : runs;
   state.columns = [["id", "Query"], ...(Q.texts.length ? [["text", "Text"]] : []), ...shown.map((r) => [r, own(r)]), ...(paired ? [["delta", "Δ"]] : [])];
@@ -126,7 +127,8 @@ function buildTable() {
   state.head = new Map();
   const head = state.columns.map(([key, label]) => {
     const button = el("button", { type: "button", onclick: () => sortBy(key) }, label, el("span", { class: "arrow", "aria-hidden": "true" }));
-    const cell = el("th", { scope: "col", class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
+    const width = key === "id" && Q.texts.length ? `width:${Math.max(6, Math.min(14, longest)) * 9 + 24}px` : null;
+    const cell = el("th", { scope: "col", style: width, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
     state.head.set(key, cell);
     return cell;
   });
