@@ -322,7 +322,7 @@ def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed
                 for r in lists
             )
         ]  # fmt: skip
-        assert set(page.locator("#query table.few >> nth=1 >> tbody th bdi").all_text_contents()) == set(missed)
+        assert set(page.locator("#query table.few >> nth=1 >> tbody th > bdi").all_text_contents()) == set(missed)
         page.locator("#query .doc details").first.click()
         assert "Text of d" in page.locator("#query .doc details p").first.inner_text()
         page.click("text=Show the first 20")
