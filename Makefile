@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format docs bench bench-large bench-stats bench-check bench-diversity bench-diagnosis bench-scifact clean
+.PHONY: help demo test check format docs browser bench bench-large bench-stats bench-check bench-diversity bench-diagnosis \
+	bench-scifact bench-report screenshots clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -15,6 +16,8 @@ help:
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
+	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
+	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
@@ -34,10 +37,16 @@ $(VENV)/.bench: $(VENV)/.test
 demo: $(VENV)/.base
 	$(BIN)/karat demo
 
-test: $(VENV)/.test
+# The tests of the report need a Chromium: the system's own is used, and installed where that is possible.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update && apt-get install -y chromium; \
+	else echo "No Chromium found: the tests of the report are skipped. Install chromium or google-chrome to run them."; fi
+
+test: $(VENV)/.test browser
 	$(BIN)/python -m pytest -n auto
 
-check: $(VENV)/.test
+check: $(VENV)/.test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -71,6 +80,12 @@ bench-diagnosis: $(VENV)/.test
 
 bench-scifact: $(VENV)/.test
 	$(BIN)/python bench/scifact.py
+
+bench-report: $(VENV)/.bench browser
+	$(BIN)/python bench/report.py
+
+screenshots: $(VENV)/.test browser
+	$(BIN)/python bench/screenshots.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

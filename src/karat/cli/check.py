@@ -42,6 +42,7 @@ def check(
     ] = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
+    html: o.HtmlFile = None,
     threads: o.Threads = None,
     no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
@@ -66,7 +67,8 @@ def check(
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
-    asked = {"json": json, "markdown": markdown, "junit": junit, "latex": latex, "per_query": per_query, "save": save}
+    asked = {"json": json, "markdown": markdown, "junit": junit, "latex": latex, "per_query": per_query, "save": save,
+             "html": html}  # fmt: skip
     files, name = outputs.Files(**asked), ""
     try:
         read = read_config(find_config(config))
@@ -80,12 +82,12 @@ def check(
                 result=result,
                 candidate=candidate,
                 force=force,
-                details=files.save is not None,
+                details=files.save is not None or files.html is not None,
                 threads=threads,
                 cache=False if no_cache else None,
                 watch=watch,
             )
-        written = outputs.write(found, files)
+        written = outputs.write(found, files, outputs.texts(read))
     except BrokenPipeError:
         raise
     except Exception as error:

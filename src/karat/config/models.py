@@ -143,6 +143,7 @@ class Outputs(Part):
     latex: Place | None = Field(None, description="Tables for a paper.")
     per_query: Place | None = Field(None, description="Every query's values (.csv, .jsonl, .parquet).")
     save: Place | None = Field(None, description="The full result, with lists, for later verbs.")
+    html: Place | None = Field(None, description="The report, one HTML file.")
     report_url: Place | None = Field(None, description="Where the report can be read; linked from the comment.")
 
 

@@ -14,6 +14,8 @@ from karat.report import files
 from karat.result import FORMAT_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from karat.checking import Check
     from karat.config.reading import Read
 
@@ -31,6 +33,7 @@ class Files:
     latex: str | None = None
     per_query: str | None = None
     save: str | None = None
+    html: str | None = None
 
     @staticmethod
     def of(read: Read, **asked: str | None) -> Files:
@@ -43,7 +46,7 @@ class Files:
                 make_folder(place)
             chosen[name] = place
         printed = [f"--{name}" for name, place in chosen.items() if place == "-"]
-        if wrong := {"--per_query", "--save"}.intersection(printed):
+        if wrong := {"--per_query", "--save", "--html"}.intersection(printed):
             raise UsageError(f"{wrong.pop().replace('_', '-')}: takes the name of a file, found '-'")
         if len(printed) > 1:
             raise UsageError(f"only one output can go to standard output ('-'), found {' and '.join(printed)}")
@@ -66,14 +69,32 @@ def make_folder(path: str) -> None:
         raise InputError(f"{path}: its folder cannot be made ({error.strerror}); choose another place") from None
 
 
-def write(check: Check, to: Files) -> list[str]:
-    """Write every output, and name the files; on GitHub the comment also goes to the summary of the step."""
+def texts(read: Read) -> dict[str, str | None]:
+    """The tables of queries and docs that a config names."""
+    dataset = read.config.dataset
+    if dataset is None:
+        return {}
+    return {
+        "queries": read.place(dataset.queries) if dataset.queries else None,
+        "docs": read.place(dataset.corpus) if dataset.corpus else None,
+    }
+
+
+def write(check: Check, to: Files, texts: Mapping[str, str | None] | None = None) -> list[str]:
+    """Write every output, and name the files; on GitHub the comment also goes to the summary of the step.
+
+    `texts` names the tables of queries and docs whose texts the report shows.
+    """
     from karat.report import junit, latex, markdown
 
     if to.per_query is not None:
         files.write_per_query(check.result, to.per_query)
     if to.save is not None:
         check.save(to.save)
+    if to.html is not None:
+        from karat.report.html.writing import write_report
+
+        write_report(check, to.html, **(texts or {}))
     if to.junit is not None:
         files.write_text(junit.rendered(check).decode(), to.junit)
     if to.latex is not None:
@@ -84,7 +105,7 @@ def write(check: Check, to: Files) -> list[str]:
         files.write_json(check, to.json)
     if os.environ.get(SUMMARY):
         _summarise(markdown.rendered(check))
-    places = (to.json, to.markdown, to.junit, to.latex, to.per_query, to.save)
+    places = (to.json, to.markdown, to.junit, to.latex, to.per_query, to.save, to.html)
     return [place for place in places if place is not None and place != "-"]
 
 

@@ -17,6 +17,7 @@ from karat.curves import curves_of
 from karat.metrics.grammar import PRIMARY, parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.rankings import Rankings
+from karat.report.html.texts import NAME, cleaned, cut, name
 from karat.saved import result_from
 
 if TYPE_CHECKING:
@@ -30,35 +31,74 @@ TEXT, DOC_TEXT = 300, 400
 """Characters of a query's and of a doc's text."""
 BUDGET = 6_000_000
 """Characters of all docs' texts together."""
-DIGITS = 5
+DIGITS = 6
+FOUND_BY = (1, 3, 5, 10, 20, 50, 100)
+"""Ranks at which the account of the gold is cut."""
 
 
 def view_of(
     document: Mapping[str, Any], *, docs: Mapping[str, str] | None = None, k: int | None = None
 ) -> dict[str, Any]:
     """What the page shows of a document; `docs` are texts by doc id."""
-    result = result_from(dict(document))
+    result = _named(result_from(dict(document)))
     names = [r.name for r in result.runs]
-    base = document.get("baseline", {}).get("name") if document["kind"] != "evaluation" else None
-    judged = document.get("candidates") or [n for n in names if n != base]
+    base = name(document["baseline"]["name"]) if document.get("baseline") else None
+    judged = [name(n) for n in document.get("candidates") or names]
+    candidates = [n for n in judged if n in names and n != base] or [n for n in names if n != base] or names
+    result = replace(result, runs=tuple(sorted(result.runs, key=lambda r: _place(r.name, base, candidates))))
     metrics = list(result.metrics)
     primary = _primary(metrics, document)
-    ids = _all_queries(result)
-    return {
+    ids = sorted({q for run in result.runs for q in run.query_ids})
+    docs_held = _Docs()
+    queries = _queries(result, ids, docs_held)
+    known = {name(r["name"]): r for r in document["runs"]}
+    view = {
         "kind": document["kind"], "dataset": document.get("dataset", ""), "verdict": document.get("verdict"),
         "why": document.get("why"), "runs": [_run(r) for r in result.runs], "base": base,
-        "candidates": [n for n in judged if n in names], "primary": primary, "k": k or _k(primary),
-        "confidence": result.runs[0].sampling.confidence,
-        "metrics": [_metric(name, document) for name in metrics],
-        "gates": list(document.get("gates", ())), "comparisons": _comparisons(document),
-        "segments": _segments(document), "curves": _curves(result), "account": _account(result),
-        "queries": _queries(result, ids), "docs": _texts(result, docs or {}),
-        "components": {r["name"]: r["components"] for r in document["runs"] if "components" in r},
-        "diagnosis": document.get("diagnosis", []),
+        "candidates": candidates, "primary": primary, "k": k or _k(primary),
+        "confidence": result.runs[0].sampling.confidence, "metrics": [_metric(m, known) for m in metrics],
+        "gates": [{**g, "run": name(g["run"])} for g in document.get("gates", ())],
+        "comparisons": _comparisons(document), "segments": _segments(known), "curves": _curves(result),
+        "account": _account(result), "queries": queries,
+        "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs or {}, docs_held.at)},
+        "components": {n: r["components"] for n, r in known.items() if r.get("components")},
+        "diagnosis": findings_of(document.get("diagnosis")),
         "fingerprints": dict(document.get("fingerprints", {})), "conventions": dict(result.conventions),
         "intervals": document.get("intervals", {}), "forced": document.get("forced", []),
         "differences": document.get("differences", []), "notes": document.get("notes", []),
     }  # fmt: skip
+    return dict(cleaned(view))
+
+
+class _Docs:
+    """The docs that the page names: each is held once, and lists refer to its number."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, int] = {}
+
+    def number(self, doc: str) -> int:
+        return self.at.setdefault(doc, len(self.at))
+
+
+def _named(result: Result) -> Result:
+    return replace(result, runs=tuple(replace(r, name=name(r.name)) for r in result.runs))
+
+
+def _place(run: str, base: str | None, candidates: Sequence[str]) -> int:
+    """The baseline first, then the candidates, then the others."""
+    return 0 if run == base else 1 + candidates.index(run) if run in candidates else 1 + len(candidates)
+
+
+def findings_of(told: Any) -> list[dict[str, Any]]:
+    """Findings of a diagnosis, in whichever way the document holds them: a list, or by run."""
+    if isinstance(told, dict):
+        if "findings" in told:
+            return [{"run": told.get("run", ""), **f} for f in told["findings"]]
+        return [{**f, "run": run} for run, one in told.items() for f in findings_of(one)]
+    if isinstance(told, (list, tuple)):
+        nested = [findings_of(f) if isinstance(f, dict) and "findings" in f else [f] for f in told]
+        return [f for some in nested for f in some if isinstance(f, dict)]
+    return []
 
 
 def _primary(metrics: Sequence[str], document: Mapping[str, Any]) -> str:
@@ -71,9 +111,9 @@ def _k(metric: str) -> int:
     return int(k) if k and k >= 1 else 10
 
 
-def short(value: float | None) -> float | None:
+def short(value: float | None, digits: int = DIGITS) -> float | int | None:
     """A number in so many digits as a chart can show."""
-    return None if value is None or value != value else float(f"{value:.{DIGITS}g}")
+    return None if value is None or value != value else _whole(float(f"{value:.{digits}g}"))
 
 
 def _run(run: RunResult) -> dict[str, Any]:
@@ -81,13 +121,12 @@ def _run(run: RunResult) -> dict[str, Any]:
     return {"name": run.name, "facts": facts, "counts": dict(run.counts), "notes": list(run.notes)}
 
 
-def _metric(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    measure = parse(name)
-    m = measure.metric
+def _metric(measure: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+    m = parse(measure).metric
     return {
-        "name": name, "title": m.title, "tells": m.tells, "formula": m.formula, "use": m.use_when,
+        "name": measure, "title": m.title, "tells": m.tells, "formula": m.formula, "use": m.use_when,
         "caution": m.caution, "higher": m.higher_is_better, "unit": m.unit, "cites": m.cites,
-        "values": {r["name"]: r["metrics"][name] for r in document["runs"] if name in r["metrics"]},
+        "values": {run: r["metrics"][measure] for run, r in runs.items() if measure in r["metrics"]},
     }  # fmt: skip
 
 
@@ -96,79 +135,90 @@ def _comparisons(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         "metric", "candidate", "segment", "mean_baseline", "mean_candidate", "delta", "ci", "n", "p_adjusted",
         "significant", "decided_by", "wins", "ties", "losses", "small", "against_trend", "queries_needed",
     )  # fmt: skip
-    return [{k: row.get(k) for k in kept} for row in document.get("comparisons", ())]
+    rows = ({k: row.get(k) for k in kept} for row in document.get("comparisons", ()))
+    return [{**row, "candidate": name(row["candidate"]), "segment": segment_name(row["segment"])} for row in rows]
 
 
-def _segments(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def segment_name(by: Mapping[str, Any] | None) -> str | None:
+    """`intent = list, language = de`; None stands for all queries."""
+    return None if by is None else ", ".join(f"{name(f)} = {name(str(v))}" for f, v in by.items())
+
+
+def _segments(runs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every segment with the estimates of all runs."""
     out: dict[str, dict[str, Any]] = {}
-    for run in document["runs"]:
-        for s in run.get("segments", ()):
-            name = ", ".join(f"{f} = {v}" for f, v in s["by"].items())
-            one = out.setdefault(name, {"name": name, "by": s["by"], "n": s["n"], "small": s["small"], "values": {}})
-            one["values"][run["name"]] = {m: [v["mean"], *(v["ci"] or (None, None))] for m, v in s["metrics"].items()}
+    for run, held in runs.items():
+        for s in held.get("segments", ()):
+            told = segment_name(s["by"])
+            one = out.setdefault(told or "", {"name": told, "n": s["n"], "small": s["small"], "values": {}})
+            one["values"][run] = {m: [v["mean"], *(v["ci"] or (None, None))] for m, v in s["metrics"].items()}
     return list(out.values())
 
 
-def _all_queries(result: Result) -> list[str]:
-    return sorted({q for run in result.runs for q in run.query_ids})
-
-
-def _queries(result: Result, ids: Sequence[str]) -> dict[str, Any]:
+def _queries(result: Result, ids: Sequence[str], docs: _Docs) -> dict[str, Any]:
     """Columns over all queries: texts, fields, values, and the lists with grades and missed gold."""
     index = {q: i for i, q in enumerate(ids)}
     values = []
     for run in result.runs:
         place = np.array([index[q] for q in run.query_ids], dtype=np.int64)
         columns = []
-        for name in result.metrics:
+        for measure in result.metrics:
             column = np.full(len(ids), np.nan)
-            column[place] = run.values[name]
+            column[place] = run.values[measure]
             columns.append([short(v) for v in column.tolist()])
         values.append(columns)
     sampling = result.runs[0].sampling
     fields = {f: [_joined(known.get(q)) for q in ids] for f, known in sampling.fields.items()}
-    texts = result.texts
+    texts, listed = result.texts, _has_lists(result)
     return {
-        "ids": list(ids), "texts": [_cut(texts[q], TEXT) if q in texts else "" for q in ids] if texts else [],
+        "ids": [name(q) for q in ids], "texts": [cut(texts.get(q, ""), TEXT) for q in ids] if texts else [],
         "fields": fields, "values": values,
-        "lists": [[_list(run.lists.get(q)) for q in ids] for run in result.runs] if _has_lists(result) else [],
-        "gold": [_gold(result, q) for q in ids] if _has_lists(result) else [],
+        "lists": [[_list(run.lists.get(q), docs) for q in ids] for run in result.runs] if listed else [],
+        "gold": [_gold(result, q, docs) for q in ids] if listed else [],
     }  # fmt: skip
 
 
 def _joined(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else ", ".join(value)
-
-
-def _cut(text: str, most: int) -> str:
-    flat = text[: most * 4]
-    return flat if len(flat) <= most and len(text) <= most else flat[: most - 1] + "…"
+    return "" if value is None else name(value if isinstance(value, str) else ", ".join(value))
 
 
 def _has_lists(result: Result) -> bool:
     return any(run.lists for run in result.runs)
 
 
-def _list(held: Mapping[str, Any] | None) -> list[list[Any]]:
-    """Doc, grade and score of the first docs."""
-    if held is None:
-        return []
-    return [[row["doc"], row["grade"], short(row["score"])] for row in held["top"][:TOP]]
+def _list(held: Mapping[str, Any] | None, docs: _Docs) -> list[list[Any]]:
+    """Docs, grades and scores of the first ranks, as columns."""
+    rows = held["top"][:TOP] if held else []
+    return [
+        [docs.number(row["doc"]) for row in rows], _marks([_whole(row["grade"]) for row in rows]),
+        [short(row["score"], 4) for row in rows],
+    ]  # fmt: skip
 
 
-def _gold(result: Result, query: str) -> list[list[Any]]:
+def _marks(grades: Sequence[float | int | None]) -> Any:
+    """Grades of a list as one text, a character each, where all are whole and have one digit: it takes less room."""
+    if any(g is not None and (not isinstance(g, int) or not 0 <= g <= 9) for g in grades):
+        return list(grades)
+    return "".join("-" if g is None else str(g) for g in grades)
+
+
+def _whole(grade: float | None) -> float | int | None:
+    return int(grade) if grade is not None and grade == int(grade) else grade
+
+
+def _gold(result: Result, query: str, docs: _Docs) -> list[list[Any]]:
     """The relevant docs with their grade, and the rank at which each run has them (null: never)."""
     ranks: dict[str, list[Any]] = {}
     for i, run in enumerate(result.runs):
         for row in run.lists.get(query, {}).get("gold", ()):
             if row["grade"] > 0:
-                one = ranks.setdefault(row["doc"], [row["doc"], row["grade"], [None] * len(result.runs)])
+                one = ranks.setdefault(row["doc"], [row["doc"], _whole(row["grade"]), [None] * len(result.runs)])
                 one[2][i] = row["rank"]
-    return sorted(ranks.values(), key=lambda g: (-g[1], g[0]))
+    found = sorted(ranks.values(), key=lambda g: (-g[1], g[0]))
+    return [[docs.number(doc), grade, places] for doc, grade, places in found]
 
 
-def _texts(result: Result, docs: Mapping[str, str]) -> dict[str, str]:
+def _texts(result: Result, docs: Mapping[str, str], numbers: Mapping[str, int]) -> dict[str, str]:
     """Texts of the docs that the page names, until the budget is spent: gold and the first ranks come first."""
     if not docs:
         return {}
@@ -181,9 +231,9 @@ def _texts(result: Result, docs: Mapping[str, str]) -> dict[str, str]:
     out, spent = {}, 0
     for doc in wanted:
         text = docs.get(doc) or docs.get(doc.partition("#")[0])
-        if text:
-            out[doc] = _cut(text, DOC_TEXT)
-            spent += len(out[doc])
+        if text and doc in numbers:
+            out[str(numbers[doc])] = cut(text, DOC_TEXT)
+            spent += min(len(text), DOC_TEXT)
             if spent > BUDGET:
                 break
     return out
@@ -230,15 +280,14 @@ def _account(result: Result) -> list[dict[str, Any]]:
     """Where each run's relevant docs went: found by rank 1, 3, … or never."""
     if not _has_lists(result):
         return []
-    steps = [1, 3, 5, 10, 20, 50, 100]
     out = []
     for run in result.runs:
-        relevant = [g for q in run.query_ids for g in run.lists.get(q, {}).get("gold", ()) if g["grade"] >= 1]
+        relevant = [g for q in run.query_ids for g in run.lists.get(q, {}).get("gold", ()) if g["grade"] > 0]
         ranks = np.array([g["rank"] or np.inf for g in relevant])
-        bounds = [0, *steps]
+        bounds = [0, *FOUND_BY]
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise(bounds)]
-        deeper = int(((ranks > steps[-1]) & np.isfinite(ranks)).sum())
+        deeper = int(((ranks > FOUND_BY[-1]) & np.isfinite(ranks)).sum())
         never = int(np.isinf(ranks).sum())
-        labels = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(steps)), "deeper", "never"]
+        labels = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(FOUND_BY)), "deeper", "never"]
         out.append({"run": run.name, "gold": len(relevant), "labels": labels, "counts": [*counts, deeper, never]})
     return out

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from karat.diagnosis import diagnose
 from karat.ingest.queries import read_queries
 from karat.report.html.page import write_page
-from karat.saved import FULL, document_of
+from karat.saved import FULL, document_of, result_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +29,18 @@ def write_report(result: Any, output: str = "report.html", *, queries: Any = Non
     if queries is not None:
         known = read_queries(queries).field("text")
         document = {**document, "texts": {**document.get("texts", {}), **{q: str(t) for q, t in known.items()}}}
+    if "diagnosis" not in document and any(run.get("lists") for run in document["runs"]):
+        document = {**document, "diagnosis": _diagnosis(document)}
     write_page(document, output, docs=doc_texts(read_queries(docs)) if docs is not None else None)
     return output
+
+
+def _diagnosis(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rules find in the run that is judged, as far as a saved result can tell."""
+    base = (document.get("baseline") or {}).get("name")
+    names = [run["name"] for run in document["runs"]]
+    judged = [n for n in document.get("candidates") or names if n != base] or names
+    return diagnose(result_from(dict(document)), judged[0]).as_json()
 
 
 def doc_texts(table: Queries) -> dict[str, str]:

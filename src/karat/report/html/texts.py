@@ -1,0 +1,48 @@
+"""Texts that a page can hold: cut to a budget, and nothing in them that a reader could not see."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+NAME, LONGEST = 160, 1000
+"""Characters of an id or a name, and of anything else that is not cut to less."""
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_PICTURES = {**{i: chr(0x2400 + i) for i in range(32)}, 0x7F: "␡"}
+
+
+def clean(text: str) -> str:
+    """Control characters as their pictures (␀), and halves of surrogate pairs, which no file can hold, as �."""
+    return _UNSEEN.sub(lambda found: _PICTURES.get(ord(found[0]), "�"), text)
+
+
+def plain(text: str) -> str:
+    """Without the marks that turn the direction of what follows: for names inside our own sentences."""
+    return _TURNING.sub("", text)
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def name(text: str) -> str:
+    """An id or a name; one that is too long keeps its ends and a mark of its own, so that it stays another name."""
+    if len(text) <= NAME:
+        return text
+    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[: NAME - 30]}…{text[-18:]} [{mark}]"
+
+
+def cleaned(held: Any) -> Any:
+    """The same lists and dicts with every text in them clean and within bounds."""
+    if isinstance(held, str):
+        held = cut(held, LONGEST)
+        return clean(held) if _UNSEEN.search(held) else held
+    if isinstance(held, dict):
+        return {cleaned(name(k)) if isinstance(k, str) else k: cleaned(v) for k, v in held.items()}
+    if isinstance(held, (list, tuple)):
+        return [cleaned(v) if isinstance(v, (str, dict, list, tuple)) else v for v in held]
+    return held
