@@ -500,9 +500,10 @@ def test_components_and_diagnosis_are_shown_where_a_document_has_them(browser: A
         assert page.opened() == "a b"
 
 
-def test_chunks_of_a_doc_in_the_gold_have_its_grade() -> None:
+def test_chunks_of_a_doc_in_the_gold_have_its_grade(tmp_path: Path) -> None:
     line = {"query_id": "q", "topk": [{"rank": 1, "chunk_id": "a#2", "doc_id": "a"}, {"rank": 2, "chunk_id": "b#1"}]}
-    found = karat.evaluate({"q": {"a": 2, "c": 1}}, [line], "ndcg@10", details=True)
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    found = karat.evaluate({"q": {"a": 2, "c": 1}}, str(tmp_path / "log.jsonl"), "ndcg@10", details=True)
     view = view_of(found.full_json())
     assert [view["docs"]["ids"][d] for d in view["queries"]["lists"][0][0][0]] == ["a#2", "b#1"]
     assert view["queries"]["lists"][0][0][1] == "2-"  # grade 2, and not judged
