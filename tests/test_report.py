@@ -500,6 +500,25 @@ def test_components_and_diagnosis_are_shown_where_a_document_has_them(browser: A
         assert page.opened() == "a b"
 
 
+def test_chunks_of_a_doc_in_the_gold_have_its_grade(tmp_path: Path) -> None:
+    line = {"query_id": "q", "topk": [{"rank": 1, "chunk_id": "a#2", "doc_id": "a"}, {"rank": 2, "chunk_id": "b#1"}]}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    found = karat.evaluate({"q": {"a": 2, "c": 1}}, str(tmp_path / "log.jsonl"), "ndcg@10", details=True)
+    view = view_of(found.full_json())
+    assert [view["docs"]["ids"][d] for d in view["queries"]["lists"][0][0][0]] == ["a#2", "b#1"]
+    assert view["queries"]["lists"][0][0][1] == "2-"  # grade 2, and not judged
+
+
+def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: Path) -> None:
+    runs = {"a": {"q": {"d": 1.0}}, "b": {"q": {"x": 1.0}}}
+    karat.write_report(karat.compare({"q": {"d": 1}}, runs, "ndcg@10"), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        assert page.logged == []
+        assert page.text_content(".why") == "b and a cannot be told apart with 1 query: ndcg@10 −1.0000."
+        assert page.count("#misses, #sweep, #funnel") == 0
+
+
 # ---- size ----
 
 

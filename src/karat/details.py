@@ -30,6 +30,7 @@ def lists_of(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
     """Each query's top docs with their grades, and the rank at which each gold doc was found."""
     rank = np.zeros(len(qrels.docs), dtype=np.int64)
     rank[aligned.found.gold] = aligned.found.rank
+    at_doc = aligned.found.at_doc
     out: dict[str, dict[str, Any]] = {}
     for q in aligned.queries.tolist():
         a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
@@ -37,8 +38,8 @@ def lists_of(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
         graded = dict(zip(docs, grades, strict=True))
         out[qrels.query_ids[q]] = {
             "top": [
-                {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(d)}
-                for d, s, *_ in aligned.found.items.get(q, [])[:DEPTH]
+                {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(parent if at_doc else d)}
+                for d, s, parent, *_ in aligned.found.items.get(q, [])[:DEPTH]
             ],
             "returned": max(int(aligned.found.returned[q]), 0),
             "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],

@@ -104,10 +104,12 @@ def _sentence(v: Mapping[str, Any], compared: list[Mapping[str, Any]]) -> str:
     rises = parse(name).metric.higher_is_better is not False
     word = "better" if (row["delta"] > 0) == rises else "worse"
     base, run = plain(v["base"] or "the baseline"), plain(row["candidate"])
-    change = f"{name} {number(name, row['delta'], sign=True)} ({span(name, row['ci'], sign=True)})"
+    ends = f" ({span(name, row['ci'], sign=True)})" if row["ci"] else ""
+    change = f"{name} {number(name, row['delta'], sign=True)}{ends}"
+    queries = "1 query" if row["n"] == 1 else f"{row['n']:,} queries"
     if row["significant"]:
         return f"{run} is {word} than {base}: {change}."
-    return f"{run} and {base} cannot be told apart with {row['n']} queries: {change}."
+    return f"{run} and {base} cannot be told apart with {queries}: {change}."
 
 
 def _scope(v: Mapping[str, Any]) -> str:
@@ -115,7 +117,12 @@ def _scope(v: Mapping[str, Any]) -> str:
     runs = f"{len(v['runs'])} runs" if len(v["runs"]) > 2 else ""
     about = _headline(v) if v["verdict"] else ""
     sure = f"{v['confidence']:.0%} intervals"
-    return " · ".join(filter(None, (cut(plain(v["dataset"]), WORD), about, f"{queries:,} queries", runs, sure)))
+    return " · ".join(
+        filter(
+            None,
+            (cut(plain(v["dataset"]), WORD), about, "1 query" if queries == 1 else f"{queries:,} queries", runs, sure),
+        )
+    )
 
 
 def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -159,7 +159,7 @@ function accountSpec() {
   return { data: { values: rows }, height: 32 * shownRuns.length, mark: { type: "bar", height: 20 }, encoding: {
     y: { field: "run", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: 110 } },
     x: { field: "share", type: "quantitative", axis: { format: "%", title: "share of the relevant docs", tickCount: 5 }, scale: { domain: [0, 1] } },
-    color: { field: "label", type: "nominal", scale: { domain: labels, range }, legend: { title: "found at rank", titleColor: ink("--dim"), titleFontWeight: "normal", columns: fitting("account", 76), symbolType: "square" } }, order: { field: "order" },
+    color: { field: "label", type: "nominal", scale: { domain: labels, range }, legend: { title: "found at rank", titleColor: ink("--dim"), titleFontWeight: "normal", columns: fitting("account", 62), symbolType: "square" } }, order: { field: "order" },
     tooltip: [{ field: "run" }, { field: "label", title: "found at" }, { field: "count", title: "docs" }, { field: "share", format: ".1%" }] } };
 }
 

@@ -23,7 +23,7 @@ function chooseAgain() {
   buildTable();
   filter();
   if (chosen.query >= 0) open(chosen.query, true);
-  redraw();
+  requestAnimationFrame(() => setTimeout(() => redraw())); // tables first
 }
 function tellOutcomes() {
   const before = $("outcome").value || "all";
