@@ -36,7 +36,10 @@ function drawAll() {
 }
 const whenIdle = (act) => (window.requestIdleCallback ? requestIdleCallback(act, { timeout: 2000 }) : setTimeout(act, 200));
 function redraw(...ids) {
-  for (const id of ids.length ? ids : charts.keys()) drawn.delete(id);
+  for (const id of ids.length ? ids : charts.keys()) {
+    drawn.delete(id);
+    if ($(id)) delete $(id).dataset.drawn;
+  }
   drawVisible();
   whenIdle(drawAll);
 }

@@ -16,6 +16,7 @@ function choose() {
   }
 }
 function chooseAgain() {
+  const other = $("run") && $("run").value !== chosen.run;
   chosen.metric = $("metric").value;
   if ($("run")) chosen.run = $("run").value;
   choose();
@@ -23,7 +24,8 @@ function chooseAgain() {
   buildTable();
   filter();
   if (chosen.query >= 0) open(chosen.query, true);
-  requestAnimationFrame(() => setTimeout(() => redraw())); // tables first
+  // Tables first, then the charts that say something else now.
+  requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "histogram", "points"]))));
 }
 function tellOutcomes() {
   const before = $("outcome").value || "all";
