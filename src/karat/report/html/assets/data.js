@@ -71,4 +71,5 @@ const docId = (n) => data.docs.ids[n];
 const docText = (n) => data.docs.texts[n];
 const nameOf = (i) => Q.texts[i] || Q.ids[i];
 const linkTo = (i) => "#query=" + encodeURIComponent(Q.ids[i]);
-const textOf = (n) => (docText(n) ? el("details", { class: "text" }, el("summary", {}, el("bdi", {}, docText(n).slice(0, 120)), el("span", {}, "less")), el("p", { dir: "auto" }, docText(n))) : null);
+const textOf = (n) => (docText(n) ? el("details", { class: "text" },
+  el("summary", {}, el("bdi", {}, docText(n).slice(0, 120)), el("span", {}, "less")), el("p", { dir: "auto" }, docText(n))) : null);

@@ -11,11 +11,13 @@ function choose() {
   if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta]), #segments [data-run]")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
   $("histogram-title").textContent = "Distribution of " + chosen.metric + " over queries";
   if ($("scatter-told")) {
-    const sides = Map.groupBy ? Map.groupBy(scatterRows(), (r) => r.side) : new Map(), n = (side) => (sides.get(side) || []).length;
-    $("scatter-told").replaceChildren("Above the line ", own(chosen.run), ` has the higher value. Better on ${n("better")}, worse on ${n("worse")}, equal on ${n("equal")}. Click a point to open its query.`);
+    const sides = scatterRows(), n = (side) => sides.filter((r) => r.side === side).length;
+    $("scatter-told").replaceChildren("Above the line ", own(chosen.run),
+      ` has the higher value. Better on ${n("better")}, worse on ${n("worse")}, equal on ${n("equal")}. Click a point to open its query.`);
   }
 }
 function chooseAgain() {
+  const other = $("run") && $("run").value !== chosen.run;
   chosen.metric = $("metric").value;
   if ($("run")) chosen.run = $("run").value;
   choose();
@@ -23,13 +25,15 @@ function chooseAgain() {
   buildTable();
   filter();
   if (chosen.query >= 0) open(chosen.query, true);
-  requestAnimationFrame(() => setTimeout(() => redraw())); // tables first
+  // Tables first, then the charts that say something else now.
+  requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "histogram", "points"]))));
 }
 function tellOutcomes() {
   const before = $("outcome").value || "all";
   const compared = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
   const missed = [["miss", "misses: no gold in the top " + data.k], ["never", "gold never found"]];
-  $("outcome").replaceChildren(...[["all", "all"], ...(paired ? compared : []), ...(Q.gold.length ? missed : [])].map(([value, label]) => option(value, label, value === before)));
+  $("outcome").replaceChildren(...[["all", "all"], ...(paired ? compared : []),
+    ...(Q.gold.length ? missed : [])].map(([value, label]) => option(value, label, value === before)));
 }
 function paint() {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
@@ -84,7 +88,8 @@ $("run")?.replaceChildren(...others.map((r) => option(r, r, r === chosen.run)));
 const curved = [...new Set(data.curves.map((c) => c.metric))];
 $("sweep-metric")?.replaceChildren(...curved.map((m) => option(m, m, m === "recall")));
 $("field-filters").replaceChildren(...Object.entries(Q.fields).map(([field, values]) => el("label", {}, own(field), " ",
-  el("select", { "data-field": field, onchange: filter }, option("", "all"), [...new Set(values)].filter((v) => v !== "").sort().map((v) => option(JSON.stringify(v), v))))));
+  el("select", { "data-field": field, onchange: filter }, option("", "all"),
+    [...new Set(values)].filter((v) => v !== "").sort().map((v) => option(JSON.stringify(v), v))))));
 chart("forest", forestSpec);
 chart("curves", curveSpec);
 chart("account", accountSpec);

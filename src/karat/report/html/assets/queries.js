@@ -13,7 +13,8 @@ function tellMoved() {
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
   $("moved-count").replaceChildren(own(chosen.run), " against ", own(reference), " in " + metric + ": ",
     `${worse.length.toLocaleString("en")} worse, ${best.length.toLocaleString("en")} better, ${(Q.ids.length - rows.length).toLocaleString("en")} equal`);
-  const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(nameOf(i)), el("b", { class: kind }, told(metric, d, true))));
+  const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(nameOf(i)),
+    el("b", { class: kind }, told(metric, d, true))));
   const list = (title, some, kind) => el("div", {}, el("h3", {}, title),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
   $("moved-lists").replaceChildren(list("Most broken", worse, "down"), list("Most fixed", best, "up"));
@@ -23,13 +24,18 @@ function tellSegments() {
   if (!$("segments-table")) return;
   const metric = chosen.metric;
   const changes = new Map(data.comparisons.filter((c) => c.metric === metric && c.candidate === chosen.run).map((c) => [c.segment, c]));
-  const value = (v) => td("num", v ? v[0] : null, v ? told(metric, v[0]) : "–", v && v[1] !== null ? el("small", {}, span(metric, v[1], v[2])) : null);
-  const delta = (c) => td("num " + (c && !c.small ? tone(metric, c.ci) : ""), c ? c.delta : null, c ? told(metric, c.delta, true) : "–", c && c.ci ? el("small", {}, span(metric, c.ci[0], c.ci[1], true)) : null);
-  const head = [th("Segment"), th("n", "num"), runs.map((r) => th(own(r), "num", { "data-run": r })), changes.size ? th(["Δ ", own(chosen.run)], "num") : null];
+  const value = (v) => td("num", v ? v[0] : null, v ? told(metric, v[0]) : "–",
+    v && v[1] !== null ? el("small", {}, span(metric, v[1], v[2])) : null);
+  const delta = (c) => td("num " + (c && !c.small ? tone(metric, c.ci) : ""), c ? c.delta : null, c ? told(metric, c.delta, true) : "–",
+    c && c.ci ? el("small", {}, span(metric, c.ci[0], c.ci[1], true)) : null);
+  const head = [th("Segment"), th("n", "num"), runs.map((r) => th(own(r), "num", { "data-run": r })),
+    changes.size ? th(["Δ ", own(chosen.run)], "num") : null];
   $("segments-title").textContent = "Segments, " + metric;
-  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.small ? "small" : "" },
+  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr",
+    { "data-segment": s.name, class: s.small ? "small" : "" },
     el("th", { scope: "row" }, own(s.name), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", s.n, String(s.n)),
-    runs.map((r) => { const cell = value((s.values[r] || {})[metric]); cell.dataset.run = r; return cell; }), changes.size ? delta(changes.get(s.name)) : null))));
+    runs.map((r) => { const cell = value((s.values[r] || {})[metric]); cell.dataset.run = r; return cell; }),
+      changes.size ? delta(changes.get(s.name)) : null))));
 }
 
 const missedGold = (i, run, k) => Q.gold[i].filter((g) => { const rank = rankOf(g, run); return rank === null || rank > k; });
@@ -45,19 +51,24 @@ function tellMisses() {
       if (g[2].every((r) => r === null)) nobody++;
     }
     const missed = missedGold(i, run, data.k).sort((a, b) => b[1] - a[1] || (rankOf(b, run) ?? Infinity) - (rankOf(a, run) ?? Infinity));
-    if (missed.length) rows.push({ i, top: missed[0], missed: missed.length, never: missed.filter((g) => rankOf(g, run) === null).length, value: valueOf(run, chosen.metric, i) ?? 0 });
+    if (missed.length) rows.push({ i, top: missed[0], missed: missed.length, never: missed.filter((g) => rankOf(g, run) === null).length,
+      value: valueOf(run, chosen.metric, i) ?? 0 });
   }
   rows.sort((a, b) => better(chosen.metric, a.value - b.value) || b.top[1] - a.top[1] || b.never - a.never);
   $("misses-told").replaceChildren(own(run), ` never found ${never.toLocaleString("en")} of ${counted(gold, "relevant doc", "relevant docs")}`,
     runs.length > 1 ? `; no run found ${nobody.toLocaleString("en")} of them` : "",
     `. Below: the queries with the lowest ${chosen.metric}, the best doc that is not in the top ${data.k}, and what came first instead. `,
-    el("a", { href: "#queries", onclick: () => { $("outcome").value = "never"; filter(); } }, "All queries with gold that was never found"));
-  const head = [th("Query"), th(chosen.metric, "num"), th("Missed gold"), th("Found at"), th("Came first instead"), th("Never found", "num")];
+    el("a", { href: "#queries", onclick: () => { $("outcome").value = "never"; filter(); } },
+      "All queries with gold that was never found"));
+  const head = [th("Query"), th(chosen.metric, "num"), th("Missed gold"), th("Found at"), th("Came first instead"),
+    th("Never found", "num")];
   $("misses-table").replaceChildren(rows.length ? table({}, head, rows.slice(0, 8).map((r) => {
     const [docs, grades] = listOf(run, r.i);
-    return el("tr", {}, el("th", { scope: "row" }, el("a", { href: linkTo(r.i) }, own(nameOf(r.i)))), td("num", null, told(chosen.metric, r.value)),
+    return el("tr", {}, el("th", { scope: "row" }, el("a", { href: linkTo(r.i) }, own(nameOf(r.i)))),
+      td("num", null, told(chosen.metric, r.value)),
       td("doc-cell", null, own(docId(r.top[0])), " ", gradeMark(r.top[1]), textOf(r.top[0])), td("", null, rankTold(rankOf(r.top, run))),
-      docs.length ? td("doc-cell", null, own(docId(docs[0])), " ", gradeMark(grades[0]), textOf(docs[0])) : td("dim", null, "nothing was returned"),
+      docs.length ? td("doc-cell", null, own(docId(docs[0])), " ", gradeMark(grades[0]), textOf(docs[0])) : td("dim", null,
+        "nothing was returned"),
       td("num", null, r.never + " of " + Q.gold[r.i].length));
   })) : el("p", { class: "dim" }, `All gold is in the top ${data.k}.`));
 }
@@ -122,11 +133,13 @@ function order() {
 const longest = Q.ids.reduce((most, id) => Math.max(most, id.length), 0);
 function buildTable() {
   const shown = runs.length > 3 ? mainRuns() : runs;
-  state.columns = [["id", "Query"], ...(Q.texts.length ? [["text", "Text"]] : []), ...shown.map((r) => [r, own(r)]), ...(paired ? [["delta", "Δ"]] : [])];
+  state.columns = [["id", "Query"], ...(Q.texts.length ? [["text", "Text"]] : []), ...shown.map((r) => [r, own(r)]),
+    ...(paired ? [["delta", "Δ"]] : [])];
   if (!state.columns.some(([key]) => key === state.sort.key)) state.sort = { key: paired ? "delta" : chosen.run, up: true };
   state.head = new Map();
   const head = state.columns.map(([key, label]) => {
-    const button = el("button", { type: "button", onclick: () => sortBy(key) }, label, el("span", { class: "arrow", "aria-hidden": "true" }));
+    const button = el("button", { type: "button", onclick: () => sortBy(key) }, label,
+      el("span", { class: "arrow", "aria-hidden": "true" }));
     const width = key === "id" && Q.texts.length ? `width:${Math.max(6, Math.min(14, longest)) * 9 + 24}px` : null;
     const cell = el("th", { scope: "col", style: width, class: key === "id" ? "id" : key === "text" ? "text" : "num" }, button);
     state.head.set(key, cell);
@@ -156,8 +169,10 @@ function rows() {
     state.body.replaceChildren(el("tr", { class: "none" }, el("td", { colspan: state.columns.length }, "No query matches. ", clear)));
     return;
   }
-  const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 10), last = Math.min(state.order.length, first + Math.ceil(view.clientHeight / ROW) + 25);
-  const space = (n) => (n > 0 ? [el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colspan: state.columns.length, style: "height:" + n * ROW + "px" }))] : []);
+  const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 10),
+    last = Math.min(state.order.length, first + Math.ceil(view.clientHeight / ROW) + 25);
+  const space = (n) => (n > 0 ? [el("tr", { class: "space", "aria-hidden": "true" },
+    el("td", { colspan: state.columns.length, style: "height:" + n * ROW + "px" }))] : []);
   const cell = (key, i) => {
     if (key === "id") return el("td", { class: "id", title: Q.ids[i] }, el("a", { href: linkTo(i), tabindex: "-1" }, own(Q.ids[i])));
     if (key === "text") return el("td", { title: Q.texts[i] }, own(Q.texts[i]));
@@ -165,13 +180,16 @@ function rows() {
     const d = change(metric, i);
     return td("num " + (d === null || Math.abs(d) <= SAME ? "" : better(metric, d) > 0 ? "up" : "down"), null, told(metric, d, true));
   };
-  const made = state.order.slice(first, last).map((i) => el("tr", { "data-query": i, "aria-current": i === chosen.query ? "true" : null, onclick: (e) => { e.preventDefault(); open(i); show(); } }, state.columns.map(([key]) => cell(key, i))));
+  const made = state.order.slice(first, last).map((i) => el("tr",
+    { "data-query": i, "aria-current": i === chosen.query ? "true" : null, onclick: (e) => { e.preventDefault(); open(i); show(); } },
+    state.columns.map(([key]) => cell(key, i))));
   state.body.replaceChildren(...space(first), ...made, ...space(state.order.length - last));
 }
 function copy() {
   const quoted = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
   const value = (v) => (v === null ? "" : String(v));
-  const lines = [["query_id", ...runs.map((r) => r + " " + chosen.metric)], ...state.order.map((i) => [Q.ids[i], ...runs.map((r) => value(valueOf(r, chosen.metric, i)))])];
+  const lines = [["query_id", ...runs.map((r) => r + " " + chosen.metric)],
+    ...state.order.map((i) => [Q.ids[i], ...runs.map((r) => value(valueOf(r, chosen.metric, i)))])];
   const text = lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   const done = () => { $("copy").textContent = "Copied"; setTimeout(() => { $("copy").textContent = "Copy as CSV"; }, 1500); };
   const byHand = () => {
@@ -191,56 +209,74 @@ function copy() {
 
 const DEPTH = 10;
 const gradeClass = (grade) => (grade === null ? "unjudged" : "g" + Math.max(0, Math.min(4, Math.round(grade))));
-const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "not judged") : el("span", { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
+const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "not judged") : el("span",
+  { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
 function open(i, quiet) {
   chosen.query = i;
   if (!quiet) history.replaceState(null, "", linkTo(i));
   const place = state.order.indexOf(i), view = $("rows");
-  if (place >= 0 && (place * ROW < view.scrollTop || (place + 2) * ROW > view.scrollTop + view.clientHeight)) view.scrollTop = Math.max(0, place * ROW - view.clientHeight / 3);
+  if (place >= 0 && (place * ROW < view.scrollTop || (place + 2) * ROW > view.scrollTop + view.clientHeight)) view.scrollTop = Math.max(0,
+    place * ROW - view.clientHeight / 3);
   rows();
   const tags = Object.entries(Q.fields).filter(([, v]) => v[i] !== "").map(([f, v]) => el("span", { class: "tag" }, own(f + " = " + v[i])));
   const step = (label, by, text) => el("button", { type: "button", "aria-label": label, onclick: () => move(by) }, text);
-  const head = el("div", { class: "query-head" }, el("h3", { id: "query-title", dir: "auto" }, nameOf(i)), el("span", { class: "steps" }, step("Previous query", -1, "‹"), step("Next query", 1, "›")));
+  const head = el("div", { class: "query-head" }, el("h3", { id: "query-title", dir: "auto" }, nameOf(i)),
+    el("span", { class: "steps" }, step("Previous query", -1, "‹"), step("Next query", 1, "›")));
   const values = table({ class: "few" }, [th("Run"), metrics.map((m) => th(m, "num"))], [
-    ...shownRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)), metrics.map((m) => td("num", null, told(m, valueOf(r, m, i)))))),
-    paired ? el("tr", {}, el("th", { scope: "row" }, "Δ"), metrics.map((m) => { const d = change(m, i); return td("num " + (d === null || Math.abs(d) <= SAME ? "" : better(m, d) > 0 ? "up" : "down"), null, told(m, d, true)); })) : null]);
+    ...shownRuns().map((r) => el("tr", {}, el("th", { scope: "row" }, own(r)),
+      metrics.map((m) => td("num", null, told(m, valueOf(r, m, i)))))),
+    paired ? el("tr", {}, el("th", { scope: "row" }, "Δ"), metrics.map((m) => { const d = change(m,
+      i); return td("num " + (d === null || Math.abs(d) <= SAME ? "" : better(m, d) > 0 ? "up" : "down"), null,
+      told(m, d, true)); })) : null]);
   $("query").replaceChildren(head, el("p", { class: "about" }, own(Q.ids[i]), tags),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, values), ...(Q.lists.length ? listsOf(i, shownRuns(), DEPTH) : []));
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values of this query" }, values),
+      ...(Q.lists.length ? listsOf(i, shownRuns(), DEPTH) : []));
   requestAnimationFrame(drawLinks);
 }
 const shownRuns = () => (runs.length > 2 ? mainRuns() : runs);
 function listsOf(i, shown, depth) {
   const places = shown.map((r) => new Map(listOf(r, i)[0].map((doc, n) => [doc, n + 1])));
   const grades = [...new Set(shown.flatMap((r) => listOf(r, i)[1].slice(0, depth)))].filter((g) => g !== null).sort((a, b) => b - a);
-  const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)), el("span", {}, el("i", { class: "unjudged" }), "not judged"), shown.length === 2 ? el("span", {}, "lines join the same doc") : null);
+  const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)),
+    el("span", {}, el("i", { class: "unjudged" }), "not judged"), shown.length === 2 ? el("span", {}, "lines join the same doc") : null);
   const moved = (doc, n, rank) => {
     if (shown.length !== 2) return null;
     const other = places[1 - n].get(doc), held = listOf(shown[1 - n], i)[0].length;
     if (n === 0 && other !== undefined) return other > depth ? el("span", { class: "move" }, "→ " + other) : null;
     if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "gone");
     if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "new");
-    return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank), el("span", { class: "sr" }, " from rank " + other));
+    return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank),
+      el("span", { class: "sr" }, " from rank " + other));
   };
   const list = (r, n) => {
     const [docs, marks, scores] = listOf(r, i);
     return el("div", {}, el("h4", {}, own(r)), docs.length ? el("ol", {}, docs.slice(0, depth).map((doc, p) =>
-      el("li", { class: "doc " + gradeClass(marks[p]), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p], onmouseenter: () => light(doc, true), onmouseleave: () => light(doc, false) },
-        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", gradeMark(marks[p])), moved(doc, n, p + 1), textOf(doc)))) : el("p", { class: "dim" }, "Nothing was returned."));
+      el("li", { class: "doc " + gradeClass(marks[p]), "data-doc": doc, title: scores[p] === null ? null : "score " + scores[p],
+        onmouseenter: () => light(doc, true), onmouseleave: () => light(doc, false) },
+        el("span", { class: "rank" }, String(p + 1)), el("span", { class: "id" }, own(docId(doc)), " ", gradeMark(marks[p])),
+          moved(doc, n, p + 1), textOf(doc)))) : el("p", { class: "dim" }, "Nothing was returned."));
   };
   const held = Math.max(...shown.map((r) => listOf(r, i)[0].length));
-  const more = held > depth ? el("button", { type: "button", class: "more", onclick: () => { $("ranked").replaceChildren(...listsOf(i, shown, held)[0].childNodes); drawLinks(); } }, "Show the first " + held) : null;
+  const more = held > depth ? el("button", { type: "button", class: "more",
+    onclick: () => { $("ranked").replaceChildren(...listsOf(i, shown, held)[0].childNodes); drawLinks(); } },
+    "Show the first " + held) : null;
   return [el("div", { id: "ranked" }, legend, el("div", { class: "lists" }, shown.map(list)), more), ...missedOf(i, shown)];
 }
 function missedOf(i, shown) {
   const gold = Q.gold[i];
   const missed = gold.filter((g) => shown.some((r) => { const rank = rankOf(g, r); return rank === null || rank > data.k; }));
   if (!missed.length) return [el("p", { class: "dim" }, gold.length ? `All gold is in the top ${data.k}.` : "The gold names no relevant doc for this query.")];
-  const told = (g, r) => { const rank = rankOf(g, r); return td("num" + (rank === null ? " never" : rank > data.k ? " late" : ""), null, rank === null ? "never" : String(rank)); };
-  const row = (g) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0])), td("num", null, gradeMark(g[1])), shown.map((r) => told(g, r)));
+  const told = (g, r) => { const rank = rankOf(g, r); return td("num" + (rank === null ? " never" : rank > data.k ? " late" : ""), null,
+    rank === null ? "never" : String(rank)); };
+  const row = (g) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0])), td("num", null, gradeMark(g[1])),
+    shown.map((r) => told(g, r)));
   const never = shown.map((r) => [own(r), " never found " + gold.filter((g) => rankOf(g, r) === null).length]);
   const rest = missed.length - 25;
-  return [el("h4", {}, `Gold outside the top ${data.k}: rank with each run`), el("p", { class: "dim" }, "Of " + counted(gold.length, "relevant doc", "relevant docs") + ": ", never.map((n, j) => [j ? "; " : "", n])),
-    table({ class: "few" }, [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(0, 25).map(row)), rest > 0 ? el("p", { class: "dim" }, "and " + rest + " more") : null].filter(Boolean);
+  return [el("h4", {}, `Gold outside the top ${data.k}: rank with each run`),
+    el("p", { class: "dim" }, "Of " + counted(gold.length, "relevant doc", "relevant docs") + ": ",
+    never.map((n, j) => [j ? "; " : "", n])),
+    table({ class: "few" }, [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(0, 25).map(row)),
+      rest > 0 ? el("p", { class: "dim" }, "and " + rest + " more") : null].filter(Boolean);
 }
 function light(doc, on) {
   for (const n of document.querySelectorAll("#query .doc")) if (n.dataset.doc === String(doc)) n.classList.toggle("lit", on);
