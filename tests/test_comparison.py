@@ -232,3 +232,11 @@ def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
     assert (row["baseline"], row["candidate"], row["n"]) == ("bm25", "bm25-rm3", 43)
     assert set(row["p"]) == {"t", "randomization"}
     assert row["ci"][0] < 0 < row["ci"][1]
+
+
+def test_a_comparison_shows_itself_in_notebooks() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    runs = {"<old>": {q: {"b": 2.0, "a": 1.0} for q in gold}, "new": {q: {"a": 2.0, "b": 1.0} for q in gold}}
+    page = karat.compare(gold, runs, "mrr,hit@1")._repr_html_()
+    assert page.count("<tr>") == 3 and "&lt;old&gt;" in page and "<old>" not in page
+    assert "<td>+0.5000</td>" in page  # 1/1 − 1/2

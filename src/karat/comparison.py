@@ -54,6 +54,21 @@ class Comparison:
         told = (f"{r.candidate} {r.metric} {r.delta:+.4f}" for r in self.rows if r.segment is None)
         return f"Comparison(against {self.baseline}: {', '.join(told)})"
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def row(r: Compared) -> str:
+            low, high = r.difference.low, r.difference.high
+            ends = f"[{low:+.4f}, {high:+.4f}]" if low == low else ""
+            means = (f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}")
+            cells = (r.candidate, r.metric, *means, f"{r.delta:+.4f}", ends, "yes" if r.significant else "no")
+            return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+
+        heads = ("candidate", "metric", escape(self.baseline), "candidate", "Δ", "interval", "significant")
+        head = "".join(f"<th>{h}</th>" for h in heads)
+        body = "".join(row(r) for r in self.rows if r.segment is None)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
     def __getitem__(self, metric: str) -> Compared:
         """The overall comparison of one metric; with several candidates use `of`."""
         found = self.of(metric)
