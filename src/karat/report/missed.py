@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from karat.diagnosis.misses import Listed, Misses
 
 KINDS = (".csv", ".md")
+GOLD = 8
+"""Gold docs of a miss that a terminal shows."""
 SHORT = 80
 """Characters of a text that are shown."""
 COLUMNS = (
@@ -82,9 +84,11 @@ def show(misses: Misses, top: int = 5) -> None:
     for miss in misses.rows[:top]:
         out.print()
         out.print(Text(f"{_flat(miss.query_id, 0)}  {_flat(miss.text, 0)}", style="bold cyan"), soft_wrap=True)
-        for g in miss.gold:
+        for g in miss.gold[:GOLD]:
             out.print(Text(f"  gold {_flat(g.doc, 0)} (grade {_grade(g)}, {_found(g)})  {_flat(g.text, SHORT)}"),
                       soft_wrap=True)  # fmt: skip
+        if len(miss.gold) > GOLD:
+            out.print(f"  [dim]and {len(miss.gold) - GOLD} more; files hold all[/dim]")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
         table.add_column("rank", justify="right")
         table.add_column(Text(_flat(misses.run, 0)), overflow="fold")
