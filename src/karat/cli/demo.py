@@ -44,6 +44,9 @@ def demo() -> None:
         "\n[bold]Your turn[/bold]\n  karat evaluate QRELS RUN...       your own files, in nearly any format"
         "\n  karat compare QRELS BASE CAND...  is the candidate better, and how sure is that"
         "\n  karat sweep QRELS RUN...          how recall grows with k"
+        "\n  karat init, then karat check      may it ship: gates, a verdict, an exit code for CI"
+        "\n  karat diagnose QRELS RUN          what is wrong, and what to try"
+        "\n  --html report.html                on evaluate, compare and check: a report to look at"
         "\n  karat metrics ndcg                what a metric means"
         f"\n  such as: karat compare {_short(gold)} {_short(runs['keyword'])} {_short(runs['dense'])}"
     )
