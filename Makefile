@@ -23,7 +23,7 @@ help:
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.base
