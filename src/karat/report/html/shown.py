@@ -249,6 +249,7 @@ def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [(f"fingerprint of {name}", value) for name, value in prints.items() if value]
     out += [(name.replace("_", " "), str(value)) for name, value in v["conventions"].items()]
     out.append(("ties", "by doc id, falling"))
+    out.append(("relevant", "grade 1 and above, where a metric's name says no other (rel=2)"))
     if told := v["intervals"]:
         resamples = f"{told['resamples']:,} resamples, seed {told['seed']}"
         out.append(("intervals", f"{told['confidence']:.0%}, {told['method']}, {resamples}"))

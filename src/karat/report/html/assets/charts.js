@@ -127,6 +127,8 @@ function tellForest() {
     : worse.length ? [el("b", { class: "down" }, "Worse: "), named(worse), "."]
     : down.length ? ["No segment is worse for sure. Lower, but that may be chance: ", named(down), "."]
     : ["No segment is worse."];
+  const judged = rows.filter((r) => !r.small), low = Math.min(...judged.map((r) => r.low)), high = Math.max(...judged.map((r) => r.high));
+  if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
   $("forest-told").replaceChildren(...parts.flat(3));
   $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
 }
@@ -161,9 +163,10 @@ function curveSpec() {
 function tellCurves() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
-  const said = curves.filter((c) => (c.knee || c.k98) && mainRuns().includes(c.run)).map((c, i) =>
-    [i ? "; " : "", own(c.run), c.knee ? " flattens at k = " + c.knee : "",
-      c.k98 ? (c.knee ? "," : "") + " 98% of its best at k = " + c.k98 : ""]);
+  const said = curves.filter((c) => c.k98 && mainRuns().includes(c.run)).map((c, i) =>
+    [i ? "; " : "", own(c.run), c.k98 === c.k[c.k.length - 1]
+      ? (c.knee ? " bends at k = " + c.knee + "," : "") + " still rises at k = " + c.k98
+      : (c.knee ? " flattens at k = " + c.knee + "," : "") + " 98% of its best at k = " + c.k98]);
   $("sweep-told").replaceChildren(...said.flat(2));
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>

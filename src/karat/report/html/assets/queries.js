@@ -243,7 +243,7 @@ function listsOf(i, shown, depth) {
     if (shown.length !== 2) return null;
     const other = places[1 - n].get(doc), held = listOf(shown[1 - n], i)[0].length;
     if (n === 0 && other !== undefined) return other > depth ? el("span", { class: "move" }, "→ " + other) : null;
-    if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "gone");
+    if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "> " + held);
     if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "new");
     return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank),
       el("span", { class: "sr" }, " from rank " + other));
@@ -272,7 +272,7 @@ function missedOf(i, shown) {
     shown.map((r) => told(g, r)));
   const never = shown.map((r) => [own(r), " never found " + gold.filter((g) => rankOf(g, r) === null).length]);
   const rest = missed.length - 25;
-  return [el("h4", {}, `Gold outside the top ${data.k}: rank with each run`),
+  return [el("h4", {}, `Gold that a run lacks in its top ${data.k}: its rank with each run`),
     el("p", { class: "dim" }, "Of " + counted(gold.length, "relevant doc", "relevant docs") + ": ",
     never.map((n, j) => [j ? "; " : "", n])),
     table({ class: "few" }, [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(0, 25).map(row)),
