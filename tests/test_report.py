@@ -558,3 +558,17 @@ def test_a_report_of_a_hundred_queries_is_at_most_2_5_megabytes(tmp_path: Path) 
 
 def test_a_report_of_ten_thousand_queries_is_at_most_15_megabytes(tmp_path: Path) -> None:
     assert synthetic(10_000, tmp_path).stat().st_size <= 15e6
+
+
+def test_all_gold_that_a_run_lacks_can_be_unfolded(browser: Any, tmp_path: Path) -> None:
+    gold = {"q": {f"d{i:02}": 1 for i in range(40)}, "r": {"d00": 1}}
+    run = {q: {"x": 2.0, "d00": 1.0} for q in gold}
+    found = karat.evaluate(gold, run, "recall@10", details=True)
+    (tmp_path / "r.html").write_text(rendered(found.full_json()), "utf-8")
+    with opened(browser, tmp_path / "r.html", "#query=q") as page:
+        assert page.opens("q")
+        rows = page.locator("#query table.few tbody th[scope=row]", has_text="d")
+        assert rows.count() == 39  # all but d00, which is at rank 2
+        page.click("#query details:has(table.few) > summary")
+        assert page.locator("#query table.few tbody th:visible", has_text="d").count() == 39
+        assert page.logged == []

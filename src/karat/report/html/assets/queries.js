@@ -276,7 +276,8 @@ function missedOf(i, shown) {
     el("p", { class: "dim" }, "Of " + counted(gold.length, "relevant doc", "relevant docs") + ": ",
     never.map((n, j) => [j ? "; " : "", n])),
     table({ class: "few" }, [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(0, 25).map(row)),
-      rest > 0 ? el("p", { class: "dim" }, "and " + rest + " more") : null].filter(Boolean);
+      rest > 0 ? el("details", {}, el("summary", {}, "and " + rest + " more"), table({ class: "few" },
+        [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(25).map(row))) : null].filter(Boolean);
 }
 function light(doc, on) {
   for (const n of document.querySelectorAll("#query .doc")) if (n.dataset.doc === String(doc)) n.classList.toggle("lit", on);
