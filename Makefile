@@ -23,7 +23,7 @@ help:
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report,retrieve]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.base

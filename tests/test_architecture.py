@@ -17,7 +17,7 @@ FLOORS = [
     {"align", "functions", "sampling", "fingerprints", "gates", "engine"},
     {"result", "saved"},
     {"cache", "details"},
-    {"evaluation"},
+    {"evaluation", "retrieve"},
     {"pairing", "baseline", "several", "remarks"},
     {"versus"},
     {"comparison", "curves", "config", "judgements"},

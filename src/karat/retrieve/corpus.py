@@ -1,0 +1,128 @@
+"""A corpus: passages with ids, texts and fields, and the same corpus cut anew."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError, UsageError, shown
+from karat.ingest.queries import read_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SEPARATOR = "#"
+_WORD = re.compile(r"\S+\s*")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Passages in the order of their file; `texts` hold title and text as one."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    fields: Sequence[Mapping[str, Any]] = ()
+    source: str = "corpus"
+    chunker: Mapping[str, Any] = field(default_factory=dict)
+    """How passages were cut, where that was done here."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """Where each id stands."""
+        return {id: i for i, id in enumerate(self.ids)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Told by ids and texts alone: the same content has the same one wherever it lies."""
+        return fingerprint(self.ids, self.texts)
+
+    def about(self, id: str) -> Mapping[str, Any]:
+        """The fields of a passage: language, source, doc_version, …"""
+        place = self.row.get(id)
+        return self.fields[place] if place is not None and self.fields else {}
+
+    def language(self, i: int) -> str | None:
+        """The language that a passage says it is in."""
+        found = self.fields[i].get("language") if self.fields else None
+        return str(found) if found else None
+
+
+def fingerprint(*columns: Sequence[str]) -> str:
+    """Told by the texts and where each begins and ends."""
+    hasher = hashlib.sha256()
+    for column in columns:
+        hasher.update(b"%d;" % len(column))
+        for text in column:
+            data = text.encode("utf-8", "surrogatepass")
+            hasher.update(b"%d:" % len(data))
+            hasher.update(data)
+    return hasher.hexdigest()[:32]
+
+
+def read_corpus(source: Any) -> Corpus:
+    """A corpus from a path (BEIR's corpus.jsonl, CSV, Parquet), a frame, or a dict of texts or fields by id."""
+    if isinstance(source, Corpus):
+        return source
+    table = read_queries(source)
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "corpus"
+    ids, texts, fields, empty = [], [], [], []
+    for id, about in table.fields.items():
+        text = " ".join(str(about[n]).strip() for n in ("title", "text") if about.get(n) not in (None, ""))
+        if not text.strip():
+            empty.append(id)
+        ids.append(id)
+        texts.append(text)
+        fields.append({n: v for n, v in about.items() if n not in ("title", "text")})
+    if not ids:
+        raise InputError(f"{name}: has no docs; expected one a line, with _id and text")
+    if len(empty) == len(ids):
+        raise InputError(f"{name}: no doc has a title or a text; expected fields named title and text")
+    return Corpus(ids, texts, fields, name)
+
+
+def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
+    """The docs of a corpus cut into passages of `size` words, each with the last `overlap` words of the one before.
+
+    Passages of one doc (the part of the id before `#`) are joined first. New ids are `doc#c1`, `doc#c2`, …
+    """
+    if size < 1 or not 0 <= overlap < size:
+        raise UsageError(f"a chunk has from 1 word, and an overlap less than that, found {size} and {overlap}")
+    docs: dict[str, list[int]] = {}
+    for i, id in enumerate(corpus.ids):
+        docs.setdefault(id.split(SEPARATOR, 1)[0], []).append(i)
+    ids, texts, fields = [], [], []
+    for doc, rows in docs.items():
+        words = _WORD.findall("\n".join(corpus.texts[i] for i in rows))
+        for number, start in enumerate(_starts(len(words), size, overlap), start=1):
+            ids.append(f"{doc}{SEPARATOR}c{number}")
+            texts.append("".join(words[start : start + size]).strip())
+            fields.append(corpus.fields[rows[0]] if corpus.fields else {})
+    chunker = {"algo": "words", "size": size, "overlap": overlap}
+    return Corpus(ids, texts, fields if corpus.fields else (), corpus.source, chunker)
+
+
+def _starts(words: int, size: int, overlap: int) -> range:
+    """Where passages begin; no passage holds only words that the one before had."""
+    return range(0, max(words - overlap, 1), size - overlap)
+
+
+def queries_of(table: Any, where: str) -> dict[str, str]:
+    """The texts of a table of queries; those without one are errors."""
+    texts, without = {}, []
+    for id, fields in table.fields.items():
+        text = fields.get("text")
+        if isinstance(text, str) and text.strip():
+            texts[id] = text
+        else:
+            without.append(id)
+    if without:
+        told = ", ".join(shown(q) for q in without[:5]) + (", …" if len(without) > 5 else "")
+        raise InputError(f"{where}: no text for {len(without)} queries: {told}; expected a field named text")
+    return texts

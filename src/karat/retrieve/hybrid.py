@@ -1,0 +1,117 @@
+"""Several retrievers as one: reciprocal-rank fusion, or a weighted sum of scores brought to one scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import UsageError
+from karat.retrieve.found import Base, Found, Laps, found_of
+from karat.retrieve.registry import make_retriever, retriever
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.found import Query
+
+FUSIONS = ("rrf", "minmax", "zscore")
+
+
+@retriever("hybrid", tells="Lists of several retrievers fused, by rank (rrf) or by score.", takes="many")
+class Hybrid(Base):
+    """Fuses the lists of several retrievers; BM25 and dense where none is named.
+
+    fusion=rrf adds weight / (constant + rank) over the lists (Cormack, Clarke & Büttcher 2009); minmax and
+    zscore add weight × score, brought to one scale for each query and list; a doc that a list lacks gets
+    that list's lowest. `depth` is how many docs of each list are fused, k by default but at least 100.
+    """
+
+    def __init__(
+        self,
+        *retrievers: Any,
+        fusion: str = "rrf",
+        weights: Sequence[float] | None = None,
+        constant: float = 60,
+        depth: int | None = None,
+    ) -> None:
+        if fusion not in FUSIONS:
+            raise UsageError(f"hybrid: fusion must be one of {', '.join(FUSIONS)}, found {fusion!r}")
+        self._parts = tuple(retrievers) or (make_retriever("bm25"), make_retriever("dense"))
+        if len(self._parts) < 2:
+            raise UsageError("hybrid: fuses two retrievers or more, found one; such as hybrid(bm25, dense)")
+        self.weights = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(self._parts)
+        if len(self.weights) != len(self._parts) or min(self.weights) < 0 or not sum(self.weights) > 0:
+            raise UsageError(
+                f"hybrid: weights must be {len(self._parts)} numbers from 0, not all 0, found {list(self.weights)}"
+            )
+        if not constant > 0 or (depth is not None and depth < 1):
+            raise UsageError(f"hybrid: constant must be above 0 and depth from 1, found {constant!r} and {depth!r}")
+        self.fusion, self.constant, self.depth = fusion, constant, depth
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        return self._parts
+
+    def index(self, corpus: Corpus) -> None:
+        for part in self._parts:
+            part.index(corpus)
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+        depth = self.depth or max(k, 100)
+        lists = [part.retrieve(queries, depth) for part in self._parts]
+        return [self._fused([found_of(found[i], "hybrid") for found in lists], k) for i in range(len(queries))]
+
+    def facts(self) -> dict[str, Any]:
+        each: list[dict[str, Any]] = [part.facts() for part in self._parts if hasattr(part, "facts")]
+        told = {name: value for facts in each for name, value in facts.items()}
+        storage = [facts["index_storage"] for facts in each if "index_storage" in facts]
+        return told | ({"index_storage": sum(storage)} if storage else {})
+
+    def _fused(self, lists: Sequence[Found], k: int) -> Found:
+        laps = Laps()
+        total: dict[str, float] = {}
+        if self.fusion == "rrf":
+            for found, weight in zip(lists, self.weights, strict=True):
+                for rank, id in enumerate(found.ids, start=1):
+                    total[id] = total.get(id, 0.0) + weight / (self.constant + rank)
+        else:
+            total = self._added(lists)
+        order = sorted(total, key=lambda id: id.encode("utf-8", "surrogatepass"), reverse=True)
+        order.sort(key=total.__getitem__, reverse=True)
+        laps.lap("fuse")
+        ms: dict[str, float] = {}
+        for part, found in zip(self._parts, lists, strict=True):
+            name = getattr(part, "name", "") or type(part).__name__.lower()
+            name = name if name not in ms else f"{name}.{len(ms) + 1}"
+            ms[name] = sum(found.latency_ms.values())
+        ids = order[:k]
+        return Found(
+            ids,
+            [total[id] for id in ids],
+            stages={"retrieve": order, "fuse": ids},
+            latency_ms=ms | laps.ms,
+        )
+
+    def _added(self, lists: Sequence[Found]) -> dict[str, float]:
+        total = dict.fromkeys((id for found in lists for id in found.ids), 0.0)
+        for found, weight in zip(lists, self.weights, strict=True):
+            if not found.ids:
+                continue
+            if found.scores is None:
+                raise UsageError(f"hybrid: fusion={self.fusion} needs scores, and a list has none; use fusion=rrf")
+            scaled = self._scaled(np.asarray(found.scores, dtype=np.float64))
+            own = dict(zip(found.ids, scaled.tolist(), strict=True))
+            lowest = min(own.values())
+            for id in total:
+                total[id] += weight * own.get(id, lowest)
+        return total
+
+    def _scaled(self, scores: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Scores of one list on one scale; equal scores tell nothing and become equal."""
+        if self.fusion == "minmax":
+            spread = scores.max() - scores.min()
+            return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
+        spread = scores.std()
+        return (scores - scores.mean()) / spread if spread > 0 else np.zeros_like(scores)

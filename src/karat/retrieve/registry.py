@@ -1,0 +1,189 @@
+"""Retrievers by name: those built in, those of installed packages (entry points), and `module:function`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import KaratError, UsageError, nearest, shown
+from karat.retrieve.found import Base, found_of
+from karat.retrieve.spec import Spec, parse_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.found import Found, Query
+
+GROUP = "karat.retrievers"
+"""The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
+_BUILT_IN = ("bm25", "hybrid")
+"""Modules of this package that declare retrievers; each loads only what it needs to declare them."""
+_KINDS: dict[str, Kind] = {}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of retriever: what makes one, and what it takes."""
+
+    name: str
+    make: Callable[..., Any]
+    tells: str
+    takes: str = "none"
+    """How many retrievers it is made of: none, one or many."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Its parameters with their defaults."""
+        signature = inspect.signature(self.make).parameters.values()
+        return {
+            p.name: None if p.default is inspect.Parameter.empty else p.default
+            for p in signature
+            if p.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+
+def retriever(name: str, *, tells: str = "", takes: str = "none") -> Callable[[Any], Any]:
+    """Declare a kind of retriever: parameters are keyword-only, what it is made of comes before them."""
+
+    def declare(make: Any) -> Any:
+        _KINDS[name] = Kind(name, make, tells or (inspect.getdoc(make) or "").split("\n")[0], takes)
+        return make
+
+    return declare
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Every kind that is built in, declared, or brought by an installed package."""
+    for module in _BUILT_IN:
+        importlib.import_module(f"karat.retrieve.{module}")
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=GROUP):
+        if entry.name not in _KINDS:
+            try:
+                retriever(entry.name)(entry.load())
+            except Exception as error:
+                raise UsageError(
+                    f"retriever {entry.name!r} of {entry.value} cannot be loaded ({type(error).__name__}: {error}); "
+                    "mend or remove the package that brings it"
+                ) from None
+    return dict(_KINDS)
+
+
+def make_retriever(spec: Any, known: Mapping[str, Any] | None = None) -> Any:
+    """A retriever from how it is written; `known` holds those that it may be made of, by name."""
+    if not isinstance(spec, (str, dict, Spec)):
+        return _of_object(spec, {}, type(spec).__name__)
+    spec = parse_spec(spec)
+    if known and not spec.params and not spec.args and spec.kind in known:
+        return known[spec.kind]
+    if ":" in spec.kind:
+        made = _of_object(_imported(spec.kind), dict(spec.params), spec.kind)
+        _refuse_args(spec)
+    else:
+        made = _of_kind(spec, known)
+    if not getattr(made, "name", ""):
+        try:
+            made.name = spec.name
+        except AttributeError:
+            pass
+    return made
+
+
+def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
+    kinds = all_kinds()
+    kind = kinds.get(spec.kind) or kinds.get(spec.kind.lower())
+    if kind is None:
+        near = nearest(spec.kind, [*kinds, *(known or {})])
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(
+            f"unknown retriever {spec.kind!r}{hint} Known: {', '.join(sorted(kinds))}, "
+            "or module:function for one of your own"
+        )
+    if kind.takes == "none":
+        _refuse_args(spec)
+    elif kind.takes == "one" and len(spec.args) > 1:
+        raise UsageError(f"retriever {str(spec)!r}: {spec.kind} works on one retriever, found {len(spec.args)}")
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(kind.make).parameters.values())
+    for name in spec.params:
+        if name not in kind.params and not takes_any:
+            near = nearest(name, kind.params)
+            raise UsageError(
+                f"retriever {str(spec)!r}: {spec.kind} has no parameter {name!r}"
+                + (f"; did you mean {near!r}?" if near else "")
+                + f" It takes: {', '.join(kind.params) or 'none'}"
+            )
+    return kind.make(*(make_retriever(a, known) for a in spec.args), **spec.params)
+
+
+def _refuse_args(spec: Spec) -> None:
+    if spec.args:
+        raise UsageError(f"retriever {str(spec)!r}: {spec.kind} is not made of others, found {spec.args[0]!s} in it")
+
+
+def _imported(path: str) -> Any:
+    """The object that `module:name` names; modules beside the work are found too."""
+    module, _, name = path.partition(":")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise UsageError(f"{path}: module {module!r} cannot be imported ({type(error).__name__}: {error})") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = nearest(part, [n for n in dir(found) if not n.startswith("_")])
+            raise UsageError(f"{path}: nothing named {part!r} there" + (f"; did you mean {near!r}?" if near else ""))
+        found = getattr(found, part)
+    return found
+
+
+def _of_object(found: Any, params: dict[str, Any], where: str) -> Any:
+    """A retriever from an object: one already, a class of one, a framework's retriever, or a function."""
+    if inspect.isclass(found):
+        try:
+            return _of_object(found(**params), {}, where)
+        except KaratError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{where}: cannot be made ({type(error).__name__}: {error})") from error
+    if not params:
+        wrapped = _of_framework(found)
+        if wrapped is not None:
+            return wrapped
+        if callable(getattr(found, "retrieve", None)):
+            return found
+    if callable(found):
+        return Function(found, params, where)
+    raise UsageError(f"{where}: expected a function (query, k), or an object with retrieve, found {shown(found)}")
+
+
+def _of_framework(found: Any) -> Any:
+    """The wrapper of an object of LangChain or LlamaIndex, told by the packages of its classes."""
+    packages = {c.__module__.split(".")[0] for c in type(found).__mro__}
+    for package, kind in (("langchain_core", "langchain"), ("llama_index", "llamaindex")):
+        if package in packages:
+            return all_kinds()[kind].make(retriever=found)
+    return None
+
+
+class Function(Base):
+    """A function of a query and k; with parameters it is called with them too."""
+
+    def __init__(self, function: Callable[..., Any], params: dict[str, Any], where: str) -> None:
+        self.function, self.params, self.where = function, params, where
+
+    def index(self, corpus: Corpus) -> None:
+        """A function brings its own index; one with an attribute `index` is told the corpus."""
+        told = getattr(self.function, "index", None)
+        if callable(told):
+            told(corpus)
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+        return [found_of(self.function(q, k, **self.params), f"{self.where}, query {shown(str(q))}") for q in queries]
