@@ -21,7 +21,7 @@ FLOORS = [
     {"pairing", "baseline", "several", "remarks"},
     {"versus"},
     {"comparison", "curves", "config", "judgements"},
-    {"checking", "pipeline", "blessing", "diagnosis"},
+    {"checking", "pipeline", "blessing", "diagnosis", "benchmark"},
     {"validation"},
     {"starter"},
     {"report"},

@@ -6,6 +6,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from karat.baseline import bless
+    from karat.benchmark import Bench, bench
     from karat.checking import Check, check
     from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from karat.pipeline.stress import Stress, stress
     from karat.report.html.writing import write_report
     from karat.result import Result, RunResult
+    from karat.retrieve import Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
     from karat.saved import load
     from karat.starter import init
     from karat.stats.groups import interval
@@ -75,6 +77,8 @@ _HOMES = {
         "UsageError",
     ),
     "karat.baseline": ("bless",),
+    "karat.benchmark": ("Bench", "bench"),
+    "karat.retrieve": ("Corpus", "Found", "Query", "Retriever", "make_retriever", "read_corpus", "retriever"),
     "karat.checking": ("Check", "check"),
     "karat.gates": ("Gate", "parse_gate"),
     "karat.comparison": ("Comparison", "compare"),
@@ -156,10 +160,13 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AmbiguousFormat",
+    "Bench",
     "Check",
     "Comparison",
+    "Corpus",
     "Diagnosis",
     "Finding",
+    "Found",
     "Gate",
     "InputError",
     "KaratError",
@@ -171,9 +178,11 @@ __all__ = [
     "Policy",
     "Qrels",
     "Queries",
+    "Query",
     "Rankings",
     "Result",
     "ResultError",
+    "Retriever",
     "Run",
     "RunResult",
     "Sweep",
@@ -182,6 +191,7 @@ __all__ = [
     "__version__",
     "all_metrics",
     "average_precision",
+    "bench",
     "bless",
     "check",
     "compare",
@@ -194,6 +204,7 @@ __all__ = [
     "interval",
     "load",
     "lookup",
+    "make_retriever",
     "metric",
     "ndcg_at_k",
     "paired_test",
@@ -205,11 +216,13 @@ __all__ = [
     "quantile_interval",
     "r_precision",
     "rbp_at_k",
+    "read_corpus",
     "read_qrels",
     "read_queries",
     "read_run",
     "recall_at_k",
     "reciprocal_rank",
+    "retriever",
     "score",
     "sweep",
     "validate",

@@ -34,7 +34,7 @@ from karat.model.run import OrderedLists, Run
 
 FACTS = (
     "system", "index_version", "chunker", "embedding_model", "reranker", "dataset_version", "as_of_range",
-    "code_version", "k_raw", "embedding_update_cost", "index_storage",
+    "code_version", "k_raw", "embedding_update_cost", "index_storage", "retriever", "workers",
 )  # fmt: skip
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises when a text is no JSON, or not the JSON that was asked for."""

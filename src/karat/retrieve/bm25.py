@@ -57,10 +57,13 @@ class BM25(Base):
             _known(language)
         self.k1, self.b, self.method, self.language = k1, b, method, language
         self.stem, self.stopwords = stem, stopwords
+        self._corpus: Corpus | None = None
         self._default = _FALLBACK if language == "auto" else language
 
     def index(self, corpus: Corpus) -> None:
         """Build the index, or load the one that was built from the same texts."""
+        if self._corpus is corpus:
+            return
         library = _library()
         of = [self._language(corpus.language(i)) for i in range(len(corpus))]
         only = set(of)
@@ -79,7 +82,7 @@ class BM25(Base):
             lambda index, folder: index.save(folder, show_progress=False),
             lambda folder: library.BM25.load(folder, show_progress=False),
         )  # fmt: skip
-        self._ids = list(corpus.ids)
+        self._corpus, self._ids = corpus, list(corpus.ids)
         self._place = ranking.precedence(corpus.ids)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:

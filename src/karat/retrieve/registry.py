@@ -82,6 +82,8 @@ def make_retriever(spec: Any, known: Mapping[str, Any] | None = None) -> Any:
     spec = parse_spec(spec)
     if known and not spec.params and not spec.args and spec.kind in known:
         return known[spec.kind]
+    if known and str(spec) in known:  # the same one inside another: built once
+        return known[str(spec)]
     if ":" in spec.kind:
         made = _of_object(_imported(spec.kind), dict(spec.params), spec.kind)
         _refuse_args(spec)
