@@ -61,15 +61,14 @@ class Dataset:
         wanted = set(self.qrels.query_ids)
         wanted |= {q for q, fields in self.table.fields.items() if fields.get("no_answer") is True}
         if missing := sorted(wanted - set(self.table.fields)):
-            told = ", ".join(map(shown, missing[:5])) + (", …" if len(missing) > 5 else "")
             raise InputError(
-                f"{self.table.source}: {len(missing)} queries of the gold are not in it: {told}; add them, or name other gold"
+                f"{self.table.source}: {len(missing)} queries of the gold are not in it: {_some(missing)}; "
+                "add them, or name other gold"
             )
         texts = {q: self.table.fields[q].get("text") for q in wanted}
         if without := sorted(q for q, text in texts.items() if not isinstance(text, str) or not text.strip()):
-            told = ", ".join(map(shown, without[:5])) + (", …" if len(without) > 5 else "")
             raise InputError(
-                f"{self.table.source}: no text for {len(without)} queries: {told}; expected a field named text"
+                f"{self.table.source}: no text for {len(without)} queries: {_some(without)}; expected a field text"
             )
         return [Query(str(texts[q]), q, self.table.fields[q]) for q in sorted(wanted, key=lambda q: q.encode())]
 
@@ -78,6 +77,10 @@ class Dataset:
         """Told by the content of corpus and queries."""
         asked = [q.id for q in self.queries], [str(q) for q in self.queries]
         return fingerprint([self.corpus.fingerprint], *asked)[:16]
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(map(shown, ids[:5])) + (", …" if len(ids) > 5 else "")
 
 
 def datasets_of(sources: Any, split: str | None = None) -> tuple[Dataset, ...]:

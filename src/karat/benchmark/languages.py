@@ -93,7 +93,8 @@ def _places(parts: Sequence[Benched]) -> dict[str, tuple[Benched, str | None]]:
     for part in parts:
         run = part.result.runs[0]
         found = [s.by[FIELD] for s in run.segments if tuple(s.by) == (FIELD,)]
-        for language in found or [None]:
+        languages: list[str | None] = [*found] or [None]
+        for language in languages:
             name = part.dataset.name if language is None else language
             if len(parts) > 1 and language is not None:
                 name = f"{part.dataset.name} {language}" if len(found) > 1 else part.dataset.name
@@ -138,11 +139,11 @@ def _row(
 def _compared(part: Benched, system: str, metric: str, language: str | None) -> Compared | None:
     if part.comparison is None:
         return None
-    wanted = None if language is None else {FIELD: language}
+    wanted = (system, metric, {} if language is None else {FIELD: language})
     return next(
         (
             r for r in part.comparison.rows
-            if r.candidate == system and r.metric == metric and (r.segment if r.segment is None else dict(r.segment)) == wanted
+            if (r.candidate, r.metric, dict(r.segment or {})) == wanted
         ),
         None,
     )  # fmt: skip

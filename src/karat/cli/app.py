@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import (
+    bench,
     bless,
     cache,
     check,
@@ -56,6 +57,7 @@ app.command("bless")(bless.bless)
 app.command("init")(init.init)
 app.command("report")(report.report)
 app.command("sweep")(sweep.sweep)
+app.command("bench")(bench.bench)
 app.command("diagnose")(diagnose.diagnose)
 app.command("stress")(stress.stress)
 app.command("validate")(validate.validate)

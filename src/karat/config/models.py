@@ -166,6 +166,20 @@ class Engine(Part):
     batch_size: int | None = Field(None, ge=1, description="Queries of a run that are held in memory at once.")
 
 
+class Bench(Part):
+    """What `karat bench` runs over the dataset."""
+
+    retrievers: list[str | dict[str, Any]] | dict[str, str | dict[str, Any]] = Field(
+        description="Such as bm25, dense(model=…), or {kind: http, name: ours, url: …}; a mapping names them."
+    )
+    k: int = Field(100, ge=1, description="How many docs each query asks for.")
+    out: Place = Field("runs", description="The folder of the run logs.")
+    baseline: str | None = Field(None, description="The run that others are compared with; the first unless named.")
+    chunks: list[str] = Field(default_factory=list, description="Cut the corpus anew: WORDS:OVERLAP, or asis.")
+    workers: int = Field(1, ge=1, description="Queries asked at once.")
+    warmup: int = Field(5, ge=0, description="Queries asked before time is taken.")
+
+
 class Components(Part):
     """How the parts of the pipeline are measured; `components: true` takes the defaults."""
 
@@ -285,6 +299,7 @@ class Config(Part):
     components: Annotated[
         Components | None, BeforeValidator(_components, json_schema_input_type=bool | Components | None)
     ] = Field(None, description="Measure every part of the pipeline that the run logs hold.")
+    bench: Bench | None = Field(None, description="Retrievers that `karat bench` runs.")
     outputs: Outputs = Field(default_factory=Outputs)
     diagnosis: Diagnosis = Field(default_factory=Diagnosis)
     engine: Engine = Field(default_factory=Engine)

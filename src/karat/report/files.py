@@ -17,6 +17,7 @@ from karat.output import encoded, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karat.benchmark import Bench
     from karat.checking import Check
     from karat.comparison import Comparison
     from karat.curves import Sweep
@@ -29,7 +30,9 @@ TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
 
 
-def write_json(result: Result | Comparison | Sweep | Check | Validation | Stress | Diagnosis, path: str) -> None:
+def write_json(
+    result: Result | Comparison | Sweep | Check | Validation | Stress | Diagnosis | Bench, path: str
+) -> None:
     """The result as one JSON document, to a file or to standard output (`-`)."""
     write_text(json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n", path)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, UsageError, shown
+from karat.errors import InputError, UsageError
 from karat.ingest.queries import read_queries
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def read_corpus(source: Any) -> Corpus:
 def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     """The docs of a corpus cut into passages of `size` words, each with the last `overlap` words of the one before.
 
-    Passages of one doc (the part of the id before `#`) are joined first. New ids are `doc#c1`, `doc#c2`, …
+    Passages of one doc (the part of the id before `#`) are joined first. New ids are `doc#100-20-1`, …
     """
     if size < 1 or not 0 <= overlap < size:
         raise UsageError(f"a chunk has from 1 word, and an overlap less than that, found {size} and {overlap}")
@@ -101,7 +101,7 @@ def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     for doc, rows in docs.items():
         words = _WORD.findall("\n".join(corpus.texts[i] for i in rows))
         for number, start in enumerate(_starts(len(words), size, overlap), start=1):
-            ids.append(f"{doc}{SEPARATOR}c{number}")
+            ids.append(f"{doc}{SEPARATOR}{size}-{overlap}-{number}")
             texts.append("".join(words[start : start + size]).strip())
             fields.append(corpus.fields[rows[0]] if corpus.fields else {})
     chunker = {"algo": "words", "size": size, "overlap": overlap}
@@ -111,18 +111,3 @@ def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
 def _starts(words: int, size: int, overlap: int) -> range:
     """Where passages begin; no passage holds only words that the one before had."""
     return range(0, max(words - overlap, 1), size - overlap)
-
-
-def queries_of(table: Any, where: str) -> dict[str, str]:
-    """The texts of a table of queries; those without one are errors."""
-    texts, without = {}, []
-    for id, fields in table.fields.items():
-        text = fields.get("text")
-        if isinstance(text, str) and text.strip():
-            texts[id] = text
-        else:
-            without.append(id)
-    if without:
-        told = ", ".join(shown(q) for q in without[:5]) + (", …" if len(without) > 5 else "")
-        raise InputError(f"{where}: no text for {len(without)} queries: {told}; expected a field named text")
-    return texts

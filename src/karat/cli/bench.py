@@ -1,0 +1,89 @@
+"""`karat bench`: run retrievers over a dataset, then compare them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from karat.cli import options as o
+
+_RUN, _TIME = "What to run", "How"
+
+
+def bench(
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-d", "--dataset", metavar="DIR|CONFIG", rich_help_panel=_RUN,
+            help="A folder with corpus.jsonl, queries.jsonl and qrels/test.tsv; a karat.yaml; ir_datasets:NAME; "
+            "[NAME=]… and several compare over datasets. Without it: karat.yaml here.",
+        ),
+    ] = None,
+    retriever: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-r", "--retriever", metavar="SPEC", rich_help_panel=_RUN,
+            help="bm25, dense(model=…), NAME=hybrid(bm25, dense), my_module:search. See: karat bench --list",
+        ),
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", metavar="N", min=1, rich_help_panel=_RUN, help="Docs asked for a query; 100.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="DIR", rich_help_panel=_RUN, help="Where run logs go; runs.")] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=_RUN, help="The gold qrels/NAME.tsv; test.")] = None,
+    chunk: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS:OVERLAP", rich_help_panel=_RUN, help="Cut the corpus anew and index it so; asis leaves it. Several are compared."),
+    ] = None,
+    list_kinds: Annotated[bool, typer.Option("--list", rich_help_panel=_RUN, help="List the retrievers and their parameters, and stop.")] = False,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The run that others are compared with; the first unless named.", rich_help_panel="What to compute")
+    ] = None,
+    metric: o.Metrics = None,
+    by: o.By = None,
+    confidence: o.Confidence = 0.95,
+    resamples: o.Resamples = 2000,
+    seed: o.Seed = 0,
+    html: o.HtmlFile = None,
+    no_html: Annotated[bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel="Files")] = False,
+    save: o.SaveFile = None,
+    json: o.JsonFile = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries asked at once; 1.")] = None,
+    warmup: Annotated[int | None, typer.Option(metavar="N", min=0, rich_help_panel=_TIME, help="Queries asked before time is taken; 5.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", rich_help_panel=_TIME, help="Run again what is there already.")] = False,
+    no_cache: o.NoCache = False,
+    quiet: o.Quiet = False,
+) -> None:  # fmt: skip
+    """Run retrievers over a dataset, time them, write run logs, and compare them.
+
+    karat bench -d scifact -r bm25 -r dense -r "hybrid(bm25, dense)" -k 100 -o runs
+
+    karat bench -d scifact -r "mine=dense(model=./my-model, query_prefix='query: ')" -r my_search:find
+
+    karat bench -d en=data/en -d de=data/de -r bm25 -r dense    (per language, and over all)
+
+    A benchmark that was stopped goes on where it was: run the same command again.
+    """
+    from karat.report import benched
+
+    if list_kinds:
+        benched.show_kinds()
+        return
+    from karat import bench as run_bench
+    from karat.benchmark.asked import asked_of
+
+    asked = asked_of(
+        dataset, retriever,
+        k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup,
+    )  # fmt: skip
+    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    if save is not None and len(asked["dataset"]) > 1:
+        raise typer.BadParameter("--save takes one dataset; the folder of each holds its own result.json")
+    with benched.progress(quiet) as watch:
+        found = run_bench(
+            **asked, metrics=metric or None, by=by, fresh=fresh, cache=not no_cache, watch=watch, **options
+        )
+    written = benched.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
+    if json is not None:
+        benched.write_json(found, json)
+    if json != "-" and not quiet:
+        benched.show(found, written)
