@@ -18,11 +18,11 @@ from markdown_it import MarkdownIt
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSpecialsNode, LatexWalker
 
 import karat
-from karat.cli.demo import EXAMPLE
 from karat.report import decided, junit, latex, markdown
 from karat.report.outputs import Files, write
 
 ROOT = Path(__file__).parents[1]
+KETTLE = ROOT / "tests/kettle"
 RESULT = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/result.schema.json").read_text()))
 XSD = xmlschema.XMLSchema(ROOT / "tests/junit.xsd")
 HOSTILE = {
@@ -321,12 +321,12 @@ def test_no_name_steers_the_terminal(hostile: karat.Check, capsys: pytest.Captur
 
 def forced(tmp_path: Path) -> tuple[str, Path]:
     """A config whose baseline was blessed on other gold."""
-    other = karat.evaluate({f"q{i:02}": {"other": 1} for i in range(1, 19)}, str(EXAMPLE / "keyword.run"), "ndcg@10")
+    other = karat.evaluate({f"q{i:02}": {"other": 1} for i in range(1, 19)}, str(KETTLE / "keyword.run"), "ndcg@10")
     base = tmp_path / "base.json"
     karat.bless(other, str(base))
     path = tmp_path / "karat.yaml"
     path.write_text(
-        f"dataset: {{qrels: {EXAMPLE / 'qrels.tsv'}}}\nruns: {{keyword: {EXAMPLE / 'keyword.run'}}}\n"
+        f"dataset: {{qrels: {KETTLE / 'qrels.tsv'}}}\nruns: {{keyword: {KETTLE / 'keyword.run'}}}\n"
         f"baseline: base.json\nmetrics: ndcg@10\ngates: ['ndcg@10 better than baseline']\n"
         "outputs: {json: c.json, markdown: c.md, junit: c.xml, latex: c.tex}\n"
     )

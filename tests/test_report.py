@@ -24,7 +24,7 @@ from karat.report.html.view import TOP, view_of
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
 """Ids of queries that a link must carry."""
 METRICS = ["ndcg@10", "recall@5", "mrr", "hit@1"]
-EXAMPLE = Path(karat.__file__).parent / "example"
+KETTLE = Path(__file__).parent / "kettle"
 
 
 def write_data(folder: Path, queries: int = 30) -> None:
@@ -450,10 +450,10 @@ def test_axe_finds_no_serious_violation(browser: Any, made: Made, scheme: str, w
 def test_a_single_run_without_gates_has_a_first_screen(browser: Any, tmp_path: Path) -> None:
     out = tmp_path / "one.html"
     found = karat.evaluate(
-        str(EXAMPLE / "qrels.tsv"), {"dense": str(EXAMPLE / "dense.jsonl")}, queries=str(EXAMPLE / "queries.jsonl"),
+        str(KETTLE / "qrels.tsv"), {"dense": str(KETTLE / "dense.jsonl")}, queries=str(KETTLE / "queries.jsonl"),
         details=True,
     )  # fmt: skip
-    karat.write_report(found, str(out), docs=str(EXAMPLE / "corpus.jsonl"))
+    karat.write_report(found, str(out), docs=str(KETTLE / "corpus.jsonl"))
     with opened(browser, out) as page:
         drawn(page)
         assert page.logged == []

@@ -10,16 +10,16 @@ import jsonschema
 import pytest
 
 import karat
-from karat.cli.demo import EXAMPLE
 from karat.config.reading import read_config
 
+KETTLE = Path(__file__).parent / "kettle"
 SCHEMAS = Path(__file__).parents[1] / "docs" / "schemas"
 LOG = jsonschema.Draft202012Validator(json.loads((SCHEMAS / "run-log.schema.json").read_text()))
 RESULT = jsonschema.Draft202012Validator(json.loads((SCHEMAS / "result.schema.json").read_text()))
 
 
 def test_results_follow_their_schema(tmp_path: Path) -> None:
-    result = karat.evaluate(EXAMPLE / "qrels.tsv", [EXAMPLE / "keyword.run", EXAMPLE / "dense.jsonl"],
+    result = karat.evaluate(KETTLE / "qrels.tsv", [KETTLE / "keyword.run", KETTLE / "dense.jsonl"],
                             ["num_ret", "gm_map", "judged@5", "precision@5"], details=True, missing="skip")  # fmt: skip
     RESULT.validate(json.loads(json.dumps(result.as_json())))
     result.save(str(tmp_path / "r.json.gz"))
@@ -27,19 +27,19 @@ def test_results_follow_their_schema(tmp_path: Path) -> None:
 
 
 def test_comparisons_and_segments_follow_the_schema_too() -> None:
-    runs = {"keyword": EXAMPLE / "keyword.run", "dense": EXAMPLE / "dense.jsonl"}
-    found = karat.compare(EXAMPLE / "qrels.tsv", runs, "ndcg@10,mrr", queries=EXAMPLE / "queries.jsonl", by="topic",
+    runs = {"keyword": KETTLE / "keyword.run", "dense": KETTLE / "dense.jsonl"}
+    found = karat.compare(KETTLE / "qrels.tsv", runs, "ndcg@10,mrr", queries=KETTLE / "queries.jsonl", by="topic",
                           margin=0.1, all_pairs=True, replicates=runs)  # fmt: skip
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
 
 
 def test_sweeps_follow_the_schema_too() -> None:
-    found = karat.sweep(EXAMPLE / "qrels.tsv", EXAMPLE / "keyword.run")
+    found = karat.sweep(KETTLE / "qrels.tsv", KETTLE / "keyword.run")
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
 
 
 def test_the_example_log_follows_its_schema() -> None:
-    for line in (EXAMPLE / "dense.jsonl").read_text().splitlines():
+    for line in (KETTLE / "dense.jsonl").read_text().splitlines():
         LOG.validate(json.loads(line))
 
 
@@ -105,8 +105,8 @@ def test_schema_and_reader_refuse_the_same_configs(config: dict[str, object]) ->
 
 
 def test_checks_and_baselines_follow_the_schema(tmp_path: Path) -> None:
-    runs = {"keyword": EXAMPLE / "keyword.run", "dense": EXAMPLE / "dense.jsonl"}
-    result = karat.evaluate(EXAMPLE / "qrels.tsv", runs, "ndcg@10,mrr", queries=EXAMPLE / "queries.jsonl", by="topic")
+    runs = {"keyword": KETTLE / "keyword.run", "dense": KETTLE / "dense.jsonl"}
+    result = karat.evaluate(KETTLE / "qrels.tsv", runs, "ndcg@10,mrr", queries=KETTLE / "queries.jsonl", by="topic")
     gates = ["mrr >= 0.5", "ndcg@10 no worse than baseline by 2%", "warn: mrr > 0 for every topic", "mrr > 0 on dense"]
     found = karat.check(result, gates, baseline="keyword")
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))

@@ -15,11 +15,11 @@ import jsonschema
 import pytest
 
 import karat
-from karat.cli.demo import EXAMPLE
 from karat.validation.checks import CHECKS
 from karat.validation.overlap import fold, near_groups, quoted_words
 
 ROOT = Path(__file__).parents[1]
+KETTLE = ROOT / "tests/kettle"
 DATA = ROOT.parent / "shared" / "data"
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/validation.schema.json").read_text()))
 
@@ -500,11 +500,28 @@ def test_dl19_from_shared_data_has_only_true_findings() -> None:
     assert sorted(found.roles.values()) == ["gold", "queries", "queries", "run", "run", "run", "run", "run"]
 
 
-def test_the_example_that_ships_has_only_true_findings() -> None:
+def test_the_small_example_has_only_true_findings() -> None:
     # q07 shares no word with any passage, so keyword search returns nothing for it; the gold lists relevant docs only.
-    assert {(name, code) for name, code, _ in found_names(karat.validate(files=EXAMPLE / "*"))} == {
+    assert {(name, code) for name, code, _ in found_names(karat.validate(files=KETTLE / "*"))} == {
         ("keyword.run", "X506"), ("keyword.run", "X516"), ("dense.jsonl", "X516"), ("queries.jsonl", "Q209"),
     }  # fmt: skip
+
+
+def test_nothing_is_found_in_the_handbook_of_the_demo() -> None:
+    assert not karat.validate(files=Path(karat.__file__).parent / "example" / "*").findings
+
+
+def test_queries_that_nothing_answers_need_no_relevant_gold(tmp_path: Path) -> None:
+    files = clean()
+    gold, queries = (next(n for n in files if n.startswith(kind)) for kind in ("gold", "queries"))
+    rows = [json.loads(line) for line in files[queries].splitlines()]
+    rows += [{"_id": name, "text": f"asked of {name} by nobody yet", "no_answer": True} for name in ("n1", "n2")]
+    files[queries] = "".join(json.dumps(row) + "\n" for row in rows)
+    files[gold] += "n1 0 d1 0\n"
+    marked = {f.code for f in found_in(tmp_path, files).findings}
+    assert not marked & {"G103", "X503"}
+    files[queries] = files[queries].replace(', "no_answer": true', "")
+    assert {"G103", "X503"} <= {f.code for f in found_in(tmp_path, files).findings}
 
 
 def test_each_problem_of_a_reader_is_a_finding_and_the_rest_a_number(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from karat.errors import InputError, UsageError
 from karat.output import encoded, write_atomically
@@ -17,22 +17,19 @@ from karat.output import encoded, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.benchmark import Bench
-    from karat.checking import Check
-    from karat.comparison import Comparison
-    from karat.curves import Sweep
-    from karat.diagnosis import Diagnosis
-    from karat.pipeline.stress import Stress
     from karat.result import Result
-    from karat.validation import Validation
 
 TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
 
 
-def write_json(
-    result: Result | Comparison | Sweep | Check | Validation | Stress | Diagnosis | Bench, path: str
-) -> None:
+class Document(Protocol):
+    """Whatever has a JSON document: every result of a verb."""
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+def write_json(result: Document, path: str) -> None:
     """The result as one JSON document, to a file or to standard output (`-`)."""
     write_text(json.dumps(result.as_json(), ensure_ascii=False, indent=2, allow_nan=False) + "\n", path)
 

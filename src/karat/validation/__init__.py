@@ -127,7 +127,7 @@ def _findings(roles: dict[str, Role | None], unread: Collection[str]) -> Iterato
     data, findings = _read(roles)
     yield from findings
     for gold in data.gold:
-        yield from check_gold(gold)
+        yield from check_gold(gold, data.unanswerable)
     for table in data.queries:
         yield from check_queries(table, data.evaluated(table))
     for run in data.runs:

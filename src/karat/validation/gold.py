@@ -11,7 +11,7 @@ from karat.validation.ids import check_ids
 from karat.validation.tables import REL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from karat.validation.findings import Finding
     from karat.validation.tables import GoldFile
@@ -21,14 +21,14 @@ FEW = 10
 """Judgments below which equal grades say nothing."""
 
 
-def check_gold(gold: GoldFile) -> Iterator[Finding]:
+def check_gold(gold: GoldFile, unanswerable: Collection[str] = ()) -> Iterator[Finding]:
     """All checks that need nothing but this file."""
     if not len(gold.grades):
         return
     yield from check_ids(gold.path, "query", gold.queries, gold.at)
     yield from check_ids(gold.path, "doc", gold.docs, gold.at)
     yield from _repeated(gold)
-    yield from _relevant(gold)
+    yield from _relevant(gold, unanswerable)
     yield from _grades(gold)
 
 
@@ -66,15 +66,16 @@ def _repeated(gold: GoldFile) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _relevant(gold: GoldFile) -> Iterator[Finding]:
-    """Queries whose docs are all not relevant."""
+def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[Finding]:
+    """Queries whose docs are all not relevant, but for those that are marked no_answer."""
     best: dict[str, float] = {}
     row_of: dict[str, int] = {}
     for row, (q, grade) in enumerate(zip(gold.queries, gold.grades.tolist(), strict=True)):
         best[q] = max(grade, best.get(q, grade))
         row_of.setdefault(q, row)
-    without = [q for q, grade in best.items() if grade < REL]
-    if len(without) == len(best):
+    none = [q for q, grade in best.items() if grade < REL]
+    without = [q for q in none if q not in unanswerable]
+    if len(none) == len(best) and without:
         top = max(best.values())
         near = f"the highest grade is {top:g}, and grades count as relevant from {REL:g} on"
         yield found("G104", gold.path, f"none of {many(len(best), 'query', 'queries')} has a relevant doc: {near}", [])

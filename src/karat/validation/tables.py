@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karat.model.queries import truth
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -229,6 +231,11 @@ class Data:
                 for name, value in fields.items():
                     mine.setdefault(name, value)
         return out
+
+    @cached_property
+    def unanswerable(self) -> frozenset[str]:
+        """The queries that are marked no_answer."""
+        return frozenset(q for q, fields in self.fields.items() if truth(fields.get("no_answer")))
 
     def evaluated(self, table: TableFile) -> set[str] | None:
         """The queries of a table that have gold; None where there is no gold, or none of these queries has any."""

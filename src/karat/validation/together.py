@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.model.queries import truth
 from karat.validation.corpus import copies_in
 from karat.validation.dates import as_date, later
 from karat.validation.findings import found, many, readable, such_as
@@ -37,7 +36,7 @@ def _queries_and_gold(data: Data) -> Iterator[Finding]:
     if not data.gold or not data.queries:
         return
     for table in data.queries:
-        without = [(q, line) for line, q, _ in table.rows if q not in data.grades]
+        without = [(q, line) for line, q, _ in table.rows if q not in data.grades and q not in data.unanswerable]
         if without and len(without) < len(table.rows):
             yield found(
                 "X503", table.path,
@@ -58,7 +57,7 @@ def _queries_and_gold(data: Data) -> Iterator[Finding]:
 
 
 def _no_answer(data: Data) -> Iterator[Finding]:
-    marked = [q for q, f in data.fields.items() if truth(f.get("no_answer")) and data.relevant.get(q)]
+    marked = [q for q in data.fields if q in data.unanswerable and data.relevant.get(q)]
     if marked:
         path = data.query_at[marked[0]][0]
         yield found(
