@@ -102,9 +102,9 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
     kind = kinds.get(spec.kind) or kinds.get(spec.kind.lower())
     if kind is None:
         near = nearest(spec.kind, [*kinds, *(known or {})])
-        hint = f"; did you mean {near!r}?" if near else ""
+        hint = f" (did you mean {near!r}?)" if near else ""
         raise UsageError(
-            f"unknown retriever {spec.kind!r}{hint} Known: {', '.join(sorted(kinds))}, "
+            f"unknown retriever {spec.kind!r}{hint}; known: {', '.join(sorted(kinds))}, "
             "or module:function for one of your own"
         )
     if kind.takes == "none":
@@ -117,8 +117,8 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
             near = nearest(name, kind.params)
             raise UsageError(
                 f"retriever {str(spec)!r}: {spec.kind} has no parameter {name!r}"
-                + (f"; did you mean {near!r}?" if near else "")
-                + f" It takes: {', '.join(kind.params) or 'none'}"
+                + (f" (did you mean {near!r}?)" if near else "")
+                + f"; it takes: {', '.join(kind.params) or 'none'}"
             )
     return kind.make(*(make_retriever(a, known) for a in spec.args), **spec.params)
 
