@@ -181,7 +181,7 @@ def _from_ir_datasets(name: str, id: str) -> Dataset:
         near = nearest(id, ir_datasets.registry._registered)
         hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"{IR_DATASETS}{id}: there is no such dataset{hint}") from None
-    if without := [part for part in ("docs", "queries", "qrels") if not getattr(found, f"has_{part}")()]:
+    if without := [part for part in ("docs", "queries", "qrels") if not found.has(part)]:
         raise UsageError(f"{IR_DATASETS}{id}: has no {', '.join(without)}; name a part that does, such as {id}/test")
     try:
         gold: dict[str, dict[str, float]] = {}

@@ -8,9 +8,10 @@ import msgspec
 
 from karat.errors import MissingPackage
 from karat.retrieve.found import everything_in
+from karat.retrieve.registry import make_retriever
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from karat.benchmark.dataset import Dataset
     from karat.retrieve.corpus import Corpus
@@ -31,33 +32,33 @@ def vectors_for(
     """
     if dataset.embeddings is not None:
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
-    dense = next((one for r in made.values() for one in everything_in(r) if hasattr(one, "encode_passages")), None)
-    if dense is None:
-        from karat.retrieve.registry import make_retriever
-
+    vectors: dict[str, Any] = {}
+    model = ""
+    for corpus in {id(c): c for c in corpora.values()}.values():
+        runs = [name for name in logs if corpora[name] is corpus]
         try:
-            dense = make_retriever("dense")
+            dense = _dense([made[name] for name in runs])
+            dense.store = store
+            dense.index(corpus)
         except MissingPackage:
             return {}
-    dense.store = store
-    texts = _texts(dataset, logs, corpora)
-    try:
-        matrix = dense.encode_passages(list(texts.values()))
-    except MissingPackage:
-        return {}
-    return {"embeddings": dict(zip(texts, matrix, strict=True)), "embedding_model": dense.encoder.name}
+        wanted = [id for id in _ids([logs[name] for name in runs], dataset) if id in corpus.row]
+        vectors |= zip(wanted, dense.matrix[dense.rows(wanted)], strict=True)
+        model = dense.encoder.name
+    return {"embeddings": vectors, "embedding_model": model}
 
 
-def _texts(dataset: Dataset, logs: Mapping[str, str], corpora: Mapping[str, Corpus]) -> dict[str, str]:
-    """The passages that any run returned, and the gold that the corpus has."""
-    texts: dict[str, str] = {}
-    for name, path in logs.items():
-        corpus = corpora[name]
+def _dense(retrievers: Sequence[Any]) -> Any:
+    """The first retriever with vectors that is among these or inside one."""
+    every = (one for retriever in retrievers for one in everything_in(retriever))
+    return next((one for one in every if hasattr(one, "encode_query")), None) or make_retriever("dense")
+
+
+def _ids(logs: Sequence[str], dataset: Dataset) -> dict[str, None]:
+    """The passages that any run returned, and those of the gold."""
+    found: dict[str, None] = {}
+    for path in logs:
         with open(path, "rb") as file:
             for raw in file:
-                for item in msgspec.json.decode(raw)["topk"]:
-                    id = item.get("chunk_id") or item["doc_id"]
-                    if id not in texts and (row := corpus.row.get(id)) is not None:
-                        texts[id] = corpus.texts[row]
-    plain = dataset.corpus
-    return texts | {id: plain.texts[plain.row[id]] for id in dataset.qrels.docs if id in plain.row and id not in texts}
+                found |= dict.fromkeys(i.get("chunk_id") or i["doc_id"] for i in msgspec.json.decode(raw)["topk"])
+    return found | dict.fromkeys(dataset.qrels.docs)
