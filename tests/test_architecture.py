@@ -22,7 +22,7 @@ FLOORS = [
     {"versus"},
     {"comparison", "curves", "config", "judgements"},
     {"checking", "pipeline", "blessing", "diagnosis", "benchmark"},
-    {"validation"},
+    {"validation", "demonstration"},
     {"starter"},
     {"report"},
     {"cli", "docs", "pytest_plugin"},

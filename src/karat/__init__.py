@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from karat.checking import Check, check
     from karat.comparison import Comparison, compare
     from karat.curves import Sweep, sweep
+    from karat.demonstration import Demo, demo
     from karat.diagnosis import Diagnosis, diagnose
     from karat.errors import (
         AmbiguousFormat,
@@ -83,6 +84,7 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.comparison": ("Comparison", "compare"),
     "karat.curves": ("Sweep", "sweep"),
+    "karat.demonstration": ("Demo", "demo"),
     "karat.diagnosis": ("Diagnosis", "diagnose"),
     "karat.evaluation": ("evaluate",),
     "karat.functions": (
@@ -164,6 +166,7 @@ __all__ = [
     "Check",
     "Comparison",
     "Corpus",
+    "Demo",
     "Diagnosis",
     "Finding",
     "Found",
@@ -195,6 +198,7 @@ __all__ = [
     "bless",
     "check",
     "compare",
+    "demo",
     "diagnose",
     "err_at_k",
     "evaluate",

@@ -87,7 +87,7 @@ def show(bench: Bench, written: Sequence[str]) -> None:
         _show_part(part, bench)
         out.print()
     if bench.languages is not None:
-        out.print(_languages(bench.languages))
+        out.print(languages_table(bench.languages))
         out.print(_told_languages(bench.languages), style="dim")
         out.print()
     for part in bench.parts:
@@ -119,12 +119,12 @@ def _show_part(part: Benched, bench: Bench) -> None:
         out.print(f"  {terminal.escaped(row.candidate):<24} {row.delta:+.3f}{ends}  {told}")
 
 
-def _languages(found: Languages) -> Table:
+def languages_table(found: Languages) -> Table:
+    """Systems by language; what differs from the baseline is marked."""
     from rich.table import Table
 
-    table = Table(
-        title=f"{found.metric} by language", title_justify="left", box=None, header_style="bold", pad_edge=False
-    )
+    title = f"{found.metric} by language"
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     for place in found.places:
         table.add_column(terminal.escaped(place), justify="right")

@@ -1,0 +1,104 @@
+"""What the demo found, for a person at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.report import benched, decided, terminal
+from karat.report.compared import sentence
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from karat.demonstration import Demo
+
+METRIC = "ndcg@10"
+KINDS = {"same": "uses the words of the answer", "other": "uses other words", "code": "names a code or a part"}
+
+
+def show(demo: Demo) -> None:
+    """Who is better, where, whether it may ship, why not, and what to try."""
+    out = terminal.console()
+    part = demo.bench.only
+    out.print(
+        f"[bold]Four ways to search a handbook[/bold]: {len(part.dataset.corpus)} passages, "
+        f"{len(part.dataset.queries)} questions in four languages, graded gold\n"
+    )
+    out.print(_systems(demo))
+    out.print(f"[dim]{METRIC}: 1 is the best possible order; latency after a warm-up, one query at a time[/dim]")
+    assert part.comparison is not None
+    out.print("\n[bold]Which is better[/bold]")
+    for row in part.comparison.of(METRIC):
+        low, high = row.difference.low, row.difference.high
+        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{METRIC}: "))
+        out.print(f"  {row.delta:+.3f} [{low:+.3f}, {high:+.3f}]  {told}")
+    out.print("\n[bold]Where[/bold]")
+    out.print(_where(demo))
+    if demo.bench.languages is not None:
+        out.print()
+        out.print(benched.languages_table(demo.bench.languages))
+    _verdict(demo, out)
+    _next(demo, out)
+
+
+def _systems(demo: Demo) -> Table:
+    from rich.table import Table
+
+    result = demo.bench.result
+    chosen = [m for m in (METRIC, "recall@10", "ild@10", "latency.p50", "latency.p90") if m in result.metrics]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("")
+    for name in chosen:
+        table.add_column(name, justify="right")
+    best = {m: terminal.best_of(m, [run.mean[m] for run in result]) for m in chosen}
+    for i, run in enumerate(result):
+        cells = {m: terminal.cell(m, run.mean[m]) for m in chosen}
+        shown = [f"[bold]{cell}[/bold]" if i in best[m] else cell for m, cell in cells.items()]
+        table.add_row(terminal.escaped(run.name), *shown)
+    return table
+
+
+def _where(demo: Demo) -> Table:
+    from rich.table import Table
+
+    result = demo.bench.result
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(f"{METRIC} by how the question is put")
+    for run in result:
+        table.add_column(terminal.escaped(run.name), justify="right")
+    table.add_column("queries", justify="right")
+    for value, told in KINDS.items():
+        found = [s for run in result for s in run.segments if dict(s.by) == {"wording": value}]
+        if len(found) == len(result):
+            cells = (f"{s.metrics[METRIC].estimate:.3f}" for s in found)
+            table.add_row(told, *cells, str(found[0].n))
+    return table
+
+
+def _verdict(demo: Demo, out: Console) -> None:
+    check = demo.check
+    asked = f"May {', '.join(check.candidates)} replace {check.baseline_name}?"
+    out.print(f"\n[bold]{terminal.escaped(asked)}[/bold]\n  {decided.verdict_line(check)}")
+    for gate, _, rows in decided.grouped(check):
+        mark = {"pass": "[green]✓[/green]", "fail": "[red]✗[/red]"}.get(decided.worst(rows), "[yellow]?[/yellow]")
+        passing = sum(row.judged.outcome == "pass" for row in rows)
+        told = f"{passing} of {len(rows)} pass" if len(rows) > 1 else " ".join(decided.cells(rows[0])[:2])
+        out.print(f"  {mark} {terminal.escaped(str(gate))}  [dim]{terminal.escaped(told)}[/dim]")
+
+
+def _next(demo: Demo, out: Console) -> None:
+    found = demo.diagnosis.findings[:2]
+    if found:
+        out.print("\n[bold]What is likely wrong[/bold] (karat diagnose)")
+    for finding in found:
+        out.print(f"  • {terminal.escaped(finding.cause)}")
+        out.print(f"    [dim]try: {terminal.escaped(finding.advice[0])}[/dim]")
+    out.print(
+        f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   every gate, segment and question, in a browser"
+        f"\n\n[bold]Try next[/bold]\n  cd {terminal.escaped(demo.folder)}"
+        "\n  karat bench -r bm25 -r my_search:find -o mine     your own search: find(query, k) → ids"
+        "\n  karat bench -r bm25 -r 'dense(model=MODEL)'        another model (pip install 'karat\\[models]')"
+        "\n  karat check                                       change a gate in karat.yaml, and judge again"
+        "\n  karat bench -d YOUR-DATA -r bm25 -r dense         corpus.jsonl, queries.jsonl and qrels.tsv of your own"
+    )
