@@ -74,6 +74,7 @@ NEEDED = (
     "segments",
     "curves",
     "account",
+    "tradeoffs",
     "queries",
     "docs",
 )

@@ -32,6 +32,8 @@ TEXT, DOC_TEXT = 300, 400
 BUDGET = 6_000_000
 """Characters of all docs' texts together."""
 DIGITS = 6
+TRADED = ("diversity", "budget")
+"""Families of metrics that are paid for relevance, or with it."""
 FOUND_BY = (1, 3, 5, 10, 20, 50, 100)
 """Ranks at which the account of the gold is cut."""
 
@@ -59,7 +61,7 @@ def view_of(
         "confidence": result.runs[0].sampling.confidence, "metrics": [_metric(m, known) for m in metrics],
         "gates": [{**g, "run": name(g["run"])} for g in document.get("gates", ())],
         "comparisons": _comparisons(document), "segments": _segments(known), "curves": _curves(result),
-        "account": _account(result), "queries": queries,
+        "account": _account(result), "tradeoffs": _tradeoffs(metrics, primary, known), "queries": queries,
         "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs or {}, docs_held.at)},
         "components": {n: r["components"] for n, r in known.items() if r.get("components")},
         "diagnosis": findings_of(document.get("diagnosis")),
@@ -128,6 +130,18 @@ def _metric(measure: str, runs: Mapping[str, Any]) -> dict[str, Any]:
         "caution": m.caution, "higher": m.higher_is_better, "unit": m.unit, "cites": m.cites,
         "values": {run: r["metrics"][measure] for run, r in runs.items() if measure in r["metrics"]},
     }  # fmt: skip
+
+
+def _tradeoffs(metrics: Sequence[str], primary: str, runs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a gain in relevance may cost: diversity, latency and cost of each run beside the metric in use."""
+    others = [m for m in metrics if parse(m).metric.family in TRADED and m != primary]
+    if len(runs) < 2 or not others:
+        return []
+    held = {m: {run: r["metrics"].get(m) for run, r in runs.items()} for m in (primary, *others)}
+    return [
+        {"metric": m, "values": {run: [v["mean"], *(v["ci"] or (None, None))] for run, v in values.items() if v}}
+        for m, values in held.items()
+    ]
 
 
 def _comparisons(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -194,6 +194,30 @@ function accountSpec() {
       { field: "share", format: ".1%" }] } };
 }
 
+/* ---- relevance against what it costs ---- */
+
+function tradeoffSpec() {
+  const [up, ...across] = data.tradeoffs, over = across.find((t) => t.metric === $("systems-metric").value) ?? across[0];
+  const rows = runs.filter((run) => up.values[run]?.[0] != null && over.values[run]?.[0] != null).map((run) => {
+    const [y, low, high] = up.values[run], [x, left, right] = over.values[run];
+    return { run, x, y, low: low ?? y, high: high ?? y, left: left ?? x, right: right ?? x };
+  });
+  if (!rows.length) return null;
+  const axis = (field, metric) => ({ field, type: "quantitative", scale: { zero: false, padding: 16 }, axis: { tickCount: 6 },
+    title: metric + (meaning.get(metric).higher === false ? ", less is better" : "") });
+  const x = (field) => axis(field, over.metric), y = (field) => axis(field, up.metric), color = colour();
+  const tooltip = [{ field: "run" }, number("y", up.metric), number("x", over.metric)];
+  return { data: { values: rows }, height: 260, layer: [
+    { mark: { type: "rule", opacity: 0.55 }, encoding: { x: x("x"), y: y("low"), y2: { field: "high" }, color } },
+    { mark: { type: "rule", opacity: 0.55 }, encoding: { x: x("left"), x2: { field: "right" }, y: y("y"), color } },
+    { mark: { type: "point", filled: true, size: 110, opacity: 1 }, encoding: { x: x("x"), y: y("y"), color, tooltip } },
+  ] };
+}
+function tellTradeoff() {
+  if (!$("systems-told")) return;
+  $("systems-told").textContent = data.tradeoffs[0].metric + " of each run against";
+}
+
 /* ---- distribution and pairs ---- */
 
 function histogramSpec() {

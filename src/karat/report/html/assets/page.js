@@ -93,6 +93,9 @@ $("field-filters").replaceChildren(...Object.entries(Q.fields).map(([field, valu
 chart("forest", forestSpec);
 chart("curves", curveSpec);
 chart("account", accountSpec);
+$("systems-metric")?.replaceChildren(...data.tradeoffs.slice(1).map((t) => option(t.metric, t.metric)));
+tellTradeoff();
+chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
   if (item?.datum?.i === undefined) return;
@@ -103,6 +106,7 @@ chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) 
 on("metric", "change", chooseAgain);
 on("run", "change", chooseAgain);
 on("sweep-metric", "change", () => { tellCurves(); redraw("curves"); });
+on("systems-metric", "change", () => redraw("tradeoff"));
 on("search", "input", filter);
 on("outcome", "change", filter);
 on("filters", "submit", (e) => e.preventDefault());
