@@ -18,7 +18,7 @@ from karat.retrieve import Base, Corpus, Found, Query, all_kinds, make_retriever
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.select import MMR, Dartboard
-from karat.retrieve.selection import NARROW, dartboard, mmr
+from karat.retrieve.selection import NARROW, TIE, dartboard, mmr
 
 Matrix = Sequence[Sequence[float]]
 
@@ -36,7 +36,7 @@ def literal_mmr(relevance: Sequence[float], likeness: Matrix, k: int, lam: float
             score = relevance[i]
             if chosen:
                 score = lam * relevance[i] - (1 - lam) * max(likeness[i][j] for j in chosen)
-            if score > best + 1e-9:
+            if score > best + TIE:
                 best, at = score, i
         chosen.append(at)
     return chosen
@@ -51,18 +51,22 @@ def literal_dartboard(to_query: Sequence[float], distance: Matrix, k: int, sigma
         normal: dict[float, Decimal] = {}
         for d in {*to_query, *(d for row in distance for d in row)}:
             normal[d] = (-(Decimal(d) ** 2) / (2 * Decimal(sigma) ** 2)).exp() / Decimal(sigma)
+        weight = [normal[d] for d in to_query]
+        before = sum((min(normal[d] for d in distance[t]) * weight[t] for t in range(n)), Decimal(0))
         chosen: list[int] = []
         while len(chosen) < min(k, n):
-            best, at = Decimal(-1), -1
+            gains: dict[int, Decimal] = {}
             for g in range(n):
-                if g in chosen:
-                    continue
-                total = Decimal(0)
-                for t in range(n):
-                    total += max(normal[distance[t][x]] for x in [*chosen, g]) * normal[to_query[t]]
-                if total - best > abs(best) * Decimal(10) ** (20 - digits):  # the logarithm rises with the sum
-                    best, at = total, g
-            chosen.append(at)
+                if g not in chosen:
+                    total = Decimal(0)
+                    for t in range(n):
+                        total += max(normal[distance[t][x]] for x in [*chosen, g]) * weight[t]
+                    gain = total - before  # the logarithm rises with the sum, and the sum with the gain
+                    gains[g] = gain if gain > before * Decimal(10) ** (20 - digits) else Decimal(0)
+            best = max(gains.values())
+            pick = next(g for g, gain in gains.items() if gain >= best * (1 - Decimal(TIE)))
+            before += gains[pick]
+            chosen.append(pick)
         return chosen
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from karat.retrieve.found import Query
     from karat.retrieve.selection import Floats, Positions
 
+_ON_ONE_THREAD = 250_000
+"""Multiplications that OpenBLAS does not share among threads."""
+
 
 class Selection(Base):
     """Chooses among the first `candidates` that a retriever found, by vectors of a dense retriever in it.
@@ -76,7 +79,7 @@ class Selection(Base):
         """Those to the query and those between candidates, in double precision: copies must come out as copies."""
         dense: Any = self._dense
         vectors = _unit(dense.matrix[dense.rows(ids)])
-        return vectors @ _unit(dense.encode_query(query)), vectors @ vectors.T
+        return vectors @ _unit(dense.encode_query(query)), _products(vectors)
 
     def _chosen(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
         raise NotImplementedError
@@ -127,6 +130,18 @@ def _unit(vectors: Any) -> Floats:
     found = np.asarray(vectors, dtype=np.float64)
     length = np.linalg.norm(found, axis=-1, keepdims=True)
     return np.asarray(found / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def _products(vectors: Floats) -> Floats:
+    """All products of two vectors, a few rows at a time.
+
+    Larger products are shared among threads, and waiting for these takes a hundred times longer on a busy machine.
+    """
+    out = np.empty((len(vectors), len(vectors)))
+    step = max(1, _ON_ONE_THREAD // max(vectors.size, 1))
+    for a in range(0, len(vectors), step):
+        np.matmul(vectors[a : a + step], vectors.T, out=out[a : a + step])
+    return out
 
 
 def _is_number(value: Any) -> bool:
