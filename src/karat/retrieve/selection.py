@@ -83,14 +83,14 @@ def _spread(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
     np.expm1(kernel, out=kernel)
     # Any choice covers the least that there is: with that taken off, candidates can be told apart where noise is wide.
     left = _left(kernel, kernel.min(axis=1), log_weight, log_weight.max(axis=1))
-    each, ones = np.arange(len(far)), np.ones(far.shape[1])
+    each = np.arange(len(far))
     chosen = np.empty((len(far), count), dtype=np.int64)
     for i in range(count):
-        gain = left @ ones
+        gain = np.einsum("qgt->qg", left)
         low = np.flatnonzero(gain.max(axis=1) < _LOW) if i else ()
         if len(low):
             left[low] = _magnified(kernel[low], log_weight[low], chosen[low, :i])
-            gain[low] = left[low] @ ones
+            gain[low] = np.einsum("qgt->qg", left[low])
         gain[each[:, None], chosen[:, :i]] = -1
         chosen[:, i] = pick = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - TIE), axis=1)
         if i + 1 == count:
