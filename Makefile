@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .PHONY: help demo test check format docs browser bench bench-large bench-stats bench-check bench-diversity bench-diagnosis \
-	bench-scifact bench-report screenshots clean
+	bench-scifact bench-report bench-selection screenshots clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
+	@echo "make bench-selection  choosing results that do not repeat each other, beside loops"
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
@@ -83,6 +84,9 @@ bench-scifact: $(VENV)/.test
 
 bench-report: $(VENV)/.bench browser
 	$(BIN)/python bench/report.py
+
+bench-selection: $(VENV)/.bench
+	$(BIN)/python bench/selection.py
 
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
