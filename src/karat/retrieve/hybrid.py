@@ -60,8 +60,13 @@ class Hybrid(Base):
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
         depth = self.depth or max(k, 100)
-        lists = [part.retrieve(queries, depth) for part in self._parts]
-        return [self._fused([found_of(found[i], "hybrid") for found in lists], k) for i in range(len(queries))]
+        lists, took = [], []
+        for part in self._parts:
+            laps = Laps()
+            lists.append([found_of(found, "hybrid") for found in part.retrieve(queries, depth)])
+            laps.lap("all")
+            took.append(laps.ms["all"] / max(len(queries), 1))
+        return [self._fused([found[i] for found in lists], took, k) for i in range(len(queries))]
 
     def facts(self) -> dict[str, Any]:
         each: list[dict[str, Any]] = [part.facts() for part in self._parts if hasattr(part, "facts")]
@@ -69,7 +74,8 @@ class Hybrid(Base):
         storage = [facts["index_storage"] for facts in each if "index_storage" in facts]
         return told | ({"index_storage": sum(storage)} if storage else {})
 
-    def _fused(self, lists: Sequence[Found], k: int) -> Found:
+    def _fused(self, lists: Sequence[Found], took: Sequence[float], k: int) -> Found:
+        """One list; the time of a part is what it says, else its share of the call."""
         laps = Laps()
         total: dict[str, float] = {}
         if self.fusion == "rrf":
@@ -82,10 +88,10 @@ class Hybrid(Base):
         order.sort(key=total.__getitem__, reverse=True)
         laps.lap("fuse")
         ms: dict[str, float] = {}
-        for part, found in zip(self._parts, lists, strict=True):
+        for part, found, whole in zip(self._parts, lists, took, strict=True):
             name = getattr(part, "name", "") or type(part).__name__.lower()
             name = name if name not in ms else f"{name}.{len(ms) + 1}"
-            ms[name] = sum(found.latency_ms.values())
+            ms[name] = sum(found.latency_ms.values()) if found.latency_ms else whole
         ids = order[:k]
         return Found(
             ids,
