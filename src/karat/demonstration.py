@@ -32,7 +32,7 @@ CONFIG = f"""\
 
 dataset:
   name: Larkbox handbook
-  qrels: data/qrels.tsv        # gold: which passage answers which question, graded 0 to 3
+  qrels: data/qrels.tsv        # gold: which passage answers which question, graded 0 to 3; in its own language alone
   queries: data/queries.jsonl  # 232 questions in four languages, with fields to slice by
   corpus: data/corpus.jsonl    # 180 passages, with version, date and source
 
@@ -45,7 +45,7 @@ bench:
     - bm25                                                        # words
     - dense                                                       # meaning: a small static model, no network
     - hybrid=hybrid(bm25, dense, fusion=minmax)                   # both
-    - dartboard=dartboard(hybrid, sigma=0.1)                      # both, and less of the same
+    - dartboard=dartboard(dense, sigma=0.15)                      # meaning, and less of the same
 
 # `karat check` judges the candidate: may it replace the baseline?
 runs:

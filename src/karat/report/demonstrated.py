@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.report import benched, decided, terminal
-from karat.report.compared import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from karat.demonstration import Demo
+    from karat.versus import Compared
 
 METRIC = "ndcg@10"
 KINDS = {"same": "uses the words of the answer", "other": "uses other words", "code": "names a code or a part"}
@@ -31,8 +31,8 @@ def show(demo: Demo) -> None:
     out.print("\n[bold]Which is better[/bold]")
     for row in part.comparison.of(METRIC):
         low, high = row.difference.low, row.difference.high
-        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{METRIC}: "))
-        out.print(f"  {row.delta:+.3f} [{low:+.3f}, {high:+.3f}]  {told}")
+        told = _sure(row, part.comparison.baseline)
+        out.print(f"  {terminal.escaped(row.candidate):<10} {row.delta:+.3f} [{low:+.3f}, {high:+.3f}]  {told}")
     out.print("\n[bold]Where[/bold]")
     out.print(_where(demo))
     if demo.bench.languages is not None:
@@ -40,6 +40,16 @@ def show(demo: Demo) -> None:
         out.print(benched.languages_table(demo.bench.languages))
     _verdict(demo, out)
     _next(demo, out)
+
+
+def _sure(row: Compared, baseline: str) -> str:
+    """Whether a difference is one, in few words."""
+    if not row.significant:
+        enough = f"; about {row.needed:,} would tell" if row.needed is not None else ""
+        return f"not sure: {row.n} questions are too few{enough}"
+    better = (row.delta > 0) == (row.better_when_higher is not False)
+    told = f"{'better' if better else 'worse'} than {baseline}"
+    return f"[bold]{terminal.escaped(told)}[/bold], surely (p {row.p_adjusted:.1g})"
 
 
 def _systems(demo: Demo) -> Table:
@@ -88,11 +98,12 @@ def _verdict(demo: Demo, out: Console) -> None:
 
 
 def _next(demo: Demo, out: Console) -> None:
-    found = demo.diagnosis.findings[:2]
+    found = demo.diagnosis.findings[:3]
     if found:
         out.print("\n[bold]What is likely wrong[/bold] (karat diagnose)")
     for finding in found:
-        out.print(f"  • {terminal.escaped(finding.cause)}")
+        about = f" ({finding.subject})" if finding.subject else ""
+        out.print(f"  • {terminal.escaped(finding.title + about)}")
         out.print(f"    [dim]try: {terminal.escaped(finding.advice[0])}[/dim]")
     out.print(
         f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   every gate, segment and question, in a browser"
