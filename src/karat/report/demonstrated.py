@@ -104,7 +104,8 @@ def _next(demo: Demo, out: Console) -> None:
     for finding in found:
         about = f" ({finding.subject})" if finding.subject else ""
         out.print(f"  • {terminal.escaped(finding.title + about)}")
-        out.print(f"    [dim]try: {terminal.escaped(finding.advice[0])}[/dim]")
+        for advice in finding.advice[:2]:
+            out.print(f"    [dim]try: {terminal.escaped(advice)}[/dim]")
     out.print(
         f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   every gate, segment and question, in a browser"
         f"\n\n[bold]Try next[/bold]\n  cd {terminal.escaped(demo.folder)}"
