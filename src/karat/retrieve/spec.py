@@ -128,12 +128,16 @@ class _Reader:
                     raise self.wrong("',' or ']'")
                 items.append(self.value())
             return items
-        start, depth = self.at, 0
+        start, depth, quoted = self.at, 0, False
         while self.at < len(self.text):
             mark = self.text[self.at]
             if depth == 0 and mark in ",])":
                 break
-            depth += (mark == "(") - (mark == ")")
+            if quoted:  # brackets in a text of JSON count for nothing
+                self.at += mark == "\\"
+            else:
+                depth += (mark in "([{") - (mark in ")]}")
+            quoted ^= depth > 0 and mark == '"'
             self.at += 1
         word = self.text[start : self.at].strip()
         if not word:
@@ -154,6 +158,8 @@ def _value(word: str) -> Any:
 def _printed(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_printed(v) for v in value) + "]"
     if isinstance(value, str) and (
