@@ -1,4 +1,4 @@
-"""Search engines over HTTP: the server of engines.py in a process of its own, and the examples of docs/retrievers.md."""
+"""Search engines over HTTP: a server in a process of its own, and the examples of docs/retrievers.md."""
 
 from __future__ import annotations
 

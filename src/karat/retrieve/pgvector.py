@@ -266,8 +266,10 @@ class PgVector(Base):
 
         connection = self._pg.connect(self._dsn, autocommit=True, connect_timeout=self._timeout)
         try:
-            if self.create:
-                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            if self.create and self._pg.types.TypeInfo.fetch(connection, "vector") is None:
+                with connection.transaction():  # Postgres fails where two make it at once
+                    connection.execute("SELECT pg_advisory_xact_lock(hashtext('karat'))")
+                    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             if self._pg.types.TypeInfo.fetch(connection, "vector") is None:
                 raise InputError(f"{self.where}: has no pgvector; run CREATE EXTENSION vector in this database")
             register_vector(connection)
