@@ -120,7 +120,7 @@ def test_qdrant_ranks_by_cosine(place: str, vector_name: str | None, qdrant: Any
     retriever = qdrant(**where, vector_name=vector_name)
     retriever.index(CORPUS)
     assert_nearest(retriever)
-    assert set(retriever.retrieve(QUERIES[:1], 3)[0].latency_ms) == {"embed", "retrieve"}
+    assert set(retriever.retrieve(QUERIES[:1], 3)[0].latency_ms) == {"encode", "search"}
     assert len(retriever.retrieve(QUERIES[:1], 500)[0].ids) == len(CORPUS)
     facts = retriever.facts()
     assert facts["embedding_model"] == "embed"
@@ -296,7 +296,7 @@ def postgres() -> Iterator[str]:
 
         with open(Path(tempfile.gettempdir()) / f"karat-postgres-{os.getuid()}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            server = pgserver.get_server(folder / "data", cleanup_mode="stop")
+            server = pgserver.get_server(folder / "data", cleanup_mode="delete")
         yield server.get_uri()
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
@@ -492,6 +492,30 @@ def test_wrong_parameters_of_pgvector_are_told(params: dict[str, Any], told: str
     with pytest.raises(UsageError, match=told) as error:
         make_retriever({"kind": "pgvector", "encoder": embed, **params})
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["qdrant", "pgvector"])
+def test_texts_without_content_are_not_found_and_find_nothing(kind: str, qdrant: Any, pg: Any) -> None:
+    def zeros(texts: list[str]) -> Any:  # what some models give for words they do not know
+        return [[0.0] * SIZE if text == "unknown" else row for text, row in zip(texts, embed(texts), strict=True)]
+
+    counted = Counted()
+    retriever = qdrant(url=":memory:", encoder=counted) if kind == "qdrant" else pg(encoder=counted)
+    corpus = Corpus(["blank", "one", "half"], ["  ", "word1", "word2 \ud800"])
+    retriever.index(corpus)
+    retriever.index(corpus)
+    assert counted.passages == 2  # once, and without the blank
+    assert sorted(retriever.retrieve([Query("word1")], 9)[0].ids) == ["half", "one"]
+    assert retriever.retrieve([Query(" ")], 9)[0].ids == []
+    other = qdrant(url=":memory:", encoder=zeros) if kind == "qdrant" else pg(encoder=zeros)
+    other.index(CORPUS)
+    assert other.retrieve([Query("unknown")], 9)[0].ids == []
+
+
+def test_rows_whose_cosine_is_undefined_are_not_found(pg: Any) -> None:
+    retriever = pg(encoder=lambda texts: [[float(len(t)), 0.0] if t != "unknown" else [0.0, 0.0] for t in texts])
+    retriever.index(Corpus(["d1", "d2"], ["word", "unknown"]))
+    assert retriever.retrieve([Query("x")], 9)[0].ids == ["d1"]
 
 
 # LangChain

@@ -153,6 +153,39 @@ def test_every_parameter_of_http_is_on_the_page() -> None:
         assert f"`{name}`" in table
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$.hits[*].id", "$.hits[*].id"),
+        ("$.h[?(@.s > 1)]['a, b'].id", "$.h[?(@.s > 1)]['a, b'].id"),
+        ('{"a": [1, 2], "b": "x) ] }", "c": "\\" ,"}', '{"a": [1, 2], "b": "x) ] }", "c": "\\" ,"}'),
+        ("[1, $.a[0], x]", [1, "$.a[0]", "x"]),
+    ],
+)
+def test_paths_and_json_need_no_quotes(text: str, value: Any) -> None:
+    spec = parse_spec(f"http(url=u, ids={text}, took=$.t)")
+    assert spec.params == {"url": "u", "ids": value, "took": "$.t"}
+
+
+def test_a_structure_prints_as_it_can_be_written() -> None:
+    body = {"q": "{query}", "n": ["{k}", "a, b"], "e": "ä"}
+    printed = str(parse_spec({"kind": "http", "url": "u", "body": body}))
+    assert printed == 'http(body={"q": "{query}", "n": ["{k}", "a, b"], "e": "ä"}, url=u)'
+    assert json.loads(parse_spec(printed).params["body"]) == body
+
+
+def test_knowing_the_kinds_loads_none_of_their_packages() -> None:
+    code = (
+        "import sys; from karat.retrieve import all_kinds; print(sorted(all_kinds()))\n"
+        "names = 'httpx jsonpath langchain_core llama_index qdrant_client psycopg pgvector'.split()\n"
+        "print([n for n in names if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kinds, loaded = done.stdout.splitlines()
+    assert {"http", "langchain", "llamaindex", "pgvector", "qdrant"} <= set(re.findall(r"\w+", kinds))
+    assert loaded == "[]"
+
+
 NASTY = 'he said "no", \\ {k} ${HOME} \n } , "size": 9 ä 漢 €'
 
 

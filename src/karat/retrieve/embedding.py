@@ -33,8 +33,10 @@ class Embedding:
 
     def __init__(self, model: str, encoder: Any, where: str) -> None:
         self.where = where
+        self._made: Any = None
         if encoder is None:
             encoder = importlib.import_module("karat.retrieve.encoders").encoder_of(model)
+            self._made = encoder
         named = encoder if isinstance(encoder, str) else ""
         if isinstance(encoder, str):
             if ":" not in encoder:
@@ -47,10 +49,16 @@ class Embedding:
         self.name = str(getattr(encoder, "name", "") or named or getattr(encoder, "__name__", type(encoder).__name__))
         self._identity = getattr(encoder, "identity", None)
 
+    def close(self) -> None:
+        """Let go of the encoder if it was made here; one that was given stays open."""
+        if self._made is not None:
+            self._made.close()
+
     def of(self, texts: Sequence[str], kind: str) -> Vectors:
         """One row a text, as float32."""
+        texts = [_clean(text) for text in texts]
         try:
-            made = self._encode(list(texts), kind) if self._encode else self._function(list(texts))
+            made = self._encode(texts, kind) if self._encode else self._function(texts)
         except KaratError:
             raise
         except Exception as error:
@@ -68,19 +76,36 @@ class Embedding:
             raise InputError(f"{self.where}: {self.name} gave a vector with numbers that are not finite")
         return rows
 
-    def batches(self, corpus: Corpus) -> Iterator[tuple[int, Vectors]]:
-        """The vectors of a corpus, a part at a time, with the row at which each part begins."""
-        for start in range(0, len(corpus), BATCH):
-            yield start, self.of(corpus.texts[start : start + BATCH], PASSAGE)
+    def of_query(self, text: str) -> Vectors | None:
+        """The vector of a query; None where it has no content, and nothing is near to it."""
+        vector = self.of([text], QUERY)[0] if text.strip() else None
+        return vector if vector is not None and vector.any() else None
+
+    def batches(self, corpus: Corpus) -> Iterator[tuple[list[int], Vectors]]:
+        """The vectors of a corpus, a part at a time, with their rows; passages without content have none."""
+        having = rows_with_text(corpus)
+        for start in range(0, len(having), BATCH):
+            rows = having[start : start + BATCH]
+            yield rows, self.of([corpus.texts[i] for i in rows], PASSAGE)
 
     def key(self, corpus: Corpus, *more: Any) -> str:
         """A name for all that decides the vectors of a corpus; functions are told apart by what they give."""
         told = self._identity
         if told is None:
-            sample = self.of(corpus.texts[:_SAMPLE], PASSAGE)
+            sample = self.of([corpus.texts[i] for i in rows_with_text(corpus)[:_SAMPLE]], PASSAGE)
             told = [self.name, hashlib.sha256(np.round(sample, 4).tobytes()).hexdigest()]
         data = json.dumps([told, corpus.fingerprint, *more], sort_keys=True, default=str)
         return hashlib.sha256(data.encode()).hexdigest()[:16]
+
+
+def rows_with_text(corpus: Corpus) -> list[int]:
+    """The rows of passages that have content."""
+    return [i for i, text in enumerate(corpus.texts) if text.strip()]
+
+
+def _clean(text: str) -> str:
+    """Text that can be written as UTF-8: halves of characters, which JSON can hold, become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def in_order(ids: Sequence[str], scores: Sequence[float]) -> tuple[list[str], list[float]]:

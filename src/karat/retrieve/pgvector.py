@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
 from karat.ingest.objects import text_id
-from karat.retrieve.embedding import QUERY, Embedding, in_order
+from karat.retrieve.embedding import Embedding, in_order
 from karat.retrieve.found import Base, Found, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.template import variable_of
@@ -95,7 +96,7 @@ class PgVector(Base):
         self._looked_at()
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
-        """The nearest rows of each query; the model's time is the stage `embed`."""
+        """The nearest rows of each query; the model's time is the stage `encode`."""
         if self._name is None:
             raise UsageError(f"{self.where}: index a corpus first, or ask a table that is there by create=false")
         if self._storage is None:
@@ -111,14 +112,15 @@ class PgVector(Base):
             idle, self._idle = self._idle, []
         for connection in idle:
             self._drop(connection)
+        self._embedding.close()
 
     def _fill(self, connection: Any, corpus: Corpus) -> None:
         sql, size = self._pg.sql, 0
         names = [self.id_column, self.vector_column, *([self.text_column] if self.text_column else [])]
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
-        for start, rows in self._embedding.batches(corpus):
-            if start == 0:
-                size = rows.shape[1]
+        for rows, vectors in self._embedding.batches(corpus):
+            if not size:
+                size = vectors.shape[1]
                 if self.ann != "none" and size > MOST_INDEXED:
                     raise UsageError(
                         f"{self.where}: {self._embedding.name} makes vectors of {size} numbers, and pgvector indexes "
@@ -129,7 +131,7 @@ class PgVector(Base):
                     sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in zip(names, types, strict=False)
                 )
                 connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._table(), made))
-            self._copy(connection, columns, corpus, start, rows)
+            self._copy(connection, columns, corpus, rows, vectors)
         if self.ann != "none":
             # as many lists as pgvector's own advice for tables of up to a million rows
             lists = sql.SQL(f" WITH (lists = {max(len(corpus) // 1000, 1)})") if self.ann == "ivfflat" else sql.SQL("")
@@ -140,11 +142,11 @@ class PgVector(Base):
                 ) + lists
             )  # fmt: skip
 
-    def _copy(self, connection: Any, columns: Any, corpus: Corpus, start: int, rows: Vectors) -> None:
+    def _copy(self, connection: Any, columns: Any, corpus: Corpus, rows: Sequence[int], vectors: Vectors) -> None:
         copy = self._pg.sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(self._table(), columns)
         with connection.cursor().copy(copy) as into:
             into.set_types(["text", "vector", "text"][: 3 if self.text_column else 2])
-            for i, row in enumerate(rows, start):
+            for i, row in zip(rows, vectors, strict=True):
                 text = (corpus.texts[i].replace("\x00", " "),) if self.text_column else ()
                 into.write_row((corpus.ids[i], row, *text))
 
@@ -190,17 +192,20 @@ class PgVector(Base):
         with self._told() as connection:
             self._deepened(connection, k)
             laps = Laps()
-            vector = self._embedding.of([str(query)], QUERY)[0]
+            vector = self._embedding.of_query(str(query))
+            if vector is None:
+                return Found([])
             if self._size is not None and len(vector) != self._size:
                 raise InputError(
                     f"{self.where}: column {self.vector_column!r} of table {self._name!r} has vectors of {self._size} "
                     f"numbers, and {self._embedding.name} makes {len(vector)}; use the model that filled it"
                 )
-            laps.lap("embed")
+            laps.lap("encode")
             rows = connection.execute(self._asked(), {"query": vector, "k": k}).fetchall()
-            laps.lap("retrieve")
+            laps.lap("search")
         base = 1.0 if self.metric == "cosine" else 0.0
-        ids, scores = in_order([self._id(id) for id, _ in rows], [base - float(distance) for _, distance in rows])
+        near = [(self._id(id), base - far) for id, far in rows if not math.isnan(far)]  # of zeros the cosine is none
+        ids, scores = in_order([id for id, _ in near], [score for _, score in near])
         return Found(ids, scores, latency_ms=laps.ms)
 
     def _asked(self) -> Any:
@@ -243,7 +248,7 @@ class PgVector(Base):
         except KaratError:
             self._give_back(connection)
             raise
-        except self._pg.Error as error:
+        except (self._pg.Error, UnicodeError) as error:
             self._drop(connection)
             raise self._explained(error) from None
         except BaseException:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
-from karat.retrieve.embedding import QUERY, Embedding, in_order
+from karat.retrieve.embedding import Embedding, in_order, rows_with_text
 from karat.retrieve.found import Base, Found, Laps
 from karat.retrieve.framework import id_of
 from karat.retrieve.registry import retriever
@@ -74,14 +74,15 @@ class Qdrant(Base):
         """Fill the collection of this corpus and model, unless it is there and whole."""
         if self.create:
             name = f"{self.collection or 'karat'}-{self._embedding.key(corpus, self.vector_name, self.id_field)}"
+            filled = len(rows_with_text(corpus))
             with self._told(name) as client:
-                if not client.collection_exists(name) or client.count(name, exact=True).count != len(corpus):
+                if not client.collection_exists(name) or client.count(name, exact=True).count != filled:
                     self._fill(client, name, corpus)
             self._name = name
         self._looked_at()
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
-        """The nearest points of each query; the model's time is the stage `embed`."""
+        """The nearest points of each query; the model's time is the stage `encode`."""
         if self._name is None:
             raise UsageError(f"{self.where}: index a corpus first, or ask a collection that is there by create=false")
         if self._size is None:
@@ -96,25 +97,25 @@ class Qdrant(Base):
             shared, self._shared = self._shared, None
         if shared is not None:
             shared.release()
+        self._embedding.close()
 
     def _fill(self, client: Any, name: str, corpus: Corpus) -> None:
         """Points are numbered by row, so that filling what an interrupted run left begins anew on the same points."""
         models = self._library().models
-        for start, rows in self._embedding.batches(corpus):
-            if start == 0 and not client.collection_exists(name):
-                params = models.VectorParams(size=rows.shape[1], distance=models.Distance.COSINE)
+        for rows, vectors in self._embedding.batches(corpus):
+            if not client.collection_exists(name):
+                params = models.VectorParams(size=vectors.shape[1], distance=models.Distance.COSINE)
                 client.create_collection(
                     name, vectors_config={self.vector_name: params} if self.vector_name else params
                 )
-            vectors = rows.tolist()
             field = self.id_field or OWN_ID
             points = [
                 models.PointStruct(
-                    id=start + i,
+                    id=i,
                     vector={self.vector_name: vector} if self.vector_name else vector,
-                    payload={field: corpus.ids[start + i]},
+                    payload={field: corpus.ids[i]},
                 )
-                for i, vector in enumerate(vectors)
+                for i, vector in zip(rows, vectors.tolist(), strict=True)
             ]
             client.upsert(name, points, wait=True)
 
@@ -148,19 +149,21 @@ class Qdrant(Base):
 
     def _found(self, query: Query, k: int) -> Found:
         laps = Laps()
-        vector = self._embedding.of([str(query)], QUERY)[0]
+        vector = self._embedding.of_query(str(query))
+        if vector is None:
+            return Found([])
         if len(vector) != self._size:
             raise InputError(
                 f"{self.where}: collection {self._name!r} has vectors of {self._size} numbers, and "
                 f"{self._embedding.name} makes {len(vector)}; use the model that the collection was filled with"
             )
-        laps.lap("embed")
+        laps.lap("encode")
         params = self._library().models.SearchParams(exact=True) if self.exact else None
         with self._told(self._name) as client:
             points = client.query_points(
                 self._name, query=vector.tolist(), limit=k, using=self._using, search_params=params, with_payload=True
             ).points
-        laps.lap("retrieve")
+        laps.lap("search")
         where = f"{self.where}, collection {self._name!r}"
         field = self.id_field or (OWN_ID if self.create else None)
         found = [id_of(str(point.id), point.payload or {}, field, where) for point in points]
