@@ -186,7 +186,7 @@ def test_knowing_the_kinds_loads_none_of_their_packages() -> None:
     assert loaded == "[]"
 
 
-NASTY = 'he said "no", \\ {k} ${HOME} \n } , "size": 9 ä 漢 €'
+NASTY = 'a&k=9#x?y=1/z+100% he said "no", \\ {k} ${HOME} \n } , "size": 9 ä 漢 €'
 
 
 def test_what_a_query_says_cannot_break_the_request(http: Any) -> None:
