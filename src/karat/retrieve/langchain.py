@@ -1,0 +1,134 @@
+"""Retrievers and vector stores of LangChain."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.framework import id_of, object_of
+from karat.retrieve.registry import retriever
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.found import Query
+
+SCORES = ("auto", "similarity", "distance", "none")
+_DEPTHS = ("k", "top_k")
+"""Fields by which retrievers that are not made from a vector store say how many they return."""
+_PROBE = 10
+
+
+@retriever("langchain", tells="A retriever or a vector store of LangChain.")
+class LangChain(Base):
+    """Wraps a BaseRetriever or a VectorStore, itself or as `module:name`; what was given is never changed.
+
+    Order is as LangChain gives it. Vector stores give scores, some of them distances: with scores=auto a list
+    whose scores rise holds distances, which are negated, so that more is better everywhere; say similarity or
+    distance where you know it, and none to leave them out. Retrievers give scores only in a field (`score_field`).
+    """
+
+    def __init__(
+        self,
+        *,
+        retriever: Any = None,
+        id_field: str | None = None,
+        scores: str | None = "auto",
+        score_field: str | None = None,
+    ) -> None:
+        try:
+            from langchain_core.retrievers import BaseRetriever
+            from langchain_core.vectorstores import VectorStore
+        except ImportError:
+            raise MissingPackage("langchain needs langchain-core: pip install 'karat[langchain]'") from None
+        scores = scores or "none"
+        if scores not in SCORES:
+            raise UsageError(f"langchain: scores must be one of {', '.join(SCORES)}, found {scores!r}")
+        self._wrapped = object_of(retriever, "langchain")
+        if not isinstance(self._wrapped, (BaseRetriever, VectorStore)):
+            raise UsageError(
+                f"langchain: retriever must be a BaseRetriever or a VectorStore, found {shown(self._wrapped)}"
+            )
+        self._is_store = isinstance(self._wrapped, VectorStore)
+        self.id_field, self.scores, self.score_field = id_field, scores, score_field
+        self.where = f"langchain {type(self._wrapped).__name__}"
+        self._sign = {"similarity": 1.0, "distance": -1.0}.get(scores)
+        self._deep: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    def index(self, corpus: Corpus) -> None:
+        """Nothing: the store has its own index."""
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+        """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
+        return [self._found(q, k) for q in queries]
+
+    def facts(self) -> dict[str, Any]:
+        store = self._wrapped if self._is_store else getattr(self._wrapped, "vectorstore", None)
+        embeddings = getattr(store, "embeddings", None)
+        named = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+        return {"embedding_model": named} if isinstance(named, str) else {}
+
+    def _found(self, query: Query, k: int) -> Found:
+        where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
+        laps = Laps()
+        try:
+            docs, scores = self._searched(str(query), k) if self._is_store else self._invoked(str(query), k)
+        except KaratError:
+            raise
+        except Exception as error:
+            raise InputError(f"{where}: failed ({type(error).__name__}: {shown(str(error), 200)})") from error
+        laps.lap("retrieve")
+        ids = [id_of(getattr(doc, "id", None), doc.metadata, self.id_field, where) for doc in docs]
+        return Found(ids, scores, latency_ms=laps.ms).cut(k)
+
+    def _invoked(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
+        docs = self._of_depth(k).invoke(query)
+        if self.score_field is None:
+            return docs, None
+        found = [doc.metadata.get(self.score_field) for doc in docs]
+        if any(value is None for value in found):
+            raise InputError(
+                f"{self.where}: a result has no field {self.score_field!r}; its fields: "
+                f"{', '.join(docs[found.index(None)].metadata) or 'none'}"
+            )
+        return docs, [float(value) for value in found]
+
+    def _of_depth(self, k: int) -> Any:
+        """The retriever, or a copy of it that returns k where it can be told to."""
+        with self._lock:
+            if k not in self._deep:
+                held = self._wrapped
+                fields = type(held).model_fields
+                if "search_kwargs" in fields and isinstance(held.search_kwargs, dict):
+                    held = held.model_copy(update={"search_kwargs": {**held.search_kwargs, "k": k}})
+                else:
+                    told = {name: k for name in _DEPTHS if name in fields and isinstance(getattr(held, name), int)}
+                    held = held.model_copy(update=told) if told else held
+                self._deep[k] = held
+            return self._deep[k]
+
+    def _searched(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
+        """Docs of a vector store with scores of which more is better."""
+        if self.scores == "none":
+            return self._wrapped.similarity_search(query, k=k), None
+        try:
+            pairs = self._wrapped.similarity_search_with_score(query, k=k)
+        except NotImplementedError:
+            return self._wrapped.similarity_search(query, k=k), None
+        values = [float(score) for _, score in pairs]
+        sign = self._sign or self._told_by(values)
+        if sign is None and values:  # one result, or equal scores: more of them tell
+            more = self._wrapped.similarity_search_with_score(query, k=max(k, _PROBE))
+            sign = self._told_by([float(score) for _, score in more])
+        return [doc for doc, _ in pairs], [(sign or 1.0) * value for value in values]
+
+    def _told_by(self, values: list[float]) -> float | None:
+        """1 if scores fall, −1 if they rise, None if they do not tell; once told, it is so for all queries."""
+        if not values or values[0] == values[-1]:
+            return None
+        self._sign = 1.0 if values[0] > values[-1] else -1.0
+        return self._sign

@@ -1,0 +1,336 @@
+"""Postgres with pgvector."""
+
+from __future__ import annotations
+
+import math
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.ingest.objects import text_id
+from karat.retrieve.embedding import Embedding, in_order
+from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.registry import retriever
+from karat.retrieve.template import variable_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.embedding import Vectors
+    from karat.retrieve.found import Query
+
+METRICS = {"cosine": ("<=>", "vector_cosine_ops"), "l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops")}
+INDEXES = ("none", "hnsw", "ivfflat")
+MOST_INDEXED = 2000
+"""Numbers of a vector beyond which pgvector builds no index."""
+MOST_SEARCHED = 1000
+"""The largest hnsw.ef_search; lists that are longer are found without the index."""
+
+
+@retriever("pgvector", tells="Postgres with pgvector: fills a table, or asks one that is there.")
+class PgVector(Base):
+    """Vector search by Postgres with pgvector, at `dsn` or at what the variable `dsn_env` holds.
+
+    With create=true (the default) the corpus is put into a table named by its content and model after `table`,
+    and found there the next time. With create=false `table` is asked as it is. index=none compares all vectors;
+    hnsw and ivfflat are approximate. HNSW looks at `ef_search` rows, but at least k; ivfflat at `probes` lists.
+    Scores are 1 − cosine distance, −distance (l2) or the inner product (ip).
+    """
+
+    def __init__(
+        self,
+        *,
+        dsn: str | None = None,
+        dsn_env: str | None = None,
+        table: str | None = None,
+        id_column: str = "id",
+        vector_column: str = "embedding",
+        text_column: str | None = None,
+        model: str = "wordllama",
+        encoder: Any = None,
+        metric: str = "cosine",
+        index: str | None = "none",
+        ef_search: int | None = None,
+        probes: int | None = None,
+        create: bool = True,
+        timeout: int = 30,
+    ) -> None:
+        if metric not in METRICS:
+            raise UsageError(f"pgvector: metric must be one of {', '.join(METRICS)}, found {metric!r}")
+        if index not in (*INDEXES, None):
+            raise UsageError(f"pgvector: index must be one of {', '.join(INDEXES)}, found {index!r}")
+        if not create and not table:
+            raise UsageError("pgvector: create=false asks a table that is there; name it by table=")
+        if not 1 <= (ef_search or 1) <= MOST_SEARCHED or not (probes or 1) >= 1:
+            raise UsageError(
+                f"pgvector: ef_search must be from 1 to {MOST_SEARCHED} and probes from 1, "
+                f"found {shown(ef_search)} and {shown(probes)}"
+            )
+        self._pg = _library()
+        self._dsn = self._checked_dsn(dsn, dsn_env)
+        self.where = "pgvector" + self._address()
+        self._embedding = Embedding(model, encoder, self.where)
+        self.table, self.create, self.metric, self.ann = table, create, metric, index or "none"
+        self.id_column, self.vector_column, self.text_column = id_column, vector_column, text_column
+        self.ef_search, self.probes, self._timeout = ef_search, probes, int(timeout)
+        self._name = table if not create else None
+        self._size: int | None = None
+        self._storage: int | None = None
+        self._idle: list[Any] = []
+        self._depth: dict[Any, int] = {}
+        self._lock = threading.Lock()
+
+    def index(self, corpus: Corpus) -> None:
+        """Fill the table of this corpus and model, unless it is there; a table that is there is whole."""
+        if self.create:
+            columns = (self.id_column, self.vector_column, self.text_column)
+            key = self._embedding.key(corpus, self.metric, self.ann, columns)
+            self._name = f"{self.table or 'karat'}_{key}"
+            with self._told() as connection, connection.transaction():
+                # one at a time: others wait, and then find it there
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self._name,))
+                if not self._there(connection):
+                    self._fill(connection, corpus)
+        self._looked_at()
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+        """The nearest rows of each query; the model's time is the stage `encode`."""
+        if self._name is None:
+            raise UsageError(f"{self.where}: index a corpus first, or ask a table that is there by create=false")
+        if self._storage is None:
+            self._looked_at()
+        return [self._found(q, k) for q in queries]
+
+    def facts(self) -> dict[str, Any]:
+        held = {} if self._storage is None else {"index_storage": self._storage}
+        return {"embedding_model": self._embedding.name, "index_version": f"pgvector {self._name}", **held}
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self._drop(connection)
+        self._embedding.close()
+
+    def _fill(self, connection: Any, corpus: Corpus) -> None:
+        sql, size = self._pg.sql, 0
+        names = [self.id_column, self.vector_column, *([self.text_column] if self.text_column else [])]
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
+        for rows, vectors in self._embedding.batches(corpus):
+            if not size:
+                size = vectors.shape[1]
+                if self.ann != "none" and size > MOST_INDEXED:
+                    raise UsageError(
+                        f"{self.where}: {self._embedding.name} makes vectors of {size} numbers, and pgvector indexes "
+                        f"up to {MOST_INDEXED}; use index=none"
+                    )
+                types = ["text PRIMARY KEY", f"vector({size}) NOT NULL", "text"]
+                made = sql.SQL(", ").join(
+                    sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in zip(names, types, strict=False)
+                )
+                connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._table(), made))
+            self._copy(connection, columns, corpus, rows, vectors)
+        if self.ann != "none":
+            # as many lists as pgvector's own advice for tables of up to a million rows
+            lists = sql.SQL(f" WITH (lists = {max(len(corpus) // 1000, 1)})") if self.ann == "ivfflat" else sql.SQL("")
+            connection.execute(
+                sql.SQL("CREATE INDEX ON {} USING {} ({} {})").format(
+                    self._table(), sql.SQL(self.ann), sql.Identifier(self.vector_column),
+                    sql.SQL(METRICS[self.metric][1]),
+                ) + lists
+            )  # fmt: skip
+
+    def _copy(self, connection: Any, columns: Any, corpus: Corpus, rows: Sequence[int], vectors: Vectors) -> None:
+        copy = self._pg.sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(self._table(), columns)
+        with connection.cursor().copy(copy) as into:
+            into.set_types(["text", "vector", "text"][: 3 if self.text_column else 2])
+            for i, row in zip(rows, vectors, strict=True):
+                text = (corpus.texts[i].replace("\x00", " "),) if self.text_column else ()
+                into.write_row((corpus.ids[i], row, *text))
+
+    def _there(self, connection: Any) -> bool:
+        return connection.execute("SELECT to_regclass(%s)", (self._table().as_string(),)).fetchone()[0] is not None
+
+    def _table(self) -> Any:
+        """The table's quoted name; `schema.table` names one of a schema."""
+        return self._pg.sql.Identifier(*str(self._name).split("."))
+
+    def _looked_at(self) -> None:
+        """Whether table and columns are there, and how long its vectors are."""
+        with self._told() as connection:
+            if not self._there(connection):
+                raise InputError(
+                    f"{self.where}: has no table {self._name!r}; mend the name, or leave create=false out to fill one "
+                    "from the corpus"
+                )
+            name = self._table().as_string()
+            types = dict(
+                connection.execute(
+                    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+                    "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
+                    (name,),
+                ).fetchall()
+            )
+            for column in (self.id_column, self.vector_column):
+                if column not in types:
+                    raise InputError(
+                        f"{self.where}: table {self._name!r} has no column {column!r}; its columns: "
+                        f"{', '.join(types)}; name them by id_column= and vector_column="
+                    )
+            kind = types[self.vector_column]
+            if kind.split("(")[0].split(".")[-1] != "vector":
+                raise InputError(
+                    f"{self.where}: column {self.vector_column!r} of table {self._name!r} must be of type vector, "
+                    f"found {kind}; name another by vector_column="
+                )
+            self._size = int(kind.split("(")[1].rstrip(")")) if "(" in kind else None
+            self._storage = connection.execute("SELECT pg_total_relation_size(%s::regclass)", (name,)).fetchone()[0]
+
+    def _found(self, query: Query, k: int) -> Found:
+        with self._told() as connection:
+            self._deepened(connection, k)
+            laps = Laps()
+            vector = self._embedding.of_query(str(query))
+            if vector is None:
+                return Found([])
+            if self._size is not None and len(vector) != self._size:
+                raise InputError(
+                    f"{self.where}: column {self.vector_column!r} of table {self._name!r} has vectors of {self._size} "
+                    f"numbers, and {self._embedding.name} makes {len(vector)}; use the model that filled it"
+                )
+            laps.lap("encode")
+            rows = connection.execute(self._asked(), {"query": vector, "k": k}).fetchall()
+            laps.lap("search")
+        base = 1.0 if self.metric == "cosine" else 0.0
+        near = [(self._id(id), base - far) for id, far in rows if not math.isnan(far)]  # of zeros the cosine is none
+        ids, scores = in_order([id for id, _ in near], [score for _, score in near])
+        return Found(ids, scores, latency_ms=laps.ms)
+
+    def _asked(self) -> Any:
+        sql = self._pg.sql
+        far = sql.SQL("{} {} %(query)s").format(sql.Identifier(self.vector_column), sql.SQL(METRICS[self.metric][0]))
+        return sql.SQL("SELECT {}, {} FROM {} ORDER BY {} LIMIT %(k)s").format(
+            sql.Identifier(self.id_column), far, self._table(), far
+        )
+
+    def _deepened(self, connection: Any, k: int) -> None:
+        """Let indexes look at as many rows as are asked for: they would return fewer else, and say nothing."""
+        if self._depth.get(connection) == k:
+            return
+        held = connection.execute("SELECT current_setting('hnsw.ef_search', true)").fetchone()[0]
+        rows = min(max(self.ef_search or int(held or 40), k), MOST_SEARCHED)
+        connection.execute(
+            "SELECT set_config('hnsw.ef_search', %s, false), set_config('enable_indexscan', %s, false)",
+            (str(rows), "on" if k <= MOST_SEARCHED else "off"),
+        )
+        if self.probes:
+            connection.execute("SELECT set_config('ivfflat.probes', %s, false)", (str(self.probes),))
+        self._depth[connection] = k
+
+    def _id(self, value: Any) -> str:
+        found = text_id(value if isinstance(value, (str, int)) else str(value))
+        if found is None:
+            raise InputError(
+                f"{self.where}: column {self.id_column!r} of table {self._name!r} holds no id: {shown(value)}"
+            )
+        return found
+
+    @contextmanager
+    def _told(self) -> Iterator[Any]:
+        """A connection for one thread, from those that are idle; what goes wrong is told as one of our errors."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        try:
+            connection = connection or self._connected()
+            yield connection
+        except KaratError:
+            self._give_back(connection)
+            raise
+        except (self._pg.Error, UnicodeError) as error:
+            self._drop(connection)
+            raise self._explained(error) from None
+        except BaseException:
+            self._drop(connection)
+            raise
+        self._give_back(connection)
+
+    def _give_back(self, connection: Any) -> None:
+        if connection is not None:
+            with self._lock:
+                self._idle.append(connection)
+
+    def _drop(self, connection: Any) -> None:
+        if connection is not None:
+            self._depth.pop(connection, None)
+            connection.close()
+
+    def _connected(self) -> Any:
+        from pgvector.psycopg import register_vector
+
+        connection = self._pg.connect(self._dsn, autocommit=True, connect_timeout=self._timeout)
+        try:
+            if self.create and self._pg.types.TypeInfo.fetch(connection, "vector") is None:
+                with connection.transaction():  # Postgres fails where two make it at once
+                    connection.execute("SELECT pg_advisory_xact_lock(hashtext('karat'))")
+                    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            if self._pg.types.TypeInfo.fetch(connection, "vector") is None:
+                raise InputError(f"{self.where}: has no pgvector; run CREATE EXTENSION vector in this database")
+            register_vector(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _explained(self, error: Exception) -> InputError:
+        told = " ".join(str(error).split())
+        secret = self._pg.conninfo.conninfo_to_dict(self._dsn).get("password")
+        told = told.replace(secret, "***") if secret else told
+        errors = self._pg.errors
+        if isinstance(error, self._pg.OperationalError) and getattr(error, "sqlstate", None) is None:
+            why = f"cannot be reached ({shown(told, 160)}); is the server running, and is the address right?"
+        elif isinstance(error, (errors.UndefinedFile, errors.FeatureNotSupported)) and "extension" in told:
+            why = f"has no pgvector ({shown(told, 160)}); install it on the server"
+        elif isinstance(error, errors.InsufficientPrivilege):
+            why = f"is not allowed ({shown(told, 160)}); ask for the right, or for a table and use create=false"
+        else:
+            why = f"failed ({type(error).__name__}: {shown(told, 200)})"
+        return InputError(f"{self.where}: {why}")
+
+    def _checked_dsn(self, dsn: str | None, dsn_env: str | None) -> str:
+        if (dsn is None) == (dsn_env is None):
+            raise UsageError(
+                "pgvector: expected one of dsn=postgresql://host/database and dsn_env=, the name of a variable that "
+                "holds it"
+            )
+        found = variable_of(dsn_env, "pgvector") if dsn_env else str(dsn)
+        try:
+            about = self._pg.conninfo.conninfo_to_dict(found)
+        except self._pg.Error:
+            raise UsageError(
+                f"pgvector: {'dsn' if dsn else dsn_env} is no connection string; "
+                "expected such as postgresql://user@host:5432/database"
+            ) from None
+        if dsn and about.get("password"):
+            raise UsageError(
+                "pgvector: dsn holds a password; put the whole of it into a variable of the environment and its name "
+                "into dsn_env=, or the password into PGPASSWORD or ~/.pgpass, so that it is in no file, run or log"
+            )
+        return found
+
+    def _address(self) -> str:
+        about = self._pg.conninfo.conninfo_to_dict(self._dsn)
+        host, name = about.get("host"), about.get("dbname")
+        return f" {host or 'localhost'}/{name or ''}"
+
+
+def _library() -> Any:
+    try:
+        import pgvector.psycopg  # noqa: F401
+        import psycopg
+        import psycopg.sql
+        import psycopg.types
+    except ImportError:
+        raise MissingPackage("pgvector needs psycopg and pgvector: pip install 'karat[pgvector]'") from None
+    return psycopg
