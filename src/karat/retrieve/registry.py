@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
-_BUILT_IN = ("bm25", "hybrid")
+_BUILT_IN = ("bm25", "dense", "hybrid", "rerank")
 """Modules of this package that declare retrievers; each loads only what it needs to declare them."""
 _KINDS: dict[str, Kind] = {}
 
