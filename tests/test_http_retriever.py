@@ -384,7 +384,7 @@ GOOD = {"kind": "http", "url": "http://h/?q={query}", "ids": "$.ids"}
         ({"headers": {"X-Api-Key": "${NOT_SET}"}}, "environment variable NOT_SET is not set"),
         ({"key_env": "HOME", "login_env": "HOME"}, "expected one of them"),
         ({"stages": "$.x"}, "http: stages:1:1: expected JSON"),
-        ({"idz": "$.ids"}, "http has no parameter 'idz'; did you mean 'ids'"),
+        ({"idz": "$.ids"}, "http has no parameter 'idz' .did you mean 'ids'"),
     ],
 )
 def test_wrong_parameters_are_told_before_anything_is_asked(change: dict[str, Any], told: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import InputError, KaratError, UsageError, shown
-from karat.retrieve.registry import _imported
+from karat.retrieve.encoders import encoder_of
+from karat.retrieve.registry import imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,13 +35,13 @@ class Embedding:
         self.where = where
         self._made: Any = None
         if encoder is None:
-            encoder = importlib.import_module("karat.retrieve.encoders").encoder_of(model)
+            encoder = encoder_of(model)
             self._made = encoder
         named = encoder if isinstance(encoder, str) else ""
         if isinstance(encoder, str):
             if ":" not in encoder:
                 raise UsageError(f"{where}: encoder must be module:function, found {shown(encoder)}; use model=")
-            encoder = _imported(encoder)
+            encoder = imported(encoder)
         self._encode = getattr(encoder, "encode", None)
         if self._encode is None and not callable(encoder):
             raise UsageError(f"{where}: encoder must be a function of a list of texts, found {shown(encoder)}")

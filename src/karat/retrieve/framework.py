@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, nearest, shown
 from karat.ingest.objects import text_id
-from karat.retrieve.registry import _imported
+from karat.retrieve.registry import imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def object_of(given: Any, kind: str) -> Any:
         return given
     if ":" not in given:
         raise UsageError(f"{kind}: retriever must be module:name, found {shown(given)}")
-    found = _imported(given)
+    found = imported(given)
     if inspect.isfunction(found):
         try:
             found = found()

@@ -11,7 +11,7 @@ from karat.retrieve.found import Base, Found, Laps, found_of
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.found import Query
@@ -98,6 +98,7 @@ class Hybrid(Base):
             [total[id] for id in ids],
             stages={"retrieve": order, "fuse": ids},
             latency_ms=ms | laps.ms,
+            cost=_added(found.cost for found in lists),
         )
 
     def _added(self, lists: Sequence[Found]) -> dict[str, float]:
@@ -121,3 +122,11 @@ class Hybrid(Base):
             return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
         spread = scores.std()
         return (scores - scores.mean()) / spread if spread > 0 else np.zeros_like(scores)
+
+
+def _added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for cost in costs:
+        for name, amount in cost.items():
+            total[name] = total.get(name, 0) + amount
+    return total

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
-_BUILT_IN = ("bm25", "hybrid", "select", "http", "langchain", "llamaindex", "qdrant", "pgvector")
+_BUILT_IN = (
+    "bm25", "dense", "hybrid", "select", "rerank", "http", "langchain", "llamaindex", "qdrant", "pgvector",
+)  # fmt: skip
 """Modules of this package that declare retrievers; each loads only what it needs to declare them."""
 _KINDS: dict[str, Kind] = {}
 
@@ -85,7 +87,7 @@ def make_retriever(spec: Any, known: Mapping[str, Any] | None = None) -> Any:
     if known and str(spec) in known:  # the same one inside another: built once
         return known[str(spec)]
     if ":" in spec.kind:
-        made = _of_object(_imported(spec.kind), dict(spec.params), spec.kind)
+        made = _of_object(imported(spec.kind), dict(spec.params), spec.kind)
         _refuse_args(spec)
     else:
         made = _of_kind(spec, known)
@@ -128,7 +130,7 @@ def _refuse_args(spec: Spec) -> None:
         raise UsageError(f"retriever {str(spec)!r}: {spec.kind} is not made of others, found {spec.args[0]!s} in it")
 
 
-def _imported(path: str) -> Any:
+def imported(path: str) -> Any:
     """The object that `module:name` names; modules beside the work are found too."""
     module, _, name = path.partition(":")
     here = os.getcwd()

@@ -1,0 +1,207 @@
+"""Dense retrieval: texts as vectors, and exact search by their cosine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import InputError, UsageError, shown
+from karat.retrieve import ranking
+from karat.retrieve.corpus import fingerprint
+from karat.retrieve.encoders import WORDLLAMA, encoder_of
+from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.registry import retriever
+from karat.retrieve.store import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.encoders import Kind, Matrix
+    from karat.retrieve.found import Query
+
+    Rows = NDArray[np.int64]
+
+BLOCK = 512
+"""Texts that are encoded and kept as one: as much as an interruption can cost."""
+_FILE = "vectors.npy"
+_AT_ONCE = 4096
+
+
+@retriever("dense", tells="Nearest vectors of an encoder, found exactly; model=wordllama works offline, for English.")
+class Dense(Base):
+    """Finds the passages whose vectors are nearest to the query's, by cosine.
+
+    `model` is wordllama, a folder or a hub name of sentence-transformers, openai:MODEL for an OpenAI-compatible
+    endpoint, or module:function. The search is exact: a product in single precision finds all that could be among
+    the best, and their scores in double precision decide: the order does not depend on how a machine multiplies
+    matrices, and passages with the same text tie. A passage without text is not found, and a query without text
+    finds nothing.
+    """
+
+    watch: Callable[[int, int], None] | None = None
+    """Told how many passages have a vector, and how many there are."""
+
+    def __init__(
+        self,
+        *,
+        model: str = WORDLLAMA,
+        query_prefix: str = "",
+        passage_prefix: str = "",
+        pooling: str | None = None,
+        batch: int = 64,
+        device: str | None = None,
+        dims: int | None = None,
+        base_url: str | None = None,
+        key_env: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        for name, prefix in (("query_prefix", query_prefix), ("passage_prefix", passage_prefix)):
+            if not isinstance(prefix, str):
+                raise UsageError(f"dense: {name} must be text, found {shown(prefix)}")
+        self.prefix: dict[Kind, str] = {"query": _clean(query_prefix), "passage": _clean(passage_prefix)}
+        self.encoder = encoder_of(
+            model, pooling=pooling, batch=batch, device=device, dims=dims, base_url=base_url, key_env=key_env,
+            timeout=timeout, own_prompts=not (query_prefix or passage_prefix),
+        )  # fmt: skip
+        self.ids: Sequence[str] = []
+        self.matrix: Matrix = np.zeros((0, 0), dtype=np.float32)
+        self._row: dict[str, int] = {}
+        self._spent: int | None = None
+        self._last = threading.local()
+
+    def index(self, corpus: Corpus) -> None:
+        """Encode all passages, block by block; blocks that were encoded before are loaded."""
+        before, total = self.encoder.tokens, len(corpus)
+        matrix: Matrix | None = None
+        for start in range(0, total, BLOCK):
+            part = self._block(corpus.texts[start : start + BLOCK])
+            if part.shape[1]:  # 0 where no text of the block has content
+                if matrix is None:
+                    matrix = np.zeros((total, part.shape[1]), dtype=np.float32)
+                if part.shape[1] != matrix.shape[1]:
+                    raise InputError(
+                        f"dense: {self.encoder.name} gave vectors of {matrix.shape[1]} and then of {part.shape[1]} "
+                        "numbers; expected one length for all"
+                    )
+                matrix[start : start + len(part)] = part
+            if self.watch is not None:
+                self.watch(min(start + BLOCK, total), total)
+        self.matrix = matrix if matrix is not None else np.zeros((total, 0), dtype=np.float32)
+        self.ids, self._row = list(corpus.ids), corpus.row
+        self._place = ranking.precedence(corpus.ids)
+        self._without = np.flatnonzero(~self.matrix.any(axis=1))
+        self._spent = _difference(before, self.encoder.tokens)
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+        """The k nearest for each query; queries are encoded one at a time, as they would come."""
+        if not hasattr(self, "_place"):
+            raise UsageError("dense: index() comes before retrieve()")
+        return [self._found(query, k) for query in queries]
+
+    def encode_query(self, query: str) -> Matrix:
+        """The query's unit vector; that of this thread's last query is remembered."""
+        text = str(query)
+        if getattr(self._last, "text", None) != text:
+            self._remember(text)
+        found: Matrix = self._last.vector
+        return found
+
+    def rows(self, ids: Iterable[str]) -> Rows:
+        """Where the vectors of these passages stand in the matrix."""
+        try:
+            return np.array([self._row[id] for id in ids], dtype=np.int64)
+        except KeyError as missing:
+            raise InputError(f"dense: no passage {shown(missing.args[0])} in the corpus that was indexed") from None
+
+    def facts(self) -> dict[str, Any]:
+        spent = {} if self._spent is None else {"embedding_update_cost": {"tokens": self._spent}}
+        return {"embedding_model": self.encoder.name, "index_storage": int(self.matrix.nbytes), **spent}
+
+    def close(self) -> None:
+        self.encoder.close()
+
+    def _found(self, query: str, k: int) -> Found:
+        laps = Laps()
+        before = self.encoder.tokens
+        # Always encoded here: a query that is timed twice must not look faster the second time.
+        self._remember(str(query))
+        laps.lap("encode")
+        rows, scores = self._search(self._last.vector, k)
+        laps.lap("search")
+        spent = _difference(before, self.encoder.tokens)
+        return Found(
+            [self.ids[i] for i in rows.tolist()], scores.tolist(),
+            latency_ms=laps.ms, cost={} if spent is None else {"tokens": spent},
+        )  # fmt: skip
+
+    def _search(self, vector: Matrix, k: int) -> tuple[Rows, NDArray[np.float64]]:
+        k = min(k, len(self.ids) - len(self._without)) if len(self.ids) else 0
+        if k < 1 or not vector.any():
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
+        if len(vector) != self.matrix.shape[1]:
+            raise InputError(
+                f"dense: {self.encoder.name} gave a query {len(vector)} numbers, and passages {self.matrix.shape[1]}"
+            )
+        rough = self.matrix @ vector
+        rough[self._without] = -np.inf
+        border = np.partition(rough, len(rough) - k)[len(rough) - k]
+        # Each product of unit vectors is off by at most dims × half an epsilon, so that two are by at most dims × one.
+        slack = len(vector) * float(np.finfo(np.float32).eps)
+        rows = np.flatnonzero(rough >= border - slack)
+        wide = vector.astype(np.float64)
+        scores = np.concatenate(
+            [(self.matrix[rows[i : i + _AT_ONCE]] * wide).sum(axis=1) for i in range(0, len(rows), _AT_ONCE)]
+        )
+        chosen = ranking.best(scores, k, self._place[rows])
+        return rows[chosen], scores[chosen]
+
+    def _remember(self, text: str) -> None:
+        found = self._encoded([text], "query")
+        vector = found[0] if found.shape[1] else np.zeros(self.matrix.shape[1], dtype=np.float32)
+        vector.setflags(write=False)
+        self._last.text, self._last.vector = text, vector
+
+    def _block(self, texts: Sequence[str]) -> Matrix:
+        """The vectors of some passages, from the store where they are there."""
+        identity = self.encoder.identity
+        store = self.store if identity is not None else None
+
+        def load(folder: str) -> Matrix:
+            found: Matrix = np.load(os.path.join(folder, _FILE), allow_pickle=False)
+            if found.dtype != np.float32 or found.ndim != 2 or len(found) != len(texts):
+                raise ValueError("not the vectors of these texts")
+            return found
+
+        return kept(
+            store, ["vectors", 1, identity, self.prefix["passage"], fingerprint(texts)],
+            lambda: self._encoded(texts, "passage"),
+            lambda vectors, folder: np.save(os.path.join(folder, _FILE), vectors),
+            load,
+        )  # fmt: skip
+
+    def _encoded(self, texts: Sequence[str], kind: Kind) -> Matrix:
+        """Unit vectors with the prefix of their kind; a text without content gets zeros, and no prefix."""
+        having = [i for i, text in enumerate(texts) if text.strip()]
+        if not having:
+            return np.zeros((len(texts), 0), dtype=np.float32)
+        found = self.encoder.encode([self.prefix[kind] + _clean(texts[i]) for i in having], kind)
+        if len(having) == len(texts):
+            return found
+        out = np.zeros((len(texts), found.shape[1]), dtype=np.float32)
+        out[having] = found
+        return out
+
+
+def _clean(text: str) -> str:
+    """Text that can be written as UTF-8: halves of characters, which JSON can hold, become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if after is None else after - (before or 0)
