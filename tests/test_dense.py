@@ -582,7 +582,7 @@ class TestErrors:
         ("spec", "kind", "expected"),
         [
             ("dense(model=5)", UsageError, "model must be wordllama, a folder or a hub name"),
-            ("dense(modle=wordllama)", UsageError, "no parameter 'modle'; did you mean 'model'"),
+            ("dense(modle=wordllama)", UsageError, "no parameter 'modle' .did you mean 'model'"),
             ("dense(batch=0)", UsageError, "batch must be an integer from 1, found 0"),
             ("dense(dims=100)", UsageError, "dims of wordllama must be one of 64, 128, 256, found 100"),
             ("dense(dims=true)", UsageError, "dims must be an integer from 1, found True"),
