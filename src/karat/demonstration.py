@@ -35,6 +35,8 @@ dataset:
   qrels: data/qrels.tsv        # gold: which passage answers which question, graded 0 to 3; in its own language alone
   queries: data/queries.jsonl  # 232 questions in four languages, with fields to slice by
   corpus: data/corpus.jsonl    # 180 passages, with version, date and source
+  embeddings: runs/vectors.npz # what `karat bench` made of them: how alike passages are (ild)
+  embedding_model: wordllama
 
 # `karat bench` runs these over the corpus and writes a run log for each. Try others: karat bench --list
 bench:
@@ -56,7 +58,7 @@ runs:
 baseline: bm25
 candidate: {CANDIDATE}
 
-metrics: [ndcg@10, "recall@{{5,10}}", hit@1, mrr, latency.p90]
+metrics: [ndcg@10, "recall@{{5,10}}", hit@1, mrr, ild@10, latency.p90]
 segments: [language, wording, difficulty, topic]
 
 gates:

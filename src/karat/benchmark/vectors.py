@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from karat.errors import MissingPackage
+from karat.output import write_atomically
 from karat.retrieve.found import everything_in
 from karat.retrieve.registry import make_retriever
 
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from karat.benchmark.dataset import Dataset
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store
+
+VECTORS = "vectors.npz"
 
 
 def vectors_for(
@@ -29,8 +35,10 @@ def vectors_for(
 
     One model measures all systems, and its name is part of the result; it may favour the system that searches
     with it. Where no retriever has vectors the static model is used; where that is missing too, nothing is given.
+    What is made here is kept beside the run logs, and made anew each time: a corpus may have changed.
     """
-    if dataset.embeddings is not None:
+    kept = os.path.join(os.path.dirname(next(iter(logs.values()))), VECTORS)
+    if dataset.embeddings is not None and not _same(dataset.embeddings, kept):
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
     vectors: dict[str, Any] = {}
     model = ""
@@ -45,7 +53,19 @@ def vectors_for(
         wanted = [id for id in _ids([logs[name] for name in runs], dataset) if id in corpus.row]
         vectors |= zip(wanted, dense.matrix[dense.rows(wanted)], strict=True)
         model = dense.encoder.name
+    _write(vectors, kept)
     return {"embeddings": vectors, "embedding_model": model}
+
+
+def _same(one: Any, other: str) -> bool:
+    return isinstance(one, str) and os.path.abspath(one) == os.path.abspath(other)
+
+
+def _write(vectors: dict[str, Any], path: str) -> None:
+    """Keep the vectors beside the run logs, for other verbs that measure diversity."""
+    held = io.BytesIO()
+    np.savez(held, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())))
+    write_atomically(path, held.getvalue())
 
 
 def _dense(retrievers: Sequence[Any]) -> Any:

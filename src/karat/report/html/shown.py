@@ -44,9 +44,10 @@ def shown(v: Mapping[str, Any]) -> dict[str, Any]:
         "tone": v["verdict"] or "plain", "icon": ICONS.get(v["verdict"], ""),
         "sections": [(place, label) for place, label, there in sections if there],
         "headline": _headline(v), "sentence": _sentence(v, compared), "scope": _scope(v),
-        "figures": _figures(v), "tally": _tally(v), "gates": gates,
+        "figures": _figures(v), "tally": _tally(gates), "gates": gates,
         "many": len({g["run"] for g in v["gates"]}) > 1, "several": several, "listed": listed,
         "crowd": len(v["runs"]) > FEW, "facts": _facts(v), "deltas": deltas,
+        "run_facts": [(name, values) for name, values in _of_runs(v).items() if len(set(values)) > 1],
         "metrics": [_metric(m, v, compared, deltas) for m in v["metrics"]],
         "stages": stages_of(v["components"]), "parts": parts, "findings": told, "footer": _footer(v),
     }  # fmt: skip
@@ -158,11 +159,11 @@ def _tone(name: str, row: Mapping[str, Any]) -> str:
     return "up" if (row["delta"] > 0) == rises else "down"
 
 
-def _tally(v: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _tally(gates: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """How many gates fail, are undecided and pass."""
     words = {"fail": ("gate fails", "gates fail"), "undecided": ("is undecided", "are undecided"),
              "pass": ("passes", "pass")}  # fmt: skip
-    counts = {o: sum(g["outcome"] == o and g["level"] != "warn" for g in v["gates"]) for o in ORDER}
+    counts = {o: sum(g["outcome"] == o and g["level"] != "warn" for g in gates) for o in ORDER}
     return [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
 
 
@@ -253,18 +254,28 @@ def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
     if told := v["intervals"]:
         resamples = f"{told['resamples']:,} resamples, seed {told['seed']}"
         out.append(("intervals", f"{told['confidence']:.0%}, {told['method']}, {resamples}"))
-    for run in v["runs"]:
-        of = f", {run['name']}" if len(v["runs"]) > 1 else ""
-        for name, value in run["facts"].items():
-            told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            out.append((f"{name.replace('_', ' ')}{of}", told))
-        lacking = {k: c for k, c in run["counts"].items() if c and k != "queries"}
-        if lacking:
-            out.append((f"counted{of}", ", ".join(f"{k.replace('_', ' ')} {c:,}" for k, c in lacking.items())))
-        out += [(f"note{of}", note) for note in run["notes"]]
+    out += [(name, values[0]) for name, values in _of_runs(v).items() if len(set(values)) == 1]
     out += [("note", str(note)) for note in v["notes"]]
     out += [(f"differs: {d['what']}", f"{d['here']} here, {d['baseline']} in the baseline") for d in v["differences"]]
     return out
+
+
+def _of_runs(v: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is known of the systems, by name: a value for each run."""
+    each: list[dict[str, str]] = []
+    for run in v["runs"]:
+        mine = {
+            name.replace("_", " "): value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in run["facts"].items()
+        }
+        lacking = {k: c for k, c in run["counts"].items() if c and k != "queries"}
+        if lacking:
+            mine["counted"] = ", ".join(f"{k.replace('_', ' ')} {c:,}" for k, c in lacking.items())
+        if run["notes"]:
+            mine["notes"] = "; ".join(run["notes"])
+        each.append(mine)
+    names = dict.fromkeys(name for mine in each for name in mine)
+    return {name: [mine.get(name, "") for mine in each] for name in names}
 
 
 def _footer(v: Mapping[str, Any]) -> str:

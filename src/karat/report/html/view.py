@@ -128,8 +128,20 @@ def _metric(measure: str, runs: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": measure, "title": m.title, "tells": m.tells, "formula": m.formula, "use": m.use_when,
         "caution": m.caution, "higher": m.higher_is_better, "unit": m.unit, "cites": m.cites,
+        "params": _params(measure),
         "values": {run: r["metrics"][measure] for run, r in runs.items() if measure in r["metrics"]},
     }  # fmt: skip
+
+
+def _params(measure: str) -> str:
+    """What a metric was told, and what it takes where it was told nothing: `gain = linear`."""
+    found = parse(measure)
+    told = [(p.name, found.param(p.name)) for p in found.metric.params]
+    return ", ".join(
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in told
+        if value not in (None, (), "")
+    )
 
 
 def _tradeoffs(metrics: Sequence[str], primary: str, runs: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,8 +13,11 @@ function tellMoved() {
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
   $("moved-count").replaceChildren(own(chosen.run), " against ", own(reference), " in " + metric + ": ",
     `${worse.length.toLocaleString("en")} worse, ${best.length.toLocaleString("en")} better, ${(Q.ids.length - rows.length).toLocaleString("en")} equal`);
+  // A loss may be one of judgments only: what the run returned instead may never have been looked at.
+  const unjudged = (i) => (Q.lists.length ? listOf(chosen.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const doubt = (n) => (2 * n > data.k ? el("small", { title: "Docs that nobody judged count as not relevant." }, n + " not judged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(nameOf(i)),
-    el("b", { class: kind }, told(metric, d, true))));
+    kind === "down" ? doubt(unjudged(i)) : null, el("b", { class: kind }, told(metric, d, true))));
   const list = (title, some, kind) => el("div", {}, el("h3", {}, title),
     some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
   $("moved-lists").replaceChildren(list("Most broken", worse, "down"), list("Most fixed", best, "up"));
