@@ -12,7 +12,7 @@ TORCH_FROM ?=
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-check bench-diversity \
 	bench-diagnosis bench-scifact bench-report bench-selection screenshots clean
 help:
-	@echo "make demo         evaluate the example that ships with Karat, and say what it means"
+	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import karat
 from karat.errors import InputError, KaratError, UsageError
-from karat.retrieve import ranking
+from karat.retrieve import all_kinds, ranking
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.corpus import Corpus, read_corpus, rechunked
 from karat.retrieve.found import Found, Query, everything_in, found_of
@@ -403,3 +404,11 @@ def test_docs_are_cut_into_overlapping_passages() -> None:
     assert cut.about("a#5-2-1") == {"source": "s"} and cut.chunker == {"algo": "words", "size": 5, "overlap": 2}
     with pytest.raises(UsageError):
         rechunked(corpus(), 5, 5)
+
+
+def test_the_page_names_every_retriever_and_parameter() -> None:
+    page = (Path(__file__).parents[1] / "docs/retrievers.md").read_text("utf-8")
+    for name, kind in all_kinds().items():
+        assert f"`{name}`" in page or f"`{name}(" in page, name
+        for param in kind.params:
+            assert re.search(rf"\b{param}\b", page), (name, param)
