@@ -1,10 +1,10 @@
 """Pictures of reports, to be looked at: `make screenshots`.
 
-Of the example that ships with Karat, and of TREC DL 2019 where its files are there (`../shared/data/dl19`): wide and
+Of the project that `karat demo` makes, and of TREC DL 2019 where its files are there (`../shared/data/dl19`): wide and
 narrow, light and dark, with a query open. They go to a folder beside the repository.
 
     screenshots.py [FOLDER]     all of them
-    screenshots.py --readme     only the two small ones of the example, into docs/images
+    screenshots.py --readme     only the two small ones of the demo, into docs/images
 """
 
 from __future__ import annotations
@@ -20,35 +20,28 @@ from typing import Any
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 DL19 = ROOT.parent / "shared/data/dl19"
-EXAMPLE = ROOT / "src/karat/example"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-README = {"report": (1200, 700, "light", ""), "report-query": (1200, 560, "dark", "#query=q10")}
+README = {"report": (1200, 700, "light", ""), "report-query": (1200, 560, "dark", "#query=en-003")}
 VIEWS = {
     "light": (1400, 1000, "light", ""), "dark": (1400, 1000, "dark", ""), "medium": (900, 1000, "light", ""),
     "narrow": (390, 844, "light", ""), "narrow-dark": (390, 844, "dark", ""),
 }  # fmt: skip
 
 
-def example(folder: Path) -> dict[str, Any]:
-    """The example as a check: keyword search is the baseline, search by meaning the candidate."""
-    return {
-        "dataset": {"name": "Kettle handbook", "qrels": str(EXAMPLE / "qrels.tsv"),
-                    "queries": str(EXAMPLE / "queries.jsonl"), "corpus": str(EXAMPLE / "corpus.jsonl")},
-        "runs": {"keyword": str(EXAMPLE / "keyword.run"), "dense": str(EXAMPLE / "dense.jsonl")}, "baseline": "keyword",
-        "metrics": ["ndcg@10", "recall@5", "mrr", "hit@1", "hit@3"],
-        "gates": ["recall@5 >= 0.60", "hit@1 >= 0.95", "ndcg@10 better than baseline",
-                  "ndcg@10 no worse than baseline by 0.02"],
-    }  # fmt: skip
+def demo(folder: Path) -> Path:
+    """The project that `karat demo` makes."""
+    subprocess.run([sys.executable, "-m", "karat", "demo", str(folder / "project"), "-q"], check=True)
+    return folder / "project/report.html"
 
 
-def dl19(folder: Path) -> dict[str, Any]:
+def dl19(folder: Path) -> Path:
     """SPLADE against BM25, with gates that pass, fail and stay undecided; texts and fields of queries in one table."""
     texts = dict(line.rstrip("\n").split("\t", 1) for line in (DL19 / "topics.tsv").open(encoding="utf-8"))
     head, *lines = (DL19 / "segments.tsv").read_text("utf-8").splitlines()
     rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
     table = "".join(json.dumps({**row, "text": texts.get(row["query_id"], "")}) + "\n" for row in rows)
     (folder / "queries.jsonl").write_text(table, "utf-8")
-    return {
+    config = {
         "dataset": {"name": "TREC DL 2019", "qrels": str(DL19 / "qrels.txt"), "queries": str(folder / "queries.jsonl")},
         "runs": {"bm25": str(DL19 / "bm25.run"), "splade": str(DL19 / "splade.run")}, "baseline": "bm25",
         "metrics": ["ndcg@10", "recall@100", "mrr", "hit@1", "precision@10", "map"],
@@ -57,9 +50,6 @@ def dl19(folder: Path) -> dict[str, Any]:
                   "recall@100 no worse than baseline by 0.01",
                   {"gate": "ndcg@10 >= 0.6 for every intent", "level": "warn"}],
     }  # fmt: skip
-
-
-def made(config: dict[str, Any], folder: Path) -> Path:
     (folder / "karat.yaml").write_text(json.dumps(config), "utf-8")
     path = folder / "report.html"
     subprocess.run([sys.executable, "-m", "karat", "check", str(folder), "--html", str(path), "-q"], check=False)
@@ -89,17 +79,16 @@ def main() -> None:
     asked = [a for a in sys.argv[1:] if not a.startswith("-")]
     out = ROOT / "docs/images" if readme else Path(asked[0]) if asked else ROOT.parent / "screenshots"
     out.mkdir(parents=True, exist_ok=True)
-    sources = {"example": (example, "q17")} if readme or not DL19.is_dir() else {
-        "example": (example, "q17"), "dl19": (dl19, "1124210")}  # fmt: skip
+    sources = {"demo": (demo, "en-003")} | ({} if readme or not DL19.is_dir() else {"dl19": (dl19, "1124210")})
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         sys.exit("no Chromium found: `make browser`")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory(prefix="karat-") as name:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        for source, (config, query) in sources.items():
+        for source, (made, query) in sources.items():
             folder = Path(name) / source
             folder.mkdir()
-            path = made(config(folder), folder)
+            path = made(folder)
             if readme:
                 for title, view in README.items():
                     picture(browser, path, out / f"{title}.png", view, full=False)

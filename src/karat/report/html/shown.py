@@ -264,10 +264,7 @@ def _of_runs(v: Mapping[str, Any]) -> dict[str, list[str]]:
     """What is known of the systems, by name: a value for each run."""
     each: list[dict[str, str]] = []
     for run in v["runs"]:
-        mine = {
-            name.replace("_", " "): value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in run["facts"].items()
-        }
+        mine = {name.replace("_", " "): _fact(name, value) for name, value in run["facts"].items()}
         lacking = {k: c for k, c in run["counts"].items() if c and k != "queries"}
         if lacking:
             mine["counted"] = ", ".join(f"{k.replace('_', ' ')} {c:,}" for k, c in lacking.items())
@@ -276,6 +273,12 @@ def _of_runs(v: Mapping[str, Any]) -> dict[str, list[str]]:
         each.append(mine)
     names = dict.fromkeys(name for mine in each for name in mine)
     return {name: [mine.get(name, "") for mine in each] for name in names}
+
+
+def _fact(name: str, value: Any) -> str:
+    if name == "index_storage" and isinstance(value, (int, float)):
+        return f"{value / 1e6:,.1f} MB" if value >= 1e5 else f"{value / 1e3:,.0f} kB"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _footer(v: Mapping[str, Any]) -> str:
