@@ -439,7 +439,7 @@ def test_the_command_line_writes_logs_result_and_report(tmp_path: Path) -> None:
     assert "ndcg@10" in done.stdout and "Against bm25" in done.stdout and "by language" in done.stdout
     assert "latency after 5 queries of warm-up, 1 worker" in done.stdout and "runs/report.html" in done.stdout
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
-        "bm25.jsonl", "flat.jsonl", "report.html", "result.json.gz",
+        "bm25.jsonl", "flat.jsonl", "report.html", "result.json.gz", "vectors.npz",
     ]  # fmt: skip
     again = karat_bench(
         "-d", "data", "-r", "bm25", "-r", "flat=bm25(b=0)", "-k", "10", "-o", "runs", "--json", "-", cwd=tmp_path

@@ -172,13 +172,6 @@ def test_metrics_lists_all_of_them_and_by_purpose(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)[0]["bounds"] == [0.0, 1.0]
 
 
-def test_demo_says_which_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("demo") == 0
-    out = capsys.readouterr().out
-    assert "ndcg@10: dense is better (randomization, p adj. 0.0005), by 0.230" in out
-    assert "18 queries" in out
-
-
 def test_every_verb_has_help_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("evaluate", "compare", "sweep", "metrics", "demo", "cache"):
         assert run(verb, "--help") == 0

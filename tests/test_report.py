@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import random
@@ -25,6 +26,7 @@ ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", 
 """Ids of queries that a link must carry."""
 METRICS = ["ndcg@10", "recall@5", "mrr", "hit@1"]
 KETTLE = Path(__file__).parent / "kettle"
+HANDBOOK = Path(karat.__file__).parent / "example"
 
 
 def write_data(folder: Path, queries: int = 30) -> None:
@@ -572,3 +574,46 @@ def test_all_gold_that_a_run_lacks_can_be_unfolded(browser: Any, tmp_path: Path)
         page.click("#query details:has(table.few) > summary")
         assert page.locator("#query table.few tbody th:visible", has_text="d").count() == 39
         assert page.logged == []
+
+
+# ---- several systems ----
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """What `karat bench` writes: three runs with latency and diversity, and facts of each run."""
+    folder = tmp_path_factory.mktemp("systems")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
+        arguments = ["-d", str(HANDBOOK), "-r", "bm25", "-r", "dense", "-r", "both=hybrid(bm25, dense)", "-k", "20"]
+        done = CliRunner().invoke(
+            app, ["bench", *arguments, "-o", str(folder / "runs"), "--html", str(folder / "r.html")]
+        )
+        assert done.exit_code == 0, done.output
+    saved = json.loads(gzip.decompress((folder / "runs/result.json.gz").read_bytes()))
+    return Made(folder / "r.html", saved, folder)
+
+
+def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        drawn(page)
+        assert page.count("#tradeoff svg .mark-symbol.role-mark path") == 3
+        offered = page.eval_on_selector_all("#systems-metric option", "nodes => nodes.map(n => n.value)")
+        assert offered == ["ild@10", "latency.p50", "latency.p90"]
+        held = {t["metric"]: t["values"] for t in page.evaluate("data.tradeoffs")}
+        for run in systems.document["runs"]:
+            for metric in ("ndcg@10", "ild@10"):
+                assert held[metric][run["name"]][0] == pytest.approx(run["metrics"][metric]["mean"], rel=1e-6)
+        page.select_option("#systems-metric", "latency.p90")
+        drawn(page)
+        assert "latency.p90, less is better" in page.inner_text("#tradeoff")
+        assert page.logged == []
+
+
+def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        shared, own = page.inner_text("#facts dl"), page.inner_text("#facts .of-runs")
+        assert "dataset version" in shared and "workers" in shared and "dataset version" not in own
+        assert "hybrid(bm25, dense)" in own and "MB" in own
+        page.click("#metrics summary >> text=ndcg@10")
+        assert "gain = linear" in page.inner_text("#metrics details[data-metric='ndcg@10']")
