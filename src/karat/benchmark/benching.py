@@ -274,6 +274,8 @@ class _Job:
             given["docs"] = self.dataset.docs
         if measures is None and "embeddings" not in given:
             chosen = [m for m in chosen if not m.startswith("ild")]
+        if (tell := self._telling(self.dataset.name, "comparing")) is not None:
+            tell(0, len(logs))
         if len(logs) == 1:
             of_compare = ("tests", "correction", "alpha", "margin", "all_pairs", "replicates", "draws", "force")
             given = {name: value for name, value in given.items() if name not in of_compare}

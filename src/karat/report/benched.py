@@ -114,8 +114,8 @@ def _show_part(part: Benched, bench: Bench) -> None:
     for row in part.comparison.of(metric):
         low, high = row.difference.low, row.difference.high
         ends = f" [{low:+.3f}, {high:+.3f}]" if low == low else ""
-        told = terminal.escaped(sentence(row, part.comparison.alpha))
-        told = terminal.escaped(sentence(row, part.comparison.alpha))
+        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{row.metric}: "))
+        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{row.metric}: "))
         out.print(f"  {terminal.escaped(row.candidate):<24} {row.delta:+.3f}{ends}  {told}")
 
 
