@@ -617,3 +617,47 @@ def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, s
         assert "hybrid(bm25, dense)" in own and "MB" in own
         page.click("#metrics summary >> text=ndcg@10")
         assert "gain = linear" in page.inner_text("#metrics details[data-metric='ndcg@10']")
+
+
+def test_escape_in_the_search_clears_it_and_its_filter(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        every = page.number()
+        page.keyboard.press("/")
+        page.keyboard.type("LBX")
+        assert 0 < page.number() < every
+        page.keyboard.press("Escape")
+        assert page.input_value("#search") == "" and page.number() == every
+
+
+def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        page.click("#segments-table a >> text=language = pt")
+        assert page.number() == 45 and all(query.startswith("pt-") for query in page.column(1))
+
+
+def test_gold_that_no_run_found_can_be_listed(browser: Any, systems: Made) -> None:
+    def never(runs: set[str]) -> set[str]:
+        held = {r["name"]: r["lists"] for r in systems.document["runs"]}
+        gold = {q: [g["doc"] for g in one["gold"] if g["grade"] >= 1] for q, one in held["bm25"].items()}
+        return {q for q in gold if any(all(_rank(held[r], q, d) is None for r in runs) for d in gold[q])}
+
+    with opened(browser, systems.path) as page:
+        page.select_option("#outcome", "nobody")
+        assert page.number() == len(never({"bm25", "dense", "both"})) > 0
+        page.select_option("#run", "both")
+        page.select_option("#outcome", "never")
+        assert page.number() == len(never({"both"}))
+
+
+def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
+    found = next((g["rank"] for g in lists[query]["gold"] if g["doc"] == doc), None)
+    return int(found) if found else None
+
+
+def test_the_curve_says_whether_it_is_flat(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        said = page.inner_text("#sweep-told")
+        assert "still rises at k = 20: it is not flat yet" in said or "is flat from k = " in said
+        page.set_viewport_size({"width": 390, "height": 800})
+        shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
+        assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change

@@ -30,7 +30,8 @@ def worth(grade: Values, gain: str, table: Gains) -> Values:
 @metric(
     "ndcg", aliases=("ndcg_cut", "ndcg_burges(gain=exp)"), family=FAMILY,
     title="Normalised discounted cumulative gain",
-    formula="DCG / ideal DCG, DCG = Σ gain(grade_i) / log2(i + 1); gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed",
+    formula="DCG / ideal DCG, DCG = Σ gain(grade_i) / log2(i + 1) over ranks i; gain=linear: the grade itself; "
+    "gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed; a doc without a judgment gains 0",
     tells="How near the top k is to the best possible order; 1 is ideal.",
     use_when="Grades and order both matter.",
     caution="The ideal comes from all the gold, not from what was retrieved. A random order is not .5. Two gain"

@@ -26,6 +26,13 @@ FEW = 3
 """Runs that stand side by side; of more, those that nobody chose are dimmed."""
 
 
+COUNTED = {
+    "missing": "queries without results", "without_gold": "queries without gold", "no_answer": "queries without answer",
+    "empty_gold": "queries without relevant gold", "duplicates": "docs returned twice",
+    "unjudged_at_10": "not judged in the top 10",
+}  # fmt: skip
+
+
 def shown(v: Mapping[str, Any]) -> dict[str, Any]:
     """Every part of the page that is not a chart or a list of queries."""
     compared = [c for c in v["comparisons"] if c["segment"] is None]
@@ -164,7 +171,9 @@ def _tally(gates: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     words = {"fail": ("gate fails", "gates fail"), "undecided": ("is undecided", "are undecided"),
              "pass": ("passes", "pass")}  # fmt: skip
     counts = {o: sum(g["outcome"] == o and g["level"] != "warn" for g in gates) for o in ORDER}
-    return [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
+    warned = sum(g["level"] == "warn" and g["outcome"] != "pass" for g in gates)
+    told = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
+    return told + ([("undecided", f"{warned} warning{'s' if warned > 1 else ''}")] if warned else [])
 
 
 def _gates(v: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -190,7 +199,9 @@ def _gate(g: Mapping[str, Any]) -> dict[str, Any]:
     compared = "against" in g
     told = {"fail": "Fails: the whole interval is on the wrong side."}.get(g["outcome"], "")
     if g["outcome"] == "undecided":
-        more = f" About {g['more_queries']:,} more queries would decide it." if g["more_queries"] else ""
+        few = "not judged alone" in g["why"]
+        said = "At least {:,} more before it can be judged." if few else "About {:,} more like these would decide it."
+        more = " " + said.format(g["more_queries"]) if g["more_queries"] else ""
         told = f"Undecided: {g['why']}.{more}"
     elif "mean" in g["why"]:
         told = f"{'Passes' if g['outcome'] == 'pass' else 'Fails'}: {g['why']}."
@@ -263,11 +274,10 @@ def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _of_runs(v: Mapping[str, Any]) -> dict[str, list[str]]:
     """What is known of the systems, by name: a value for each run."""
     each: list[dict[str, str]] = []
+    lacking = {k for run in v["runs"] for k, c in run["counts"].items() if c and k != "queries"}
     for run in v["runs"]:
         mine = {name.replace("_", " "): _fact(name, value) for name, value in run["facts"].items()}
-        lacking = {k: c for k, c in run["counts"].items() if c and k != "queries"}
-        if lacking:
-            mine["counted"] = ", ".join(f"{k.replace('_', ' ')} {c:,}" for k, c in lacking.items())
+        mine |= {COUNTED.get(k, k.replace("_", " ")): f"{c:,}" for k, c in run["counts"].items() if k in lacking}
         if run["notes"]:
             mine["notes"] = "; ".join(run["notes"])
         each.append(mine)

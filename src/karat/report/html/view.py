@@ -61,7 +61,8 @@ def view_of(
         "confidence": result.runs[0].sampling.confidence, "metrics": [_metric(m, known) for m in metrics],
         "gates": [{**g, "run": name(g["run"])} for g in document.get("gates", ())],
         "comparisons": _comparisons(document), "segments": _segments(known), "curves": _curves(result),
-        "account": _account(result), "tradeoffs": _tradeoffs(metrics, primary, known), "queries": queries,
+        "account": _account(result), "depth": _depth(result), "queries": queries,
+        "tradeoffs": _tradeoffs(metrics, primary, known),
         "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs or {}, docs_held.at)},
         "components": {n: r["components"] for n, r in known.items() if r.get("components")},
         "diagnosis": findings_of(document.get("diagnosis")),
@@ -140,7 +141,7 @@ def _params(measure: str) -> str:
     return ", ".join(
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in told
-        if value not in (None, (), "")
+        if value not in (None, (), "", False)
     )
 
 
@@ -300,6 +301,11 @@ def _curves(result: Result) -> list[dict[str, Any]]:
             told["ci"] = [[short(a), short(b)] for a, b in told["ci"]]
             out.append(told)
     return out
+
+
+def _depth(result: Result) -> int:
+    """The most docs that a query returned."""
+    return max((held.get("returned", len(held["top"])) for r in result.runs for held in r.lists.values()), default=0)
 
 
 def _account(result: Result) -> list[dict[str, Any]]:

@@ -164,9 +164,8 @@ function tellCurves() {
   if (!$("sweep-metric")) return;
   const metric = $("sweep-metric").value, curves = curvesOf(metric);
   const said = curves.filter((c) => c.k98 && mainRuns().includes(c.run)).map((c, i) =>
-    [i ? "; " : "", own(c.run), c.k98 === c.k[c.k.length - 1]
-      ? (c.knee ? " bends at k = " + c.knee + "," : "") + " still rises at k = " + c.k98
-      : (c.knee ? " flattens at k = " + c.knee + "," : "") + " 98% of its best at k = " + c.k98]);
+    [i ? "; " : "", own(c.run), c.k98 === c.k[c.k.length - 1] ? " still rises at k = " + c.k98 + ": it is not flat yet"
+      : ` is flat from k = ${c.k98} on (98% of its value at ${c.k[c.k.length - 1]})`]);
   $("sweep-told").replaceChildren(...said.flat(2));
   const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
   $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>

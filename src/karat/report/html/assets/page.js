@@ -31,7 +31,8 @@ function chooseAgain() {
 function tellOutcomes() {
   const before = $("outcome").value || "all";
   const compared = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
-  const missed = [["miss", "misses: no gold in the top " + data.k], ["never", "gold never found"]];
+  const missed = [["miss", "misses: no gold in the top " + data.k], ["never", "gold never found"],
+    ...(runs.length > 1 ? [["nobody", "gold that no run found"]] : [])];
   $("outcome").replaceChildren(...[["all", "all"], ...(paired ? compared : []),
     ...(Q.gold.length ? missed : [])].map(([value, label]) => option(value, label, value === before)));
 }
@@ -64,6 +65,7 @@ function follow() {
 }
 function keys(e) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName), inQuery = $("query").contains(e.target);
+  if (e.key === "Escape" && e.target === $("search")) { $("search").value = ""; filter(); }
   if (e.key === "Escape" && (typing || inQuery) && !$("keys").open) { e.target.blur(); $("rows").focus({ preventScroll: true }); return; }
   if (typing || e.ctrlKey || e.metaKey || e.altKey || $("keys").open) return;
   const inRows = e.target === $("rows");

@@ -15,7 +15,7 @@ function tellMoved() {
     `${worse.length.toLocaleString("en")} worse, ${best.length.toLocaleString("en")} better, ${(Q.ids.length - rows.length).toLocaleString("en")} equal`);
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
   const unjudged = (i) => (Q.lists.length ? listOf(chosen.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
-  const doubt = (n) => (2 * n > data.k ? el("small", { title: "Docs that nobody judged count as not relevant." }, n + " not judged") : null);
+  const doubt = (n) => (n ? el("small", { title: `Of its top ${data.k}; docs that nobody judged count as not relevant.` }, n + " not judged") : null);
   const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(nameOf(i)),
     kind === "down" ? doubt(unjudged(i)) : null, el("b", { class: kind }, told(metric, d, true))));
   const list = (title, some, kind) => el("div", {}, el("h3", {}, title),
@@ -23,6 +23,12 @@ function tellMoved() {
   $("moved-lists").replaceChildren(list("Most broken", worse, "down"), list("Most fixed", best, "up"));
 }
 
+// A segment of one field opens its queries.
+function linkToSegment(name) {
+  const [field, value] = name.split(" = "), select = [...document.querySelectorAll("#field-filters select")].find((s) => s.dataset.field === field);
+  if (!select || value === undefined || ![...select.options].some((o) => o.value === JSON.stringify(value))) return own(name);
+  return el("a", { href: "#queries", title: "Show its queries", onclick: () => { $("filters").reset(); select.value = JSON.stringify(value); filter(); } }, own(name));
+}
 function tellSegments() {
   if (!$("segments-table")) return;
   const metric = chosen.metric;
@@ -36,7 +42,7 @@ function tellSegments() {
   $("segments-title").textContent = "Segments, " + metric;
   $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr",
     { "data-segment": s.name, class: s.small ? "small" : "" },
-    el("th", { scope: "row" }, own(s.name), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", s.n, String(s.n)),
+    el("th", { scope: "row" }, linkToSegment(s.name), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", s.n, String(s.n)),
     runs.map((r) => { const cell = value((s.values[r] || {})[metric]); cell.dataset.run = r; return cell; }),
       changes.size ? delta(changes.get(s.name)) : null))));
 }
@@ -61,8 +67,8 @@ function tellMisses() {
   $("misses-told").replaceChildren(own(run), ` never found ${never.toLocaleString("en")} of ${counted(gold, "relevant doc", "relevant docs")}`,
     runs.length > 1 ? `; no run found ${nobody.toLocaleString("en")} of them` : "",
     `. Below: the queries with the lowest ${chosen.metric}, the best doc that is not in the top ${data.k}, and what came first instead. `,
-    el("a", { href: "#queries", onclick: () => { $("outcome").value = "never"; filter(); } },
-      "All queries with gold that was never found"));
+    ...[["never", "Queries with gold that it never found"], ...(runs.length > 1 ? [["nobody", "with gold that no run found"]] : [])].flatMap(
+      ([value, label], j) => [j ? " · " : "", el("a", { href: "#queries", onclick: () => { $("outcome").value = value; filter(); } }, label)]));
   const head = [th("Query"), th(chosen.metric, "num"), th("Missed gold"), th("Found at"), th("Came first instead"),
     th("Never found", "num")];
   $("misses-table").replaceChildren(rows.length ? table({}, head, rows.slice(0, 8).map((r) => {
@@ -97,6 +103,7 @@ function hits(i, outcome) {
   if (outcome === "all") return true;
   if (outcome === "miss") return Q.gold[i].length > 0 && missedGold(i, chosen.run, data.k).length === Q.gold[i].length;
   if (outcome === "never") return Q.gold[i].some((g) => rankOf(g, chosen.run) === null);
+  if (outcome === "nobody") return Q.gold[i].some((g) => g[2].every((rank) => rank === null));
   const d = change(metric, i);
   if (outcome === "unchanged") return d !== null && Math.abs(d) <= SAME;
   return d !== null && Math.abs(d) > SAME && (better(metric, d) < 0) === (outcome === "broken");
@@ -191,8 +198,10 @@ function rows() {
 function copy() {
   const quoted = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
   const value = (v) => (v === null ? "" : String(v));
-  const lines = [["query_id", ...runs.map((r) => r + " " + chosen.metric)],
-    ...state.order.map((i) => [Q.ids[i], ...runs.map((r) => value(valueOf(r, chosen.metric, i)))])];
+  const fields = Object.keys(Q.fields), texts = Q.texts.length > 0;
+  const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + chosen.metric), ...(paired ? ["delta " + chosen.run] : [])],
+    ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => Q.fields[f][i]),
+      ...runs.map((r) => value(valueOf(r, chosen.metric, i))), ...(paired ? [value(change(chosen.metric, i))] : [])])];
   const text = lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
   const done = () => { $("copy").textContent = "Copied"; setTimeout(() => { $("copy").textContent = "Copy as CSV"; }, 1500); };
   const byHand = () => {
@@ -241,13 +250,16 @@ function listsOf(i, shown, depth) {
   const places = shown.map((r) => new Map(listOf(r, i)[0].map((doc, n) => [doc, n + 1])));
   const grades = [...new Set(shown.flatMap((r) => listOf(r, i)[1].slice(0, depth)))].filter((g) => g !== null).sort((a, b) => b - a);
   const legend = el("div", { class: "legend" }, grades.map((g) => el("span", {}, el("i", { class: gradeClass(g) }), "grade " + g)),
-    el("span", {}, el("i", { class: "unjudged" }), "not judged"), shown.length === 2 ? el("span", {}, "lines join the same doc") : null);
+    el("span", {}, el("i", { class: "unjudged" }), "not judged"), shown.length === 2 ? [el("span", { class: "joins" }, "lines join the same doc"),
+      el("span", {}, "▲ ▼ ranks gained and lost"), el("span", {}, "→ rank there")] : null);
   const moved = (doc, n, rank) => {
     if (shown.length !== 2) return null;
-    const other = places[1 - n].get(doc), held = listOf(shown[1 - n], i)[0].length;
+    const held = listOf(shown[1 - n], i)[0].length, judged = Q.gold[i].find((g) => g[0] === doc);
+    const other = places[1 - n].get(doc) ?? (judged && rankOf(judged, shown[1 - n])) ?? undefined;
+    if (other === undefined && judged) return el("span", { class: "move", title: shown[1 - n] + " never returned it" }, n ? "from nowhere" : "never");
     if (n === 0 && other !== undefined) return other > depth ? el("span", { class: "move" }, "→ " + other) : null;
     if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "> " + held);
-    if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "new");
+    if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "from > " + held);
     return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank),
       el("span", { class: "sr" }, " from rank " + other));
   };
@@ -263,7 +275,11 @@ function listsOf(i, shown, depth) {
   const more = held > depth ? el("button", { type: "button", class: "more",
     onclick: () => { $("ranked").replaceChildren(...listsOf(i, shown, held)[0].childNodes); drawLinks(); } },
     "Show the first " + held) : null;
-  return [el("div", { id: "ranked" }, legend, el("div", { class: "lists" }, shown.map(list)), more), ...missedOf(i, shown)];
+  const doubts = shown.map((r) => [r, listOf(r, i)[1].slice(0, data.k).filter((g) => g === null).length]).filter(([, n]) => n);
+  const doubt = doubts.length ? el("p", { class: "dim" }, `Not judged, and counted as not relevant, in the top ${data.k}: `,
+    doubts.map(([r, n], j) => [j ? "; " : "", own(r), " " + n])) : null;
+  const silent = Object.keys(data.docs.texts).length ? null : el("p", { class: "dim" }, "Texts of docs were not given: --docs brings them in.");
+  return [el("div", { id: "ranked" }, legend, doubt, silent, el("div", { class: "lists" }, shown.map(list)), more), ...missedOf(i, shown)];
 }
 function missedOf(i, shown) {
   const gold = Q.gold[i];
