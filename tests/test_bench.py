@@ -165,7 +165,7 @@ def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None
     asked: list[str] = []
 
     class Counting:
-        name = "counting"
+        name, identity = "counting", "v1"
 
         def index(self, corpus: Any) -> None:
             pass
@@ -185,13 +185,80 @@ def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None
         assert len(asked) == 24 - whole[:cut].count(b"\n")
         assert but_for_times(out / "counting.jsonl") == but_for_times(out / "old")
     asked.clear()
-    found = karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out))
-    assert asked == [] and found.only.again == ["counting"]  # whole already
-    karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), fresh=True, warmup=0)
-    assert len(asked) == 24
-    asked.clear()
-    karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), k=7, warmup=2)  # another k: another run
+    found = karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), k=7, warmup=2)  # another k
     assert len(asked) == 26 and lines(out / "counting.jsonl")[0]["k_raw"] == 7
+    assert found.only.notes[0] == "counting: run again, since k raw was 100, and is 7"
+
+
+def test_logs_are_taken_as_they_are_only_where_nothing_else_decides_the_answers(tmp_path: Path) -> None:
+    data, out = beir(tmp_path / "data"), str(tmp_path / "runs")
+
+    def ran(*retrievers: Any, **options: Any) -> list[str]:
+        found = karat.bench(data, list(retrievers), "ndcg@10", out=out, **options).only
+        return [name for name in found.logs if name not in found.again]
+
+    both = ("bm25", "dense", "hybrid(bm25, dense)")
+    assert ran(*both) == list(both) and ran(*both) == [] and ran(*both, fresh=True) == list(both)
+
+    def first(query: Any, k: int) -> list[str]:
+        return ["d1"]
+
+    def second(query: Any, k: int) -> list[str]:
+        return ["d2"]
+
+    assert ran("bm25", first) == ["first"] and ran("bm25", first) == ["first"]  # what it answers may have changed
+    held = karat.bench(data, {"mine": first}, "hit@1", out=out).result.per_query("hit@1")
+    other = karat.bench(data, {"mine": second}, "hit@1", out=out).result.per_query("hit@1")
+    assert held != other and other["q2"] == 1.0
+
+
+def test_code_that_changed_is_neither_gone_on_with_nor_taken_as_it_was(tmp_path: Path) -> None:
+    beir(tmp_path / "data")
+    (tmp_path / "near_search.py").write_text("def top(q, k):\n    return ['d19']\n")
+    (tmp_path / "far_search.py").write_text(
+        "import near_search\ndef find(query, k):\n"
+        "    if query.id == 'q17':\n        raise ValueError('broken')\n    return near_search.top(query, k)\n"
+    )
+    done = karat_bench("-d", "data", "-r", "far_search:find", "-m", "hit@1", "--no-html", cwd=tmp_path)
+    assert done.returncode == 2 and "far_search.py:4" in done.stderr and "goes on" in done.stderr
+    assert len(lines(tmp_path / "runs/far_search-find.jsonl.part")) == 9
+    (tmp_path / "near_search.py").write_text("def top(q, k):\n    return ['d' + q.id[1:]]\n")
+    (tmp_path / "far_search.py").write_text("import near_search\nfind = near_search.top\n")
+    done = karat_bench("-d", "data", "-r", "far_search:find", "-m", "hit@1", "--no-html", "--json", "-", cwd=tmp_path)
+    assert json.loads(done.stdout)["datasets"][0]["result"]["runs"][0]["metrics"]["hit@1"]["mean"] == 1.0
+
+
+def test_what_is_wrong_with_data_or_ids_is_said(tmp_path: Path) -> None:
+    data = beir(tmp_path / "data")
+    gold = (data / "qrels/test.tsv").read_text().replace("\td1\t", "\tD1\t")
+    (data / "qrels/test.tsv").write_text(gold)
+    found = karat.bench(data, {"odd": lambda query, k: ["d1", "zzz"], "bm25": "bm25"}, out=str(tmp_path / "r"), k=5)
+    told = " | ".join(found.only.notes)
+    assert "gold: 1 of 25 relevant docs are not in the corpus" in told and '"D1"' in told and "karat validate" in told
+    assert 'odd: returned 1 id that is not in the corpus: "zzz"' in told
+    assert "ndcg@5" in found.result.metrics and "ild@5" not in found.result.metrics  # no vector for zzz
+    found = karat.bench(data, "bm25", "recall@50", out=str(tmp_path / "r"), k=5)
+    assert "lists hold 5 docs, fewer than recall@50" in found.only.notes[-1]
+    (data / "corpus.jsonl").write_text((data / "corpus.jsonl").read_text().replace('"text"', '"words"'))
+    assert "40 of 40 docs have a title and no text" in " ".join(
+        karat.bench(data, "bm25", out=str(tmp_path / "r")).only.notes
+    )
+    (data / "corpus.jsonl").write_text((data / "corpus.jsonl").read_text().replace('"words"', '"body"'))
+    assert "title" not in " ".join(karat.bench(data, "bm25", out=str(tmp_path / "r")).only.notes)
+
+
+def test_a_slip_in_the_last_retriever_is_told_before_the_first_runs(tmp_path: Path) -> None:
+    data = beir(tmp_path / "data")
+    for slip in ("dens", "dense(modl=3)", "bm25(k1=abc)", "no_such:find"):
+        with pytest.raises(UsageError):
+            karat.bench(data, ["bm25", f"x={slip}"], out=str(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KARAT_CACHE_DIR", str(tmp_path / "file"))
+    assert karat.bench(beir(tmp_path / "data"), ["bm25", "dense"], "hit@1", out=str(tmp_path / "r")).result
 
 
 def test_a_log_of_other_queries_or_docs_is_not_gone_on_with(tmp_path: Path) -> None:
@@ -222,7 +289,7 @@ def test_a_retriever_that_fails_says_on_which_query_and_loses_nothing(tmp_path: 
     data, out = beir(tmp_path / "data"), tmp_path / "runs"
 
     class Failing:
-        broken = True
+        broken, identity = True, "v1"
 
         def retrieve(self, queries: Any, k: int) -> Any:
             if self.broken and queries[0].id == "q5":
@@ -232,7 +299,8 @@ def test_a_retriever_that_fails_says_on_which_query_and_loses_nothing(tmp_path: 
     mine = Failing()
     with pytest.raises(InputError) as error:
         karat.bench(data, {"mine": mine}, "ndcg@10", out=str(out), warmup=0)
-    assert 'mine, query "q5": ConnectionError: refused' in str(error.value) and "goes on from there" in str(error.value)
+    assert 'mine, query "q5": ConnectionError: refused' in str(error.value) and "test_bench.py" in str(error.value)
+    assert "the same command goes on" in str(error.value)
     kept = [line["query_id"] for line in lines(out / "mine.jsonl.part")]
     assert kept and "q5" not in kept
     mine.broken = False
@@ -316,7 +384,7 @@ def test_what_a_folder_lacks_is_named(tmp_path: Path, change: Any, told: str) ->
         ({"retrievers": []}, "no retriever"),
         ({"retrievers": ["a=bm25", "b=bm25"], "baseline": "c"}, "no run 'c'"),
         ({"retrievers": {"x y": "bm25", "x-y": "bm25"}}, "would write x-y.jsonl"),
-        ({"k": 0}, "must be from 1"),
+        ({"k": 0}, "k must be an integer from 1"),
         ({"metrics": "ndgc@10"}, "did you mean"),
         ({"chunks": [(5, 5)]}, "overlap"),
     ],

@@ -107,8 +107,12 @@ def test_the_command_needs_no_network_and_says_what_was_found(tmp_path: Path) ->
     for told in ("Which is better", "Where", "by language", "May hybrid replace bm25", "BLOCK", "What is likely wrong",
                  "project/report.html", "Try next"):  # fmt: skip
         assert told in done.stdout, told
-    assert sorted(os.listdir(tmp_path / "project")) == ["data", "karat.yaml", "report.html", "result.json.gz", "runs"]
+    assert sorted(os.listdir(tmp_path / "project")) == [
+        "data", "karat.yaml", "my_search.py", "report.html", "result.json.gz", "runs",
+    ]  # fmt: skip
     page = (tmp_path / "project/report.html").read_text("utf-8")
     assert "Welche" in page and "BLOCK" in page  # texts of queries, and the verdict
-    found = karat.validate(files=str(tmp_path / "project/data/*")).findings
-    assert not found
+    assert not karat.validate(files=str(tmp_path / "project/data/*")).findings
+    tried = [sys.executable, "-m", "karat", "bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html"]
+    done = subprocess.run(tried, cwd=tmp_path / "project", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr

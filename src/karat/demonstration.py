@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from karat.benchmark import bench
 from karat.checking import check
 from karat.config.reading import read_config
 from karat.diagnosis import diagnose
-from karat.errors import InputError
+from karat.errors import InputError, MissingPackage
 from karat.output import encoded, write_atomically
 
 if TYPE_CHECKING:
@@ -72,6 +73,25 @@ outputs:
   html: report.html
   save: result.json.gz
 """
+SEARCH = '''\
+"""A search of your own: change it, and see what it is worth.
+
+    karat bench -r bm25 -r my_search:find -o mine
+"""
+
+import json
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "data/corpus.jsonl"
+PASSAGES = [json.loads(line) for line in CORPUS.open(encoding="utf-8")]
+
+
+def find(query, k):
+    """The k passages that share the most words with the query: ids and scores, best first."""
+    words = set(query.lower().split())
+    scores = {p["_id"]: len(words & set(p["text"].lower().split())) for p in PASSAGES}
+    return sorted(((id, score) for id, score in scores.items() if score), key=lambda found: -found[1])[:k]
+'''
 
 
 @dataclass(frozen=True)
@@ -94,6 +114,8 @@ def demo(folder: str = FOLDER, *, watch: Watch | None = None) -> Demo:
 
     Needs no network and no key. In a folder that an earlier demo made, what is there is kept and used.
     """
+    if missing := [p for p in ("bm25s", "Stemmer", "wordllama", "jinja2", "vl_convert") if not find_spec(p)]:
+        raise MissingPackage(f"the demo needs {', '.join(missing)}: pip install 'karat[report,retrieve]'")
     place = _made(folder)
     read = read_config(os.path.join(place, "karat.yaml"))
     told = read.config.bench
@@ -122,8 +144,10 @@ def _made(folder: str) -> str:
                 shutil.copyfile(EXAMPLE / name, place)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); name another: karat demo FOLDER") from None
-    if not os.path.exists(config):
-        write_atomically(config, encoded(CONFIG))
+    for name, text in (("karat.yaml", CONFIG), ("my_search.py", SEARCH)):
+        place = os.path.join(folder, name)
+        if not os.path.exists(place):
+            write_atomically(place, encoded(text))
     return folder
 
 

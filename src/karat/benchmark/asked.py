@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from karat.benchmark.dataset import config_in
 from karat.config.reading import DEFAULT_NAMES, find_config, read_config
 from karat.errors import InputError, UsageError
 
@@ -31,8 +32,14 @@ def asked_of(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, *
         out["retrievers"] = told.retrievers
     for name, value in given.items():
         chosen = value if value is not None else getattr(told, name, None)
+        if name == "baseline" and value is None and retrievers:
+            chosen = None  # the config's is of its own retrievers
         if chosen is not None:
             out[name] = chosen
+    if read is not None and read.config.metrics:
+        out["metrics"] = read.config.metrics
+    if read is not None and read.config.segments.by:
+        out["by"] = read.config.segments.by
     if read is not None and told is not None and given.get("out") is None:
         out["out"] = read.place(told.out)
     out["chunks"] = [chunks_of(text) for text in out.get("chunks", ())]
@@ -48,7 +55,7 @@ def _config(datasets: Sequence[str] | None) -> Read | None:
         if read.config.bench is None:
             raise InputError(f"{read.path}: has no bench:; add it (docs/retrievers.md), or name a dataset")
         return read
-    found = [d.split("=", 1)[-1] for d in datasets if d.endswith((".yaml", ".yml"))]
+    found = [d.split("=", 1)[-1] for d in datasets if d.endswith((".yaml", ".yml")) or config_in(d)]
     return read_config(find_config(found[0])) if len(found) == 1 and len(datasets) == 1 else None
 
 

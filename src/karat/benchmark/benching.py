@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat import __version__
 from karat.benchmark.dataset import datasets_of
+from karat.benchmark.identity import identity_of
 from karat.benchmark.languages import over_languages
-from karat.benchmark.running import Task, finished, run, slug
+from karat.benchmark.looking import remarks, unknown_ids
+from karat.benchmark.running import PART, Task, Unfinished, finished, run, slug
 from karat.benchmark.vectors import vectors_for
 from karat.comparison import compare
 from karat.errors import UsageError, nearest
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from karat.benchmark.dataset import Dataset
+    from karat.benchmark.identity import Identity
     from karat.benchmark.languages import Languages
     from karat.comparison import Comparison
     from karat.metrics.grammar import Measure
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 DEFAULT = ("bm25", "dense", "hybrid(bm25, dense)")
 RESULT = "result.json"
 LANGUAGE = "language"
+OF_COMPARE = ("tests", "correction", "alpha", "margin", "all_pairs", "replicates", "draws", "force")
+"""Options of `compare` that `evaluate` does not have."""
 Chunks = tuple[int, int] | None
 """Words of a passage and of the overlap; None leaves the corpus as it is."""
 
@@ -53,6 +58,8 @@ class Benched:
     logs: Mapping[str, str]
     again: Sequence[str] = ()
     """Runs whose logs were there already and whole."""
+    notes: Sequence[str] = ()
+    """What to know before believing the numbers."""
 
     @property
     def document(self) -> Result | Comparison:
@@ -90,7 +97,13 @@ class Bench:
         """The document that `--json` writes."""
         head: dict[str, Any] = {"format_version": FORMAT_VERSION, "kind": "bench", "bench": dict(self.facts)}
         head["datasets"] = [
-            {"name": p.dataset.name, "version": p.dataset.version, "logs": dict(p.logs), "result": p.document.as_json()}
+            {
+                "name": p.dataset.name,
+                "version": p.dataset.version,
+                "logs": dict(p.logs),
+                "notes": list(p.notes),
+                "result": p.document.as_json(),
+            }
             for p in self.parts
         ]
         return head | ({"languages": self.languages.as_json()} if self.languages is not None else {})
@@ -129,16 +142,17 @@ def bench(
     benchmark that was stopped goes on where it was. `chunks` cuts the corpus anew (words, overlap), and runs
     every retriever on each. `options` are those of `compare`.
     """
-    if k < 1 or workers < 1 or warmup < 0:
-        raise UsageError(f"k and workers must be from 1, warmup from 0, found {k}, {workers} and {warmup}")
+    for name, number, least in (("k", k, 1), ("workers", workers, 1), ("warmup", warmup, 0)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise UsageError(f"{name} must be an integer from {least}, found {number!r}")
     specs = _specs(DEFAULT if retrievers is None else retrievers)
     datasets = datasets_of(dataset, split)
     names = _names(specs, chunks)
     if baseline is not None and baseline not in names:
         near = nearest(baseline, names)
         raise UsageError(
-            f"no run {baseline!r} to compare with" + (f"; did you mean {near!r}?" if near else "")
-            + f" There will be: {', '.join(names)}"
+            f"no run {baseline!r} to compare with" + (f" (did you mean {near!r}?)" if near else "")
+            + f"; there will be: {', '.join(names)}"
         )  # fmt: skip
     measures = None if metrics is None else parse_all(metrics)
     parts = []
@@ -152,7 +166,7 @@ def bench(
 
 def _specs(given: Any) -> dict[str, Any]:
     """By name: a spec, or an object that is a retriever."""
-    if isinstance(given, str):
+    if isinstance(given, str) or not isinstance(given, (dict, list, tuple)):
         given = [given]
     pairs = given.items() if isinstance(given, dict) else ((None, one) for one in given)
     out: dict[str, Any] = {}
@@ -162,7 +176,7 @@ def _specs(given: Any) -> dict[str, Any]:
             spec = parse_spec(one)
             label = name or spec.name
         else:
-            label = name or getattr(one, "name", "") or type(one).__name__
+            label = name or called(one)
         if label in out:
             raise UsageError(f"two retrievers are called {label!r}; give one a name: NAME={label}")
         out[label] = spec
@@ -172,6 +186,11 @@ def _specs(given: Any) -> dict[str, Any]:
     if twice := next((f for f in files if files.count(f) > 1), None):
         raise UsageError(f"two retrievers would write {twice}.jsonl; give one a name: NAME=…")
     return out
+
+
+def called(one: Any) -> str:
+    """What an object is called where nobody named it."""
+    return str(getattr(one, "name", "") or getattr(one, "__name__", "") or type(one).__name__)
 
 
 def _names(specs: Mapping[str, Any], chunks: Sequence[Chunks]) -> list[str]:
@@ -199,28 +218,57 @@ class _Job:
 
     def done(self, measures: Any, baseline: str | None, by: Any, cache: bool, options: Mapping[str, Any]) -> Benched:
         """Run everything, then evaluate and compare."""
-        logs: dict[str, str] = {}
-        again: list[str] = []
+        self._check_chunks()
         made: dict[str, Any] = {}
         corpora: dict[str, Corpus] = {}
-        self._check_chunks()
+        specs: dict[str, Any] = {}
         try:
-            for cut in self.chunks or (None,):
+            for cut in self.chunks or (None,):  # all are made before one runs: a slip is told at once
                 corpus = self.dataset.corpus if cut is None else rechunked(self.dataset.corpus, *cut)
                 known: dict[str, Any] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
-                    retriever = make_retriever(spec, known)
-                    known[label] = made[name] = retriever
-                    corpora[name] = corpus
-                    logs[name], there = self._logged(name, spec, retriever, corpus)
-                    again += [name] if there else []
-            return self._measured(measures, baseline, by, cache, options, logs, again, made, corpora)
+                    known[label] = made[name] = make_retriever(spec, known)
+                    corpora[name], specs[name] = corpus, spec
+            logs, again, notes = self._run_all(specs, made, corpora)
+            return self._measured(measures, baseline, by, cache, options, _Ran(logs, again, notes, made, corpora))
         finally:
             for retriever in made.values():
                 for one in everything_in(retriever):
                     if callable(getattr(one, "close", None)):
                         one.close()
+
+    def _run_all(
+        self, specs: Mapping[str, Any], made: Mapping[str, Any], corpora: Mapping[str, Corpus]
+    ) -> tuple[dict[str, str], list[str], list[str]]:
+        """The logs by run, which of them were there already, and what is to be said of the others."""
+        logs: dict[str, str] = {}
+        again: list[str] = []
+        notes: list[str] = []
+        unfinished = Unfinished(self.folder)
+        for name, spec in specs.items():
+            identity = identity_of(made[name])
+            facts = self._facts(name, spec, corpora[name], identity)
+            path = os.path.join(self.folder, slug(name) + ".jsonl")
+            task = Task(
+                name, made[name], corpora[name], self.dataset.queries, self.k, path, facts, self.workers, self.warmup,
+                identity.apart,
+            )  # fmt: skip
+            whole, why = finished(task)
+            if whole and not self.fresh and (identity.lasting or (identity.apart and name in unfinished.names)):
+                again.append(name)
+            else:
+                if why:
+                    notes.append(f"{name}: run again, since {why}")
+                if (self.fresh or not identity.apart) and os.path.exists(path + PART):
+                    os.unlink(path + PART)
+                index(made[name], corpora[name], self.store, self._telling(name, "indexing"))
+                more = made[name].facts() if hasattr(made[name], "facts") else {}
+                run(replace(task, facts={**facts, **more}), self._telling(name, "queries"))
+            logs[name] = path
+            unfinished.add(name)
+        unfinished.done()
+        return logs, again, notes
 
     def _check_chunks(self) -> None:
         if any(self.chunks) and any(SEPARATOR in doc for doc in self.dataset.qrels.docs):
@@ -229,69 +277,68 @@ class _Job:
                 "have; only gold by document can be used where the corpus is cut anew"
             )
 
-    def _logged(self, name: str, spec: Any, retriever: Any, corpus: Corpus) -> tuple[str, bool]:
-        """The run log of a retriever, made or found whole, and which of both."""
-        path = os.path.join(self.folder, slug(name) + ".jsonl")
-        task = Task(
-            name, retriever, corpus, self.dataset.queries, self.k, path, self._facts(name, spec, corpus),
-            self.workers, self.warmup,
-        )  # fmt: skip
-        if not self.fresh and finished(task):
-            return path, True
-        if self.fresh and os.path.exists(path + ".part"):
-            os.unlink(path + ".part")
-        index(retriever, corpus, self.store, self._telling(name, "indexing"))
-        facts = dict(task.facts) | (retriever.facts() if hasattr(retriever, "facts") else {})
-        run(_with(task, facts), self._telling(name, "queries"))
-        return path, False
-
     def _telling(self, name: str, what: str) -> Callable[[int, int], None] | None:
         watch = self.watch
         return None if watch is None else lambda done, total: watch(name, what, done, total)
 
-    def _facts(self, name: str, spec: Any, corpus: Corpus) -> dict[str, Any]:
+    def _facts(self, name: str, spec: Any, corpus: Corpus, identity: Identity) -> dict[str, Any]:
         """What is known of a run before it is made: a log is gone on with only where it says the same."""
-        written = str(spec) if isinstance(spec, Spec) else type(spec).__name__
+        written = str(spec) if isinstance(spec, Spec) else called(spec)
         told = {
             "system": name, "retriever": written, "k_raw": self.k, "workers": self.workers,
-            "dataset_version": self.dataset.version, "code_version": f"karat {__version__}",
+            "dataset_version": self.dataset.version, "code_version": f"karat {__version__} {identity.told}",
         }  # fmt: skip
         return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
     def _measured(
-        self, measures: Any, baseline: str | None, by: Any, cache: bool, options: Mapping[str, Any],
-        logs: dict[str, str], again: list[str], made: Mapping[str, Any], corpora: Mapping[str, Corpus],
-    ) -> Benched:  # fmt: skip
+        self, measures: Any, baseline: str | None, by: Any, cache: bool, options: Mapping[str, Any], ran: _Ran
+    ) -> Benched:
         chosen: list[Any] = list(measures) if measures is not None else self._default_metrics()
         table = self.dataset.table
         if by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             by = LANGUAGE
         given: dict[str, Any] = {"queries": table, "by": by, "details": True, "cache": cache, **options}
+        notes = [*ran.notes, *remarks(self.dataset, ran.logs, ran.corpora, parse_all(chosen), self.k)]
         needs = {need for m in parse_all(chosen) for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and "embeddings" not in given:
-            given |= vectors_for(self.dataset, logs, made, corpora, self.store)
+            given |= vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store)
         if "texts" in needs and "docs" not in given:
             given["docs"] = self.dataset.docs
-        if measures is None and "embeddings" not in given:
+        if measures is None and ("embeddings" not in given or unknown_ids(ran.logs, ran.corpora)):
             chosen = [m for m in chosen if not m.startswith("ild")]
         if (tell := self._telling(self.dataset.name, "comparing")) is not None:
-            tell(0, len(logs))
-        if len(logs) == 1:
-            of_compare = ("tests", "correction", "alpha", "margin", "all_pairs", "replicates", "draws", "force")
-            given = {name: value for name, value in given.items() if name not in of_compare}
-            return Benched(self.dataset, evaluate(self.dataset.gold, logs, chosen, **given), None, logs, again)
-        found = compare(self.dataset.gold, logs, chosen, baseline=baseline, **given)
-        return Benched(self.dataset, found.result, found, logs, again)
+            tell(0, len(ran.logs))
+        if len(ran.logs) == 1:
+            given = {name: value for name, value in given.items() if name not in OF_COMPARE}
+            found = evaluate(self.dataset.gold, dict(ran.logs), chosen, **given)
+            return Benched(self.dataset, found, None, ran.logs, ran.again, tuple(notes))
+        compared = compare(self.dataset.gold, dict(ran.logs), chosen, baseline=baseline, **given)
+        return Benched(self.dataset, compared.result, compared, ran.logs, ran.again, tuple(notes))
 
     def _default_metrics(self) -> list[str]:
-        deep = [f"recall@{self.k}"] if self.k > 10 else []
-        return [f"mrr@{self.k}", "ndcg@10", "recall@10", *deep, f"map@{self.k}", "ild@10", "latency.p50", "latency.p90"]
+        k, top = self.k, min(10, self.k)
+        deep = [f"recall@{k}"] if k > top else []
+        return [
+            f"mrr@{k}",
+            f"ndcg@{top}",
+            f"recall@{top}",
+            *deep,
+            f"map@{k}",
+            f"ild@{top}",
+            "latency.p50",
+            "latency.p90",
+        ]
 
 
-def _with(task: Task, facts: Mapping[str, Any]) -> Task:
-    from dataclasses import replace
+@dataclass(frozen=True)
+class _Ran:
+    """What running gave: logs by run, those that were there, what to say, the retrievers and their corpora."""
 
-    return replace(task, facts=facts)
+    logs: Mapping[str, str]
+    again: Sequence[str]
+    notes: Sequence[str]
+    made: Mapping[str, Any]
+    corpora: Mapping[str, Corpus]
 
 
 def index(

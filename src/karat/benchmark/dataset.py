@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from karat.config.reading import read_config
+from karat.config.reading import DEFAULT_NAMES, read_config
 from karat.errors import InputError, MissingPackage, UsageError, nearest, shown
 from karat.ingest.queries import read_queries
 from karat.ingest.read import read_qrels
@@ -85,7 +85,11 @@ def _some(ids: Sequence[str]) -> str:
 
 def datasets_of(sources: Any, split: str | None = None) -> tuple[Dataset, ...]:
     """One dataset or several: folders, configs, `ir_datasets:NAME`; `NAME=…` names one."""
-    listed = [sources] if isinstance(sources, (str, os.PathLike, Dataset)) else list(sources)
+    if isinstance(sources, (str, os.PathLike, Dataset)):
+        sources = [sources]
+    if not isinstance(sources, (list, tuple)) or not all(isinstance(s, (str, os.PathLike, Dataset)) for s in sources):
+        raise UsageError(f"a dataset must be a folder, a config or a karat.Dataset, found {shown(sources)}")
+    listed = list(sources)
     if not listed:
         raise UsageError(f"no dataset; name a folder with {EXPECTED}")
     found = [_dataset(source, split) for source in listed]
@@ -108,9 +112,18 @@ def _dataset(source: Any, split: str | None) -> Dataset:
         return _from_ir_datasets(name, path.removeprefix(IR_DATASETS))
     if os.path.isfile(path) and path.endswith((".yaml", ".yml")):
         return _from_config(name, path)
+    if config := config_in(path):
+        return _from_config(name, config)
     if not os.path.isdir(path):
         raise InputError(f"{path}: no such folder; expected one with {EXPECTED}, a karat.yaml, or {IR_DATASETS}NAME")
     return _from_folder(name, path, split)
+
+
+def config_in(folder: str) -> str | None:
+    """The karat.yaml of a folder that has one and no corpus of its own."""
+    if not os.path.isdir(folder) or _file(folder, "corpus") is not None:
+        return None
+    return next((p for n in DEFAULT_NAMES if os.path.isfile(p := os.path.join(folder, n))), None)
 
 
 def _from_folder(name: str, folder: str, split: str | None) -> Dataset:

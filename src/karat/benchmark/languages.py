@@ -65,6 +65,8 @@ class Languages:
     places: tuple[str, ...]
     rows: tuple[Across, ...]
     alpha: float = 0.05
+    by: str = FIELD
+    """What a column is: a language, or a dataset."""
 
     def as_json(self) -> dict[str, Any]:
         """This table as the JSON document has it."""
@@ -84,7 +86,8 @@ def over_languages(parts: Sequence[Benched], metric: str | None = None) -> Langu
     baseline = parts[0].comparison.baseline if parts[0].comparison is not None else None
     alpha = parts[0].comparison.alpha if parts[0].comparison is not None else 0.05
     rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
-    return Languages(metric, baseline, tuple(places), rows, alpha)
+    by = FIELD if any(language for _, language in places.values()) else "dataset"
+    return Languages(metric, baseline, tuple(places), rows, alpha, by)
 
 
 def _places(parts: Sequence[Benched]) -> dict[str, tuple[Benched, str | None]]:

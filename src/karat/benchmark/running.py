@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karat.errors import InputError, KaratError, shown
+from karat.output import write_atomically
 from karat.retrieve.corpus import SEPARATOR
 from karat.retrieve.found import found_of
 
@@ -42,6 +43,28 @@ class Task:
     """What every line says of the run as a whole; a log with other facts is not gone on with."""
     workers: int = 1
     warmup: int = 5
+    resumable: bool = True
+    """Whether what was found before a stop may be gone on with."""
+
+
+class Unfinished:
+    """The runs that a benchmark has made so far, kept beside them until it is through."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, ".unfinished.json")
+        self.names: list[str] = []
+        try:
+            with open(self.path, "rb") as file:
+                self.names = msgspec.json.decode(file.read(), type=list[str])
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            pass
+
+    def add(self, name: str) -> None:
+        self.names = [*self.names, name]
+        write_atomically(self.path, msgspec.json.encode(self.names))
+
+    def done(self) -> None:
+        os.unlink(self.path)
 
 
 def slug(label: str) -> str:
@@ -49,17 +72,23 @@ def slug(label: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", label).strip("-.") or "run"
 
 
-def finished(task: Task) -> bool:
-    """Whether the log is there, whole, and made of the same."""
+def finished(task: Task) -> tuple[bool, str]:
+    """Whether the log is there, whole, and made of the same; where it is of something else, what differs."""
     if not os.path.exists(task.path):
-        return False
+        return False, ""
     lines = _lines(task.path)
     if not lines or "retriever" not in lines[0]:
         raise InputError(
             f"{task.path}: is there already and no run log of a benchmark; it is not replaced: "
             "move it, or choose another folder with --out"
         )
-    return [line["query_id"] for line in lines] == [q.id for q in task.queries] and _same(lines, task.facts)
+    told = msgspec.json.decode(msgspec.json.encode(task.facts))
+    other = next(((n, lines[0].get(n), v) for n, v in told.items() if lines[0].get(n) != v), None)
+    if other is not None:
+        return False, f"{other[0].replace('_', ' ')} was {other[1]}, and is {other[2]}"
+    if [line["query_id"] for line in lines] != [q.id for q in task.queries]:
+        return False, "its queries were others"
+    return _same(lines, task.facts), ""
 
 
 def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
@@ -132,16 +161,25 @@ def _asked(task: Task, query: Query) -> tuple[Found, float]:
         raise InputError(f"{where}: nothing was returned; expected one list for each query") from None
     except KaratError as error:
         raise _failed(task, where, str(error)) from error
-    except Exception as error:
-        raise _failed(task, where, f"{type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise _failed(task, where, f"{type(error).__name__}: {error}{_place(error)}") from error
     return found, took
 
 
+def _place(error: BaseException) -> str:
+    """Where in the caller's own code an error came up: the last place that is not ours."""
+    import traceback
+
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+
+
 def _failed(task: Task, where: str, what: str) -> InputError:
-    told = what if what.startswith(where) else f"{where}: {what}"
-    return InputError(
-        f"{told}; what was found before is kept in {task.path + PART}: the same command goes on from there"
-    )
+    told = what if what.startswith(f"{task.label}, query") else f"{where}: {what}"
+    part = task.path + PART
+    kept = task.resumable and os.path.exists(part) and os.path.getsize(part) > 0
+    return InputError(told + (f"; what was found before is kept: the same command goes on from {part}" if kept else ""))
 
 
 def _item(corpus: Corpus, rank: int, listed: Found) -> dict[str, Any]:

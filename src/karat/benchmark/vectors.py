@@ -38,7 +38,7 @@ def vectors_for(
     What is made here is kept beside the run logs, and made anew each time: a corpus may have changed.
     """
     kept = os.path.join(os.path.dirname(next(iter(logs.values()))), VECTORS)
-    if dataset.embeddings is not None and not _same(dataset.embeddings, kept):
+    if dataset.embeddings is not None and not _ours(dataset.embeddings):
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
     vectors: dict[str, Any] = {}
     model = ""
@@ -57,8 +57,9 @@ def vectors_for(
     return {"embeddings": vectors, "embedding_model": model}
 
 
-def _same(one: Any, other: str) -> bool:
-    return isinstance(one, str) and os.path.abspath(one) == os.path.abspath(other)
+def _ours(source: Any) -> bool:
+    """What an earlier benchmark made, of the passages that it found."""
+    return isinstance(source, str) and os.path.basename(source) == VECTORS
 
 
 def _write(vectors: dict[str, Any], path: str) -> None:

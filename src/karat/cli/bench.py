@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from karat.cli import options as o
+from karat.cli.codes import INTERRUPTED
+from karat.errors import KaratError, UsageError
 
 _RUN, _TIME = "What to run", "How"
 
@@ -76,14 +80,28 @@ def bench(
         k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup,
     )  # fmt: skip
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    if save is not None and len(asked["dataset"]) > 1:
-        raise typer.BadParameter("--save takes one dataset; the folder of each holds its own result.json")
-    with benched.progress(quiet) as watch:
-        found = run_bench(
-            **asked, metrics=metric or None, by=by, fresh=fresh, cache=not no_cache, watch=watch, **options
+    if len(asked["dataset"]) > 1 and (save is not None or html is not None):
+        raise UsageError(
+            f"{'--save' if save else '--html'} is of one dataset; with several, the folder of each has its own"
         )
-    written = benched.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
+    asked |= {"metrics": metric} if metric else {}
+    asked |= {"by": by} if by else {}
+    try:
+        # What a retriever prints must not get between the lines of a document.
+        with benched.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
+            found = run_bench(**asked, fresh=fresh, cache=not no_cache, watch=watch, **options)
+    except KeyboardInterrupt:
+        typer.echo("karat: stopped; the same command goes on where it was", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    failed: KaratError | None = None
+    written: list[str] = []
+    try:
+        written = benched.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
+    except KaratError as error:  # the numbers are told all the same
+        failed = error
     if json is not None:
         benched.write_json(found, json)
     if json != "-" and not quiet:
         benched.show(found, written)
+    if failed is not None:
+        raise failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -61,7 +62,7 @@ def check(
     """
     from karat import check as judge
     from karat.cli.codes import BLOCK, SHIP
-    from karat.config.reading import find_config, read_config
+    from karat.config.reading import DEFAULT_NAMES, find_config, read_config
     from karat.errors import UsageError
     from karat.report import decided, outputs, terminal
 
@@ -71,7 +72,8 @@ def check(
              "html": html}  # fmt: skip
     files, name = outputs.Files(**asked), ""
     try:
-        read = read_config(find_config(config))
+        alone = config is None and result is not None and gate and not any(map(os.path.exists, DEFAULT_NAMES))
+        read = read_config({} if alone else find_config(config))
         name = read.config.dataset.name if read.config.dataset is not None else ""
         files = outputs.Files.of(read, **asked)
         with terminal.progress(quiet) as watch:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.cli.codes import INTERRUPTED
 
 
 def demo(
@@ -25,8 +26,12 @@ def demo(
     from karat import write_report as make_report
     from karat.report import benched, demonstrated
 
-    with benched.progress(quiet) as watch:
-        found = make_demo(folder, watch=watch)
+    try:
+        with benched.progress(quiet) as watch:
+            found = make_demo(folder, watch=watch)
+    except KeyboardInterrupt:
+        typer.echo("karat: stopped; the same command goes on where it was", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     data = f"{found.folder}/data"
     make_report(found.check, found.report, queries=f"{data}/queries.jsonl", docs=f"{data}/corpus.jsonl")
     found.check.save(f"{found.folder}/result.json.gz")

@@ -161,10 +161,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "segment", "One kind of query does much worse than the rest",
         (Bound("gap", "low", "segment.gap"),), _in_question,
-        "Something in the index or the queries does not suit this language or topic: stop words, accents,"
-        " tokenisation, synonyms of the domain, an embedding model that hardly knows the language.",
-        ("check stop words, accents, stemming and tokenisation of this language in index and queries",
-         "add synonyms of the topic, or an embedding model that was trained on it",
+        "Something in the index or the queries does not suit them: other words than the docs use, stop words, accents"
+        " or tokenisation of their language, synonyms of their domain, an embedding model that hardly knows either.",
+        ("read a few of them beside what came back: where words differ, try a better embedding model or synonyms",
+         "of a language: check stop words, accents, stemming and tokenisation in index and queries",
          "check that the docs of this segment are in the index at all"),
         over="segments", claims=True,
     ),

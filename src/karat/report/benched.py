@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
     from karat.benchmark.benching import Bench, Benched, Watch
     from karat.benchmark.languages import Across, Languages
+    from karat.result import Result
 
 RESULT, REPORT = "result.json.gz", "report.html"
+WIDE = 4
+"""Systems that have a column each; more have a row each."""
 
 
 @contextmanager
@@ -66,9 +69,10 @@ def write(bench: Bench, out: str, *, save: str | None, html: str | None, report:
             try:
                 write_report(part.document, place, queries=part.dataset.query_table, docs=part.dataset.docs)
                 written.append(place)
-            except MissingPackage:
+            except MissingPackage as missing:
                 if html is not None:
                     raise
+                terminal.console(stderr=True).print(f"No report: {terminal.escaped(str(missing))}", style="dim")
     if len(bench.parts) > 1:
         bench.write(os.path.join(out, "bench.json"))
         written.append(os.path.join(out, "bench.json"))
@@ -106,7 +110,14 @@ def _show_part(part: Benched, bench: Bench) -> None:
         f"{len(part.dataset.queries):,} queries, k = {facts['k']}; latency after {facts['warmup']} queries of warm-up, "
         f"{facts['workers']} worker{'s' if facts['workers'] > 1 else ''}"
     )
-    terminal.show(part.result, str(part.dataset.gold) if isinstance(part.dataset.gold, str) else part.dataset.name)
+    gold = str(part.dataset.gold) if isinstance(part.dataset.gold, str) else part.dataset.name
+    if len(part.result) > WIDE:
+        out.print(systems_table(part.result, part.result.metrics))
+        out.print("intervals of all: --json, or the report", style="dim")
+    else:
+        terminal.show(part.result, gold)
+    for note in part.notes:
+        out.print(f"! {terminal.escaped(note)}", style="yellow")
     if part.comparison is None:
         return
     metric = PRIMARY if PRIMARY in part.result.metrics else part.result.metrics[0]
@@ -119,11 +130,27 @@ def _show_part(part: Benched, bench: Bench) -> None:
         out.print(f"  {terminal.escaped(row.candidate):<24} {row.delta:+.3f}{ends}  {told}")
 
 
+def systems_table(result: Result, metrics: Sequence[str]) -> Table:
+    """A row a system, a column a metric; the best of each is bold."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("", overflow="fold")
+    best = {m: terminal.best_of(m, [run.mean[m] for run in result]) for m in metrics}
+    for name in metrics:
+        table.add_column(name, justify="right", no_wrap=True)
+    for i, run in enumerate(result):
+        cells = {m: terminal.cell(m, run.mean[m]) for m in metrics}
+        shown = [f"[bold]{cell}[/bold]" if i in best[m] else cell for m, cell in cells.items()]
+        table.add_row(terminal.escaped(run.name), *shown)
+    return table
+
+
 def languages_table(found: Languages) -> Table:
     """Systems by language; what differs from the baseline is marked."""
     from rich.table import Table
 
-    title = f"{found.metric} by language"
+    title = f"{found.metric} by {found.by}"
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     for place in found.places:
@@ -153,9 +180,9 @@ def _delta(row: Across) -> str:
 
 def _told_languages(found: Languages) -> str:
     against = (
-        f"; ▲ ▼ and * differ from {found.baseline} at {found.alpha:g} (Holm over languages)" if found.baseline else ""
+        f"; ▲ ▼ and * differ from {found.baseline} at {found.alpha:g} (Holm over {found.by}s)" if found.baseline else ""
     )
-    return f"average: each language weighs the same; sd: of the languages' means{against}"
+    return f"average: each {found.by} weighs the same; sd: of the {found.by}s' means{against}"
 
 
 def show_kinds() -> None:

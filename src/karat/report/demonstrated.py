@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
 from karat.report import benched, decided, terminal
@@ -21,11 +25,14 @@ def show(demo: Demo) -> None:
     """Who is better, where, whether it may ship, why not, and what to try."""
     out = terminal.console()
     part = demo.bench.only
+    unanswered = sum(bool(q.fields.get("no_answer")) for q in part.dataset.queries)
     out.print(
-        f"[bold]Four ways to search a handbook[/bold]: {len(part.dataset.corpus)} passages, "
+        f"[bold]{len(part.result)} ways to search a handbook[/bold]: {len(part.dataset.corpus)} passages, "
         f"{len(part.dataset.queries)} questions in four languages, graded gold\n"
+        f"[dim]{unanswered} questions have no answer there, and are in no mean below[/dim]\n"
     )
-    out.print(_systems(demo))
+    chosen = [m for m in (METRIC, "recall@10", "ild@10", "latency.p50", "latency.p90") if m in part.result.metrics]
+    out.print(benched.systems_table(part.result, chosen))
     out.print(f"[dim]{METRIC}: 1 is the best possible order; latency after a warm-up, one query at a time[/dim]")
     assert part.comparison is not None
     out.print("\n[bold]Which is better[/bold]")
@@ -50,23 +57,6 @@ def _sure(row: Compared, baseline: str) -> str:
     better = (row.delta > 0) == (row.better_when_higher is not False)
     told = f"{'better' if better else 'worse'} than {baseline}"
     return f"[bold]{terminal.escaped(told)}[/bold], surely (p {row.p_adjusted:.1g})"
-
-
-def _systems(demo: Demo) -> Table:
-    from rich.table import Table
-
-    result = demo.bench.result
-    chosen = [m for m in (METRIC, "recall@10", "ild@10", "latency.p50", "latency.p90") if m in result.metrics]
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for name in chosen:
-        table.add_column(name, justify="right")
-    best = {m: terminal.best_of(m, [run.mean[m] for run in result]) for m in chosen}
-    for i, run in enumerate(result):
-        cells = {m: terminal.cell(m, run.mean[m]) for m in chosen}
-        shown = [f"[bold]{cell}[/bold]" if i in best[m] else cell for m, cell in cells.items()]
-        table.add_row(terminal.escaped(run.name), *shown)
-    return table
 
 
 def _where(demo: Demo) -> Table:
@@ -106,11 +96,24 @@ def _next(demo: Demo, out: Console) -> None:
         out.print(f"  • {terminal.escaped(finding.title + about)}")
         for advice in finding.advice[:2]:
             out.print(f"    [dim]try: {terminal.escaped(advice)}[/dim]")
-    out.print(
-        f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   every gate, segment and question, in a browser"
-        f"\n\n[bold]Try next[/bold]\n  cd {terminal.escaped(demo.folder)}"
-        "\n  karat bench -r bm25 -r my_search:find -o mine     your own search: find(query, k) → ids"
-        "\n  karat bench -r bm25 -r 'dense(model=MODEL)'        another model (pip install 'karat\\[models]')"
-        "\n  karat check                                       change a gate in karat.yaml, and judge again"
-        "\n  karat bench -d YOUR-DATA -r bm25 -r dense         corpus.jsonl, queries.jsonl and qrels.tsv of your own"
+    karat, folder = _command(demo.folder), shlex.quote(demo.folder)
+    steps = (
+        (f"cd {folder}", ""),
+        (f"{karat} bench -r bm25 -r my_search:find -o mine", "your own search: write it into my_search.py"),
+        (f"{karat} check", "change a gate in karat.yaml, and judge again"),
+        (f"{karat} diagnose data/qrels.tsv runs/hybrid.jsonl --queries data/queries.jsonl", "what is wrong, in full"),
     )
+    told = "".join(f"\n  {terminal.escaped(step)}" + (f"   [dim]{why}[/dim]" if why else "") for step, why in steps)
+    out.print(
+        f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   [dim]every gate, segment and question[/dim]"
+        f"\n\n[bold]Try next[/bold]{told}"
+        f"\n  {karat} bench -d FOLDER -r bm25 -r dense   [dim]your own corpus.jsonl, queries.jsonl and qrels.tsv[/dim]"
+    )
+
+
+def _command(folder: str) -> str:
+    """How Karat is called from inside the folder."""
+    if shutil.which("karat"):
+        return "karat"
+    beside = os.path.join(os.path.dirname(sys.executable), "karat")
+    return shlex.quote(os.path.relpath(beside, folder) if os.path.exists(beside) else "karat")

@@ -89,6 +89,10 @@ class BM25(Base):
         """The passages that share words with each query; those that share none are not found."""
         return [self._found(q, k) for q in queries]
 
+    @property
+    def rests_on(self) -> Any:
+        return _library().__version__
+
     def facts(self) -> dict[str, Any]:
         held = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
         return {"index_storage": held, "index_version": f"bm25s {_library().__version__}"}

@@ -15,7 +15,10 @@ from karat.ingest.queries import read_queries
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.queries import Queries
+
 SEPARATOR = "#"
+TEXT_NAMES = ("text", "contents", "content", "body", "passage")
 _WORD = re.compile(r"\S+\s*")
 
 
@@ -29,6 +32,8 @@ class Corpus:
     source: str = "corpus"
     chunker: Mapping[str, Any] = field(default_factory=dict)
     """How passages were cut, where that was done here."""
+    titles_only: int = 0
+    """Passages that have a title and no text, where others may have been meant to."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,21 +75,37 @@ def read_corpus(source: Any) -> Corpus:
     """A corpus from a path (BEIR's corpus.jsonl, CSV, Parquet), a frame, or a dict of texts or fields by id."""
     if isinstance(source, Corpus):
         return source
-    table = read_queries(source)
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "corpus"
-    ids, texts, fields, empty = [], [], [], []
+    table = _table(source)
+    ids, texts, fields, empty, bare = [], [], [], [], 0
     for id, about in table.fields.items():
-        text = " ".join(str(about[n]).strip() for n in ("title", "text") if about.get(n) not in (None, ""))
+        body = next((n for n in TEXT_NAMES if about.get(n) not in (None, "")), None)
+        text = " ".join(str(about[n]).strip() for n in ("title", body) if n and about.get(n) not in (None, ""))
         if not text.strip():
             empty.append(id)
+        bare += body is None and bool(text.strip())
         ids.append(id)
         texts.append(text)
-        fields.append({n: v for n, v in about.items() if n not in ("title", "text")})
+        fields.append({n: v for n, v in about.items() if n not in ("title", body)})
     if not ids:
         raise InputError(f"{name}: has no docs; expected one a line, with _id and text")
     if len(empty) == len(ids):
         raise InputError(f"{name}: no doc has a title or a text; expected fields named title and text")
-    return Corpus(ids, texts, fields, name)
+    return Corpus(ids, texts, fields, name, titles_only=bare)
+
+
+def _table(source: Any) -> Queries:
+    """A table of docs is read as one of queries is; what is wrong with it is told of docs."""
+    try:
+        return read_queries(source)
+    except InputError as error:
+        words = (("a table of queries", "a table of docs"), ("query id", "doc id"), ("query ", "doc "))
+        problems = []
+        for problem in error.problems:
+            for ours, theirs in words:
+                problem = problem.replace(ours, theirs)
+            problems.append(problem)
+        raise InputError(problems, more=error.more) from None
 
 
 def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:

@@ -119,6 +119,10 @@ class Dense(Base):
         except KeyError as missing:
             raise InputError(f"dense: no passage {shown(missing.args[0])} in the corpus that was indexed") from None
 
+    @property
+    def rests_on(self) -> Any:
+        return self.encoder.identity
+
     def facts(self) -> dict[str, Any]:
         spent = {} if self._spent is None else {"embedding_update_cost": {"tokens": self._spent}}
         return {"embedding_model": self.encoder.name, "index_storage": int(self.matrix.nbytes), **spent}

@@ -80,6 +80,11 @@ class Base:
         """The retrievers that this one is made of."""
         return ()
 
+    @property
+    def rests_on(self) -> Any:
+        """What decides the answers beside how the retriever is written; None where that cannot be known."""
+        return None
+
     def facts(self) -> dict[str, Any]:
         """What a run log says of the run as a whole: embedding_model, reranker, index_storage, …"""
         return {}

@@ -54,6 +54,10 @@ class Hybrid(Base):
     def parts(self) -> Sequence[Any]:
         return self._parts
 
+    @property
+    def rests_on(self) -> Any:
+        return []
+
     def index(self, corpus: Corpus) -> None:
         for part in self._parts:
             part.index(corpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
@@ -104,6 +105,9 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
     kind = kinds.get(spec.kind) or kinds.get(spec.kind.lower())
     if kind is None:
         near = nearest(spec.kind, [*kinds, *(known or {})])
+        module, _, name = spec.kind.rpartition(".")
+        if near is None and module and importlib.util.find_spec(module.split(".")[0]):
+            near = f"{module}:{name}"
         hint = f" (did you mean {near!r}?)" if near else ""
         raise UsageError(
             f"unknown retriever {spec.kind!r}{hint}; known: {', '.join(sorted(kinds))}, "
@@ -122,7 +126,13 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
                 + (f" (did you mean {near!r}?)" if near else "")
                 + f"; it takes: {', '.join(kind.params) or 'none'}"
             )
-    return kind.make(*(make_retriever(a, known) for a in spec.args), **spec.params)
+    inside = [make_retriever(a, known) for a in spec.args]
+    try:
+        return kind.make(*inside, **spec.params)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, KaratError):
+            raise
+        raise UsageError(f"retriever {str(spec)!r}: cannot be made with these parameters ({error})") from error
 
 
 def _refuse_args(spec: Spec) -> None:
@@ -133,6 +143,8 @@ def _refuse_args(spec: Spec) -> None:
 def imported(path: str) -> Any:
     """The object that `module:name` names; modules beside the work are found too."""
     module, _, name = path.partition(":")
+    if module.endswith(".py"):
+        raise UsageError(f"{path}: name the module, not its file: {module.removesuffix('.py')}:{name}")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)

@@ -48,6 +48,10 @@ class Selection(Base):
     def parts(self) -> Sequence[Any]:
         return (self.of,)
 
+    @property
+    def rests_on(self) -> Any:
+        return []
+
     def index(self, corpus: Corpus) -> None:
         self.of.index(corpus)
 

@@ -12,7 +12,7 @@ from karat.errors import UsageError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LABEL = re.compile(r"\s*([\w.+-]+)\s*=\s*(?=[^=])")
+_LABEL = re.compile(r"\s*([^=(),\[\]'\"]+?)\s*=\s*(?=[^=])")
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?|[A-Za-z_][\w.-]*")
 _PARAM = re.compile(r"\s*([a-z_]\w*)\s*=(?!=)\s*")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -52,7 +52,7 @@ def parse_spec(text: Any) -> Spec:
     found = reader.spec()
     reader.space()
     if reader.at != len(text):
-        raise reader.wrong("the end")
+        raise reader.wrong("the end (one retriever: name each for itself)" if text[reader.at] == "," else "the end")
     return Spec(found.kind, found.args, found.params, label[1] if label else None)
 
 

@@ -15,7 +15,6 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.cache import cache_folder
-from karat.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,18 +55,13 @@ class Store:
         try:
             os.makedirs(self.folder, exist_ok=True)
             temporary = tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder)
-        except OSError as error:
-            raise InputError(
-                f"{self.folder}: indexes cannot be kept there ({error.strerror}); "
-                "set KARAT_CACHE_DIR to a folder that can be written, or leave the cache out"
-            ) from None
+        except OSError:
+            return  # a folder that cannot be written keeps nothing, and stops nobody
         try:
             write(temporary)
-            try:
-                os.rename(temporary, place)
-            except OSError:  # another process was first: its entry is as good
-                if not os.path.isdir(place):
-                    raise
+            os.rename(temporary, place)
+        except OSError:  # another process was first, or there is no room
+            pass
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         self.trim(keep=place)

@@ -237,9 +237,10 @@ def _metric(m: Mapping[str, Any], v: Mapping[str, Any], compared: list[Mapping[s
     values = [m["values"].get(r["name"]) for r in v["runs"]]
     points = [x["mean"] if x and x["mean"] is not None else float("nan") for x in values]
     best = best_of(name, points) if len(points) > 1 else set()
+    most = max((x["n"] for x in values if x), default=0)
     cells = [
         {"run": r["name"], "value": number(name, x["mean"]) if x else "–", "exact": exact(x["mean"]) if x else "",
-         "range": span(name, x["ci"]) if x else "", "best": i in best}
+         "range": span(name, x["ci"]) + _fewer(x["n"], most) if x else "", "best": i in best}
         for i, (r, x) in enumerate(zip(v["runs"], values, strict=True))
     ]  # fmt: skip
     changed = []
@@ -247,10 +248,16 @@ def _metric(m: Mapping[str, Any], v: Mapping[str, Any], compared: list[Mapping[s
         c = next((c for c in compared if c["candidate"] == run and c["metric"] == name), None)
         changed.append(
             {"run": run, "value": number(name, c["delta"], sign=True) if c else "–",
-             "exact": exact(c["delta"]) if c else "", "range": span(name, c["ci"], sign=True) if c else "",
+             "exact": exact(c["delta"]) if c else "",
+             "range": span(name, c["ci"], sign=True) + _fewer(c["n"], most) if c else "",
              "tone": _tone(name, c) if c and c["delta"] is not None else ""}
         )  # fmt: skip
-    return {**m, "cells": cells, "deltas": changed, "n": max((x["n"] for x in values if x), default=0)}
+    return {**m, "cells": cells, "deltas": changed, "n": most}
+
+
+def _fewer(n: int, most: int) -> str:
+    """Said where a difference is over fewer queries than a run has values for."""
+    return f", n = {n:,}" if n < most else ""
 
 
 def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -47,6 +47,8 @@ def view_of(
     base = name(document["baseline"]["name"]) if document.get("baseline") else None
     judged = [name(n) for n in document.get("candidates") or names]
     candidates = [n for n in judged if n in names and n != base] or [n for n in names if n != base] or names
+    if not document.get("verdict"):  # nobody was judged: the best is looked at first
+        candidates = _best_first(candidates, result, _primary(list(result.metrics), document))
     result = replace(result, runs=tuple(sorted(result.runs, key=lambda r: _place(r.name, base, candidates))))
     metrics = list(result.metrics)
     primary = _primary(metrics, document)
@@ -102,6 +104,12 @@ def findings_of(told: Any) -> list[dict[str, Any]]:
         nested = [findings_of(f) if isinstance(f, dict) and "findings" in f else [f] for f in told]
         return [f for some in nested for f in some if isinstance(f, dict)]
     return []
+
+
+def _best_first(names: Sequence[str], result: Result, metric: str) -> list[str]:
+    sign = 1 if parse(metric).metric.higher_is_better is False else -1
+    values = {name: sign * result[name].mean[metric] for name in names}
+    return sorted(names, key=lambda name: (values[name] != values[name], values[name]))
 
 
 def _primary(metrics: Sequence[str], document: Mapping[str, Any]) -> str:
