@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-check bench-diversity \
-	bench-diagnosis bench-scifact bench-report bench-selection screenshots clean
+	bench-diagnosis bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
@@ -25,6 +25,8 @@ help:
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
 	@echo "make bench-selection  choosing results that do not repeat each other, beside loops"
+	@echo "make bench-retrievers      BM25, dense, hybrid and Dartboard on SciFact, in .venv-models (needs ../shared/data)"
+	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
@@ -103,6 +105,17 @@ bench-report: $(VENV)/.bench browser
 
 bench-selection: $(VENV)/.bench
 	$(BIN)/python bench/selection.py
+
+# Both name the folder that they need where it is missing. The figure is drawn by matplotlib.
+$(MODELS_VENV)/.figures: $(MODELS_VENV)/.models
+	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	@touch $@
+
+bench-retrievers: $(MODELS_VENV)/.figures
+	$(MODELS_VENV)/bin/python bench/retrievers.py
+
+bench-retrieval-speed: $(MODELS_VENV)/.models
+	$(MODELS_VENV)/bin/python bench/retrieval_speed.py
 
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
-PACKAGES = ("karat", "numpy", "duckdb", "pytrec_eval-terrier", "ir_measures", "ranx", "numba")
+PACKAGES = (
+    "karat", "numpy", "duckdb", "pytrec_eval-terrier", "ir_measures", "ranx", "numba", "bm25s", "torch",
+    "sentence-transformers",
+)  # fmt: skip
 
 
 class Failed(Exception):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import karat
 from karat.errors import InputError, KaratError, UsageError
-from karat.retrieve import all_kinds, ranking
+from karat.retrieve import all_kinds, make_retriever, ranking
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.corpus import Corpus, read_corpus, rechunked
 from karat.retrieve.found import Found, Query, everything_in, found_of
@@ -209,6 +209,14 @@ def test_the_best_are_those_of_a_full_sort(scores: list[int], k: int, rng: rando
     assert ranking.best(np.array(scores, float), k, place, above=0).tolist() == above
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.25]))
+def test_contenders_are_all_within_the_slack_of_the_kth_largest(k: int, n: int, seed: int, slack: float) -> None:
+    scores = np.random.default_rng(seed).integers(-8, 8, n) / 8
+    least = sorted(scores, reverse=True)[min(k, n) - 1] - slack if k < n else -9
+    assert ranking.contenders(scores, k, slack).tolist() == [i for i, score in enumerate(scores) if score >= least]
+
+
 # BM25
 
 
@@ -264,6 +272,21 @@ def test_each_passage_and_query_is_stemmed_in_its_own_language() -> None:
     assert made.retrieve([Query("casa grande", fields={"language": "es"})], 3)[0].ids == ["es"]
     assert made.retrieve([Query("house key", fields={"language": "en"})], 3)[0].ids == ["en"]
     assert made.retrieve([Query("die", fields={"language": "de"})], 3)[0].ids == []  # a stop word in German alone
+
+
+def test_no_language_can_be_written_as_text_and_keeps_stop_words_and_endings() -> None:
+    made = make_retriever("bm25(language=none)")
+    made.index(Corpus(["a", "b"], ["the runner", "a running horse"]))
+    assert [list(found.ids) for found in made.retrieve([Query("the"), Query("run"), Query("running")], 5)] == [
+        ["a"],
+        [],
+        ["b"],
+    ]
+
+
+def test_a_corpus_of_stop_words_alone_is_told() -> None:
+    with pytest.raises(InputError, match="corpus: no passage has a word to index beside stop words"):
+        make_retriever("bm25").index(Corpus(["a", "b"], ["the of", ""]))
 
 
 def test_a_language_that_cannot_be_stemmed_is_matched_as_it_is() -> None:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import MissingPackage, UsageError, nearest
+from karat.errors import InputError, MissingPackage, UsageError, nearest
 from karat.retrieve import ranking
 from karat.retrieve.found import Base, Found, Laps
 from karat.retrieve.registry import retriever
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.found import Query
+
+    Stems = Callable[[list[str]], list[str]]
 
 LANGUAGES = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
@@ -45,7 +47,7 @@ class BM25(Base):
         k1: float = 1.5,
         b: float = 0.75,
         method: str = "lucene",
-        language: str = "auto",
+        language: str | None = "auto",
         stem: bool = True,
         stopwords: bool = True,
     ) -> None:
@@ -53,6 +55,7 @@ class BM25(Base):
             raise UsageError(f"bm25: method must be one of {', '.join(METHODS)}, found {method!r}")
         if not k1 >= 0 or not 0 <= b <= 1:
             raise UsageError(f"bm25: k1 must be a number from 0, and b one from 0 to 1, found {k1!r} and {b!r}")
+        language = "none" if language is None else language  # as `language=none` is read where it is written as text
         if language not in ("auto", "none"):
             _known(language)
         self.k1, self.b, self.method, self.language = k1, b, method, language
@@ -73,8 +76,11 @@ class BM25(Base):
                sorted(set(of)) if len(set(of)) == 1 else of]  # fmt: skip
 
         def build() -> Any:
+            tokens = self._tokens(corpus.texts, of)
+            if not tokens.vocab:
+                raise InputError(f"{corpus.source}: no passage has a word to index beside stop words; expected texts")
             index = library.BM25(k1=self.k1, b=self.b, method=self.method, backend="numpy")
-            index.index(self._tokens(corpus.texts, of), show_progress=False)
+            index.index(tokens, show_progress=False)
             return index
 
         self._index = kept(
@@ -109,36 +115,29 @@ class BM25(Base):
         return Found(ids, values, latency_ms=laps.ms)
 
     def _scores(self, query: Query) -> Any:
-        fields = getattr(query, "fields", {})
-        language = self._language(fields.get("language"))
+        language = self._language(getattr(query, "fields", {}).get("language"))
+        stop, stems = self._reading(language)
+        words = [word for word in _TOKEN.findall(query.lower()) if word not in stop]
         known = self._index.vocab_dict
-        words = [w for word in _TOKEN.findall(query.lower()) if (w := self._word(word, language)) in known]
-        return self._index.get_scores(words) if words else None
-
-    def _word(self, word: str, language: str) -> str | None:
-        """A word as the index has it; None for a stop word."""
-        if self.stopwords and word in _stop_words(language):
-            return None
-        return _stemmer(language)(word) if self.stem else word
+        found = [known[word] for word in (words if stems is None else stems(words)) if word in known]
+        return self._index.get_scores_from_ids(found) if found else None
 
     def _tokens(self, texts: Sequence[str], of: Sequence[str]) -> Any:
-        """All texts cut into words: at once where they are in one language."""
-        library = _library()
-        only = sorted(set(of))
+        """All texts as numbers of their words, and the number of each word as `tokenize` of bm25s has them."""
+        from bm25s.tokenization import Tokenized
 
-        def cut(part: list[str], language: str, ids: bool) -> Any:
-            stems = _stem_all(language) if self.stem else None
-            stop = sorted(_stop_words(language)) if self.stopwords else []
-            return library.tokenize(part, stopwords=stop, stemmer=stems, return_ids=ids, show_progress=False)
+        known: dict[str, int] = {}
+        tables = {language: _Numbers(known, *self._reading(language)) for language in set(of)}
+        numbers = [
+            [i for i in map(tables[language].__getitem__, _TOKEN.findall(text.lower())) if i >= 0]
+            for text, language in zip(texts, of, strict=True)
+        ]
+        return Tokenized(ids=numbers, vocab=known)
 
-        if len(only) == 1:
-            return cut(list(texts), only[0], True)
-        out: list[list[str]] = [[]] * len(texts)
-        for language in only:
-            rows = [i for i, name in enumerate(of) if name == language]
-            for i, words in zip(rows, cut([texts[i] for i in rows], language, False), strict=True):
-                out[i] = words
-        return out
+    def _reading(self, language: str) -> tuple[frozenset[str], Stems | None]:
+        """The stop words of a language, and what stems its words; none of what was not asked for."""
+        stop = _stop_words(language) if self.stopwords else frozenset[str]()
+        return stop, _stem_all(language) if self.stem else None
 
     def _language(self, told: str | None) -> str:
         """The language of a text: as it says itself, where that is asked for and can be stemmed."""
@@ -146,6 +145,19 @@ class BM25(Base):
             return self.language
         code = str(told).lower().replace("_", "-").split("-")[0] if told else self._default
         return code if code in LANGUAGES else "none" if told else self._default
+
+
+class _Numbers(dict[str, int]):
+    """The number of each word of a language, found when the word is first met; −1 for stop words."""
+
+    def __init__(self, known: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
+        super().__init__(dict.fromkeys(stop, -1))
+        self.known, self.stems = known, stems
+
+    def __missing__(self, word: str) -> int:
+        stem = word if self.stems is None else self.stems([word])[0]
+        found = self[word] = self.known.setdefault(stem, len(self.known))
+        return found
 
 
 def _known(language: str) -> str:
@@ -177,7 +189,7 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 @cache
-def _stem_all(language: str) -> Callable[[list[str]], list[str]] | None:
+def _stem_all(language: str) -> Stems | None:
     if language not in LANGUAGES:
         return None
     try:
@@ -185,10 +197,5 @@ def _stem_all(language: str) -> Callable[[list[str]], list[str]] | None:
     except ImportError:
         raise MissingPackage("bm25 needs PyStemmer: pip install 'karat[retrieve]', or bm25(stem=false)") from None
     stemmer: Any = Stemmer.Stemmer(LANGUAGES[language])
-    return lambda words: list(stemmer.stemWords(words))
-
-
-@cache
-def _stemmer(language: str) -> Callable[[str], str]:
-    stems = _stem_all(language)
-    return (lambda word: word) if stems is None else (lambda word: stems([word])[0])
+    found: Stems = stemmer.stemWords
+    return found

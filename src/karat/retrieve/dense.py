@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     from karat.retrieve.found import Query
 
     Rows = NDArray[np.int64]
+    Scores = NDArray[np.float64]
 
 BLOCK = 512
 """Texts that are encoded and kept as one: as much as an interruption can cost."""
 _FILE = "vectors.npy"
 _AT_ONCE = 4096
+_EPSILON = float(np.finfo(np.float32).eps)
+_PRODUCTS = 1 << 24
+"""Cosines that are held at once: one product of matrices for many queries is faster than one for each."""
 
 
 @retriever("dense", tells="Nearest vectors of an encoder, found exactly; model=wordllama works offline, for English.")
@@ -94,6 +98,7 @@ class Dense(Base):
                 self.watch(min(start + BLOCK, total), total)
         self.matrix = matrix if matrix is not None else np.zeros((total, 0), dtype=np.float32)
         self.ids, self._row = list(corpus.ids), corpus.row
+        self._named = np.array(self.ids, dtype=object)
         self._place = ranking.precedence(corpus.ids)
         self._without = np.flatnonzero(~self.matrix.any(axis=1))
         self._spent = _difference(before, self.encoder.tokens)
@@ -102,7 +107,9 @@ class Dense(Base):
         """The k nearest for each query; queries are encoded one at a time, as they would come."""
         if not hasattr(self, "_place"):
             raise UsageError("dense: index() comes before retrieve()")
-        return [self._found(query, k) for query in queries]
+        step = max(1, _PRODUCTS // max(len(self.ids), 1))
+        parts = (queries[start : start + step] for start in range(0, len(queries), step))
+        return [found for part in parts for found in self._found(part, k)]
 
     def encode_query(self, query: str) -> Matrix:
         """The query's unit vector; that of this thread's last query is remembered."""
@@ -130,39 +137,57 @@ class Dense(Base):
     def close(self) -> None:
         self.encoder.close()
 
-    def _found(self, query: str, k: int) -> Found:
-        laps = Laps()
-        before = self.encoder.tokens
-        # Always encoded here: a query that is timed twice must not look faster the second time.
-        self._remember(str(query))
-        laps.lap("encode")
-        rows, scores = self._search(self._last.vector, k)
-        laps.lap("search")
-        spent = _difference(before, self.encoder.tokens)
-        return Found(
-            [self.ids[i] for i in rows.tolist()], scores.tolist(),
-            latency_ms=laps.ms, cost={} if spent is None else {"tokens": spent},
-        )  # fmt: skip
-
-    def _search(self, vector: Matrix, k: int) -> tuple[Rows, NDArray[np.float64]]:
-        k = min(k, len(self.ids) - len(self._without)) if len(self.ids) else 0
-        if k < 1 or not vector.any():
-            return np.zeros(0, dtype=np.int64), np.zeros(0)
-        if len(vector) != self.matrix.shape[1]:
-            raise InputError(
-                f"dense: {self.encoder.name} gave a query {len(vector)} numbers, and passages {self.matrix.shape[1]}"
+    def _found(self, queries: Sequence[Query], k: int) -> list[Found]:
+        """What some queries find: each is encoded and timed for itself, and all are searched for together."""
+        taken: list[Laps] = []
+        spent: list[int | None] = []
+        vectors: list[Matrix] = []
+        for query in queries:
+            laps, before = Laps(), self.encoder.tokens
+            # Always encoded here: a query that is timed twice must not look faster the second time.
+            self._remember(str(query))
+            laps.lap("encode")
+            taken.append(laps)
+            spent.append(_difference(before, self.encoder.tokens))
+            vectors.append(self._last.vector)
+        search = Laps()
+        listed = self._search(vectors, k)
+        search.lap("search")
+        share = search.ms["search"] / max(len(queries), 1)
+        return [
+            Found(
+                self._named[rows].tolist(), scores.tolist(),
+                latency_ms={**laps.ms, "search": share}, cost={} if tokens is None else {"tokens": tokens},
             )
-        rough = self.matrix @ vector
-        rough[self._without] = -np.inf
-        border = np.partition(rough, len(rough) - k)[len(rough) - k]
+            for (rows, scores), laps, tokens in zip(listed, taken, spent, strict=True)
+        ]  # fmt: skip
+
+    def _search(self, vectors: Sequence[Matrix], k: int) -> list[tuple[Rows, Scores]]:
+        k = min(k, len(self.ids) - len(self._without)) if len(self.ids) else 0
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        if k < 1:
+            return [nothing] * len(vectors)
+        dims = self.matrix.shape[1]
+        for vector in vectors:
+            if len(vector) != dims:
+                raise InputError(f"dense: {self.encoder.name} gave a query {len(vector)} numbers, and passages {dims}")
+        products = np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
+        each = zip(vectors, products, strict=True)
+        return [self._nearest(vector, rough, k) if vector.any() else nothing for vector, rough in each]
+
+    def _nearest(self, vector: Matrix, rough: Matrix, k: int) -> tuple[Rows, Scores]:
+        """The rows and exact cosines of the k nearest; `rough` are all cosines in single precision."""
+        if len(self._without):
+            rough[self._without] = -np.inf
         # Each product of unit vectors is off by at most dims × half an epsilon, so that two are by at most dims × one.
-        slack = len(vector) * float(np.finfo(np.float32).eps)
-        rows = np.flatnonzero(rough >= border - slack)
+        rows = ranking.contenders(rough, k, len(vector) * _EPSILON)
         wide = vector.astype(np.float64)
-        scores = np.concatenate(
-            [(self.matrix[rows[i : i + _AT_ONCE]] * wide).sum(axis=1) for i in range(0, len(rows), _AT_ONCE)]
-        )
-        chosen = ranking.best(scores, k, self._place[rows])
+        scores = np.empty(len(rows))
+        for start in range(0, len(rows), _AT_ONCE):
+            part = self.matrix.take(rows[start : start + _AT_ONCE], axis=0).astype(np.float64)
+            part *= wide
+            part.sum(axis=1, out=scores[start : start + _AT_ONCE])
+        chosen = np.lexsort((self._place[rows], -scores))[:k]
         return rows[chosen], scores[chosen]
 
     def _remember(self, text: str) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     Scores = NDArray[np.floating[Any]]
     Rows = NDArray[np.int64]
 
+_GROUPS = 4
+"""Groups of scores for each of the best k; with more of them fewer scores are left, and finding these takes longer."""
+
 
 def precedence(ids: Sequence[str]) -> Rows:
     """For each id its place among all, the largest first: what decides between equal scores."""
@@ -23,17 +26,36 @@ def precedence(ids: Sequence[str]) -> Rows:
     return place
 
 
+def contenders(scores: Scores, k: int, slack: float = 0.0) -> Rows:
+    """The rows of all scores that are at most `slack` below the k-th largest; all rows where there are no more than k.
+
+    Cut into groups, the k groups with the largest maxima hold k scores from the least of these maxima up: what lies
+    below it is out, which leaves few to look at.
+    """
+    if k < 1 or k >= len(scores):
+        return np.arange(len(scores) if k > 0 else 0)
+    groups = _GROUPS * k
+    size = len(scores) // groups
+    if size < 2:
+        return np.flatnonzero(scores >= _largest(scores, k) - slack)
+    tops = scores[: groups * size].reshape(size, groups).max(axis=0)
+    rows: Rows = np.flatnonzero(scores >= _largest(tops, k) - slack)
+    left = scores[rows]
+    return rows[np.flatnonzero(left >= _largest(left, k) - slack)]
+
+
 def best(scores: Scores, k: int, place: Rows, above: float | None = None) -> Rows:
     """The rows of the k best scores in their order; only those above a bound, where one is given.
 
     All ties at the border are looked at, so that the answer does not depend on how the rest was sorted.
     """
-    n = len(scores)
-    if k < n:
-        border = np.partition(scores, n - k)[n - k]
-        rows = np.flatnonzero(scores >= border)
-    else:
-        rows = np.arange(n)
+    rows = contenders(scores, k)
+    found = scores[rows]
     if above is not None:
-        rows = rows[scores[rows] > above]
-    return rows[np.lexsort((place[rows], -scores[rows]))[:k]]
+        rows, found = rows[found > above], found[found > above]
+    return rows[np.lexsort((place[rows], -found))[:k]]
+
+
+def _largest(scores: Scores, k: int) -> Any:
+    """The k-th largest."""
+    return np.partition(scores, len(scores) - k)[len(scores) - k]
