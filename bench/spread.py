@@ -30,7 +30,7 @@ def mean_distance(vectors: Floats) -> float:
 
 
 def nearest_first(query: Floats, vectors: Floats, sigma: float) -> list[int]:
-    """Dartboard that starts with the doc nearest to the query, as the code of its authors does."""
+    """Dartboard that starts with the doc nearest to the query, as public code of the method does."""
     far, apart = np.maximum(1 - vectors @ query, 0), np.maximum(1 - vectors @ vectors.T, 0)
     log_query, log_pair = -0.5 * (far / sigma) ** 2, -0.5 * (apart / sigma) ** 2
     chosen = [int(np.argmin(far))]

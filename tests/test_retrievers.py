@@ -250,6 +250,12 @@ def test_bm25_is_the_formula(seed: int) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["bm25", "dense", "hybrid(bm25, dense)", "mmr(dense)"])
+def test_a_query_before_the_index_is_told(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"index\(\) comes before retrieve\(\)"):
+        karat.make_retriever(kind).retrieve([Query("x")], 3)
+
+
 def test_bm25_finds_stems_and_not_stop_words() -> None:
     made = BM25()
     made.index(corpus())

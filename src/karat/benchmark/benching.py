@@ -246,8 +246,11 @@ class _Job:
         again: list[str] = []
         notes: list[str] = []
         unfinished = Unfinished(self.folder)
+        identities = {
+            name: identity_of(retriever) for name, retriever in made.items()
+        }  # a missing package is told here
         for name, spec in specs.items():
-            identity = identity_of(made[name])
+            identity = identities[name]
             facts = self._facts(name, spec, corpora[name], identity)
             path = os.path.join(self.folder, slug(name) + ".jsonl")
             task = Task(

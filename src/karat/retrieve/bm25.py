@@ -93,6 +93,8 @@ class BM25(Base):
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
         """The passages that share words with each query; those that share none are not found."""
+        if self._corpus is None:
+            raise UsageError("bm25: index() comes before retrieve()")
         return [self._found(q, k) for q in queries]
 
     @property
