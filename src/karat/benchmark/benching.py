@@ -246,9 +246,7 @@ class _Job:
         again: list[str] = []
         notes: list[str] = []
         unfinished = Unfinished(self.folder)
-        identities = {
-            name: identity_of(retriever) for name, retriever in made.items()
-        }  # a missing package is told here
+        identities = {name: identity_of(retriever) for name, retriever in made.items()}  # tells what is missing
         for name, spec in specs.items():
             identity = identities[name]
             facts = self._facts(name, spec, corpora[name], identity)
