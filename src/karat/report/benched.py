@@ -92,7 +92,7 @@ def show(bench: Bench, written: Sequence[str]) -> None:
         out.print()
     if bench.languages is not None:
         out.print(languages_table(bench.languages))
-        out.print(_told_languages(bench.languages), style="dim")
+        out.print(told_languages(bench.languages), style="dim")
         out.print()
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
@@ -178,7 +178,8 @@ def _delta(row: Across) -> str:
     return f"{row.delta:+.3f}{ends}{'*' if row.significant else ''}"
 
 
-def _told_languages(found: Languages) -> str:
+def told_languages(found: Languages) -> str:
+    """What the table's averages and marks mean."""
     against = (
         f"; ▲ ▼ and * differ from {found.baseline} at {found.alpha:g} (Holm over {found.by}s)" if found.baseline else ""
     )

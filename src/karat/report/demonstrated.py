@@ -45,6 +45,7 @@ def show(demo: Demo) -> None:
     if demo.bench.languages is not None:
         out.print()
         out.print(benched.languages_table(demo.bench.languages))
+        out.print(benched.told_languages(demo.bench.languages), style="dim")
     _verdict(demo, out)
     _next(demo, out)
 
@@ -103,11 +104,11 @@ def _next(demo: Demo, out: Console) -> None:
         (f"{karat} check", "change a gate in karat.yaml, and judge again"),
         (f"{karat} diagnose data/qrels.tsv runs/hybrid.jsonl --queries data/queries.jsonl", "what is wrong, in full"),
     )
-    told = "".join(f"\n  {terminal.escaped(step)}" + (f"   [dim]{why}[/dim]" if why else "") for step, why in steps)
+    told = "".join((f"\n  [dim]# {why}[/dim]" if why else "") + f"\n  {terminal.escaped(step)}" for step, why in steps)
     out.print(
         f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   [dim]every gate, segment and question[/dim]"
         f"\n\n[bold]Try next[/bold]{told}"
-        f"\n  {karat} bench -d FOLDER -r bm25 -r dense   [dim]your own corpus.jsonl, queries.jsonl and qrels.tsv[/dim]"
+        f"\n  [dim]# your own corpus.jsonl, queries.jsonl and qrels.tsv[/dim]\n  {karat} bench -d FOLDER -r bm25 -r dense"
     )
 
 
