@@ -661,3 +661,23 @@ def test_the_curve_says_whether_it_is_flat(browser: Any, systems: Made) -> None:
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
+
+
+def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, systems: Made) -> None:
+    held = {r["name"]: r["lists"] for r in systems.document["runs"]}
+    gold = [(q, g["doc"]) for q, one in held["bm25"].items() for g in one["gold"] if g["grade"] >= 1]
+    nobody = {(q, d) for q, d in gold if all(_rank(lists, q, d) is None for lists in held.values())}
+    with opened(browser, systems.path) as page:
+        page.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+        page.click("text=All gold that was never found")
+        page.select_option("#never-of", "nobody")
+        assert page.inner_text("#never-count").startswith(f"{len(nobody)} relevant doc")
+        page.click("#never-copy")
+        until(page, "window.copied")
+        rows = list(csv.DictReader(io.StringIO(page.evaluate("window.copied"))))
+        assert {(r["query_id"], r["doc_id"]) for r in rows} == nobody and {r["rank bm25"] for r in rows} == {""}
+        page.select_option("#never-of", "run")
+        page.select_option("#run", "both")
+        found = [d for q, d in gold if _rank(held["both"], q, d) is None]
+        assert page.inner_text("#never-count").startswith(f"{len(found)} relevant doc")
+        assert page.logged == []

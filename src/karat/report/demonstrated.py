@@ -108,7 +108,8 @@ def _next(demo: Demo, out: Console) -> None:
     out.print(
         f"\n[bold]Look at it[/bold]\n  {terminal.escaped(demo.report)}   [dim]every gate, segment and question[/dim]"
         f"\n\n[bold]Try next[/bold]{told}"
-        f"\n  [dim]# your own corpus.jsonl, queries.jsonl and qrels.tsv[/dim]\n  {karat} bench -d FOLDER -r bm25 -r dense"
+        "\n  [dim]# your own corpus.jsonl, queries.jsonl and qrels.tsv[/dim]"
+        f"\n  {karat} bench -d FOLDER -r bm25 -r dense"
     )
 
 

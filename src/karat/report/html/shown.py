@@ -152,9 +152,18 @@ def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:
             )
             out.append(
                 {"name": name, "run": run, "value": number(name, value["mean"]), "range": span(name, value["ci"]),
-                 "tells": known[name]["tells"], **change}
+                 "tells": known[name]["tells"], "gate": _missed(v, name, run), **change}
             )  # fmt: skip
     return out
+
+
+def _missed(v: Mapping[str, Any], name: str, run: str) -> str:
+    """The gate over all queries that this figure fails: `✗ >= 0.65`; empty where there is none."""
+    for g in v["gates"]:
+        mine = g["metric"] == name and g["run"] == run and not g["segment"] and "against" not in g
+        if mine and g["outcome"] == "fail" and g["level"] != "warn":
+            return f"✗ {g['gate'].removeprefix(name).strip()}"
+    return ""
 
 
 def _tone(name: str, row: Mapping[str, Any]) -> str:
@@ -200,7 +209,11 @@ def _gate(g: Mapping[str, Any]) -> dict[str, Any]:
     told = {"fail": "Fails: the whole interval is on the wrong side."}.get(g["outcome"], "")
     if g["outcome"] == "undecided":
         few = "not judged alone" in g["why"]
-        said = "At least {:,} more before it can be judged." if few else "About {:,} more like these would decide it."
+        said = (
+            "At least {:,} more queries before it can be judged."
+            if few
+            else "About {:,} more queries like these would decide it."
+        )
         more = " " + said.format(g["more_queries"]) if g["more_queries"] else ""
         told = f"Undecided: {g['why']}.{more}"
     elif "mean" in g["why"]:

@@ -145,7 +145,7 @@ def _metric(measure: str, runs: Mapping[str, Any]) -> dict[str, Any]:
 def _params(measure: str) -> str:
     """What a metric was told, and what it takes where it was told nothing: `gain = linear`."""
     found = parse(measure)
-    told = [(p.name, found.param(p.name)) for p in found.metric.params]
+    told = [("k", found.k), *((p.name, found.param(p.name)) for p in found.metric.params)]
     return ", ".join(
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in told

@@ -138,10 +138,11 @@ function tellForest() {
 const curvesOf = (metric) => data.curves.filter((c) => c.metric === metric);
 function curveSpec() {
   const metric = $("sweep-metric").value, main = runs.length > 3 ? mainRuns() : runs;
+  const inUse = Number(/@(\d+)$/.exec(chosen.metric)?.[1] ?? data.k);
   const rows = curvesOf(metric).flatMap((c) => c.k.map((k, i) => ({ run: c.run, k, mean: c.mean[i], low: c.ci[i][0], high: c.ci[i][1],
     main: main.includes(c.run) })));
   if (!rows.length) return null;
-  const ks = [...new Set(rows.map((r) => r.k))].sort((a, b) => a - b), late = data.k > Math.sqrt(ks[0] * ks[ks.length - 1]);
+  const ks = [...new Set(rows.map((r) => r.k))].sort((a, b) => a - b), late = inUse > Math.sqrt(ks[0] * ks[ks.length - 1]);
   const x = { field: "k", type: "quantitative", scale: { type: "log", nice: false },
     axis: { title: "cutoff k", values: ks, format: "d", grid: false, labelOverlap: true } };
   const y = (field) => ({ field, type: "quantitative", title: metric, scale: { zero: true, nice: true } });
@@ -153,10 +154,10 @@ function curveSpec() {
     { mark: { type: "line", strokeWidth: 2 }, encoding: { x, y: y("mean"), color: colour(), opacity: faint, detail: { field: "main" } } },
     { mark: { type: "point", filled: true, size: 50 }, encoding: { x, y: y("mean"), color: colour(), opacity: faint, tooltip } },
   ];
-  if (data.k >= ks[0] && data.k <= ks[ks.length - 1]) {
-    layer.push({ data: { values: [{}] }, mark: { type: "rule", strokeDash: [2, 3] }, encoding: { x: { datum: data.k } } });
+  if (inUse >= ks[0] && inUse <= ks[ks.length - 1]) {
+    layer.push({ data: { values: [{}] }, mark: { type: "rule", strokeDash: [2, 3] }, encoding: { x: { datum: inUse } } });
     layer.push({ data: { values: [{}] }, mark: { type: "text", align: late ? "right" : "left", dx: late ? -6 : 6, y: 8 },
-      encoding: { x: { datum: data.k }, text: { value: "k in use: " + data.k } } });
+      encoding: { x: { datum: inUse }, text: { value: "k in use: " + inUse } } });
   }
   return { data: { values: rows }, height: 230, layer };
 }

@@ -7,6 +7,7 @@ function choose() {
   tellMoved();
   tellSegments();
   tellMisses();
+  tellNever();
   for (const cell of document.querySelectorAll("#metrics [data-delta], #metrics [data-delta-run]")) cell.hidden = (cell.dataset.deltaRun ?? cell.dataset.run) !== chosen.run;
   if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta]), #segments [data-run]")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
   $("histogram-title").textContent = "Distribution of " + chosen.metric + " over queries";
@@ -26,7 +27,7 @@ function chooseAgain() {
   filter();
   if (chosen.query >= 0) open(chosen.query, true);
   // Tables first, then the charts that say something else now.
-  requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "histogram", "points"]))));
+  requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "curves", "histogram", "points"]))));
 }
 function tellOutcomes() {
   const before = $("outcome").value || "all";
@@ -109,6 +110,7 @@ on("metric", "change", chooseAgain);
 on("run", "change", chooseAgain);
 on("sweep-metric", "change", () => { tellCurves(); redraw("curves"); });
 on("systems-metric", "change", () => redraw("tradeoff"));
+on("never-of", "change", tellNever);
 on("search", "input", filter);
 on("outcome", "change", filter);
 on("filters", "submit", (e) => e.preventDefault());

@@ -82,6 +82,24 @@ function tellMisses() {
   })) : el("p", { class: "dim" }, `All gold is in the top ${data.k}.`));
 }
 
+// Every relevant doc that the run, or no run, returned: the first of them in the page, all of them as CSV.
+const SOME = 60;
+function tellNever() {
+  if (!$("never-table")) return;
+  const run = chosen.run, nobody = $("never-of").value === "nobody", rows = [];
+  for (let i = 0; i < Q.ids.length; i++) for (const g of Q.gold[i]) {
+    if (nobody ? g[2].every((r) => r === null) : rankOf(g, run) === null) rows.push([i, g]);
+  }
+  rows.sort((a, b) => b[1][1] - a[1][1] || a[0] - b[0]);
+  const by = shownRuns();
+  $("never-count").textContent = counted(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `, the first ${SOME} below` : "");
+  $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
+    rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0])), td("num", null, gradeMark(g[1])),
+      td("", null, el("a", { href: linkTo(i) }, own(nameOf(i)))), by.map((r) => td("num", null, rankTold(rankOf(g, r))))))));
+  $("never-copy").onclick = () => toClipboard([["doc_id", "grade", "query_id", ...runs.map((r) => "rank " + r)],
+    ...rows.map(([i, g]) => [docId(g[0]), String(g[1]), Q.ids[i], ...runs.map((r) => String(rankOf(g, r) ?? ""))])], $("never-copy"));
+}
+
 /* ---- the table of queries ---- */
 
 const ROW = 34;
@@ -195,15 +213,10 @@ function rows() {
     state.columns.map(([key]) => cell(key, i))));
   state.body.replaceChildren(...space(first), ...made, ...space(state.order.length - last));
 }
-function copy() {
+function toClipboard(lines, button) {
   const quoted = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
-  const value = (v) => (v === null ? "" : String(v));
-  const fields = Object.keys(Q.fields), texts = Q.texts.length > 0;
-  const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + chosen.metric), ...(paired ? ["delta " + chosen.run] : [])],
-    ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => Q.fields[f][i]),
-      ...runs.map((r) => value(valueOf(r, chosen.metric, i))), ...(paired ? [value(change(chosen.metric, i))] : [])])];
-  const text = lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n";
-  const done = () => { $("copy").textContent = "Copied"; setTimeout(() => { $("copy").textContent = "Copy as CSV"; }, 1500); };
+  const text = lines.map((line) => line.map(quoted).join(",")).join("\n") + "\n", label = button.dataset.label ??= button.textContent;
+  const done = () => { button.textContent = "Copied"; setTimeout(() => { button.textContent = label; }, 1500); };
   const byHand = () => {
     const area = el("textarea", { style: "position:fixed;opacity:0", "aria-hidden": "true" });
     area.value = text;
@@ -215,6 +228,14 @@ function copy() {
   };
   if (navigator.clipboard?.writeText) navigator.clipboard.writeText(text).then(done, byHand);
   else byHand();
+}
+function copy() {
+  const value = (v) => (v === null ? "" : String(v));
+  const fields = Object.keys(Q.fields), texts = Q.texts.length > 0;
+  const lines = [["query_id", ...(texts ? ["text"] : []), ...fields, ...runs.map((r) => r + " " + chosen.metric), ...(paired ? ["delta " + chosen.run] : [])],
+    ...state.order.map((i) => [Q.ids[i], ...(texts ? [Q.texts[i]] : []), ...fields.map((f) => Q.fields[f][i]),
+      ...runs.map((r) => value(valueOf(r, chosen.metric, i))), ...(paired ? [value(change(chosen.metric, i))] : [])])];
+  toClipboard(lines, $("copy"));
 }
 
 /* ---- one query ---- */
@@ -293,7 +314,7 @@ function missedOf(i, shown) {
   const rest = missed.length - 25;
   return [el("h4", {}, `Gold that a run lacks in its top ${data.k}: its rank with each run`),
     el("p", { class: "dim" }, "Of " + counted(gold.length, "relevant doc", "relevant docs") + ": ",
-    never.map((n, j) => [j ? "; " : "", n])),
+    never.map((n, j) => [j ? "; " : "", n]), shown.length > 1 ? "; neither found " + gold.filter((g) => shown.every((r) => rankOf(g, r) === null)).length : ""),
     table({ class: "few" }, [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(0, 25).map(row)),
       rest > 0 ? el("details", {}, el("summary", {}, "and " + rest + " more"), table({ class: "few" },
         [th("Doc"), th("Grade", "num"), shown.map((r) => th(own(r), "num"))], missed.slice(25).map(row))) : null].filter(Boolean);
