@@ -87,12 +87,18 @@ const SOME = 60;
 function tellNever() {
   if (!$("never-table")) return;
   const run = chosen.run, nobody = $("never-of").value === "nobody", rows = [];
-  for (let i = 0; i < Q.ids.length; i++) for (const g of Q.gold[i]) {
-    if (nobody ? g[2].every((r) => r === null) : rankOf(g, run) === null) rows.push([i, g]);
+  for (let i = 0; i < Q.ids.length; i++) {
+    const seen = new Map();
+    for (const g of Q.gold[i]) if (nobody ? g[2].every((r) => r === null) : rankOf(g, run) === null) {
+      seen.set(g[1], (seen.get(g[1]) ?? 0) + 1);
+      rows.push([i, g, seen.get(g[1])]);
+    }
   }
-  rows.sort((a, b) => b[1][1] - a[1][1] || a[0] - b[0]);
+  // The best grades first, and of each grade the first doc of every query before any second one.
+  rows.sort((a, b) => b[1][1] - a[1][1] || a[2] - b[2] || a[0] - b[0]);
+  $("never-of").options[0].textContent = run;
   const by = shownRuns();
-  $("never-count").textContent = counted(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `, the first ${SOME} below` : "");
+  $("never-count").textContent = counted(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `, by grade, the first of each query first; ${SOME} are below` : "");
   $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
     rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0])), td("num", null, gradeMark(g[1])),
       td("", null, el("a", { href: linkTo(i) }, own(nameOf(i)))), by.map((r) => td("num", null, rankTold(rankOf(g, r))))))));
@@ -277,10 +283,10 @@ function listsOf(i, shown, depth) {
     if (shown.length !== 2) return null;
     const held = listOf(shown[1 - n], i)[0].length, judged = Q.gold[i].find((g) => g[0] === doc);
     const other = places[1 - n].get(doc) ?? (judged && rankOf(judged, shown[1 - n])) ?? undefined;
-    if (other === undefined && judged) return el("span", { class: "move", title: shown[1 - n] + " never returned it" }, n ? "from nowhere" : "never");
+    if (other === undefined && judged) return el("span", { class: "move", title: shown[1 - n] + " never returned it" }, "never there");
     if (n === 0 && other !== undefined) return other > depth ? el("span", { class: "move" }, "→ " + other) : null;
-    if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "> " + held);
-    if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "from > " + held);
+    if (n === 0) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[1] }, "> " + held + " or never");
+    if (other === undefined) return el("span", { class: "move", title: "not in the first " + held + " of " + shown[0] }, "there > " + held + " or never");
     return el("span", { class: "move" }, other === rank ? "=" : (other > rank ? "▲" : "▼") + Math.abs(other - rank),
       el("span", { class: "sr" }, " from rank " + other));
   };
