@@ -53,7 +53,7 @@ class BM25(Base):
     ) -> None:
         if method not in METHODS:
             raise UsageError(f"bm25: method must be one of {', '.join(METHODS)}, found {method!r}")
-        if not k1 >= 0 or not 0 <= b <= 1:
+        if not all(isinstance(x, (int, float)) for x in (k1, b)) or not k1 >= 0 or not 0 <= b <= 1:
             raise UsageError(f"bm25: k1 must be a number from 0, and b one from 0 to 1, found {k1!r} and {b!r}")
         language = "none" if language is None else language  # as `language=none` is read where it is written as text
         if language not in ("auto", "none"):

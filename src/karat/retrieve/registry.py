@@ -106,7 +106,8 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
     if kind is None:
         near = nearest(spec.kind, [*kinds, *(known or {})])
         module, _, name = spec.kind.rpartition(".")
-        if near is None and module and importlib.util.find_spec(module.split(".")[0]):
+        here = os.path.isfile(os.path.join(*module.split(".")) + ".py") if module else False
+        if near is None and module and (here or importlib.util.find_spec(module.split(".")[0])):
             near = f"{module}:{name}"
         hint = f" (did you mean {near!r}?)" if near else ""
         raise UsageError(
