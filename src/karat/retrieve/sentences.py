@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 POOLINGS = ("mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 INSTALL = (
-    "pip install 'karat[models]'; on a machine without a GPU install the CPU build of torch before it "
-    "(pip install torch --index-url https://download.pytorch.org/whl/cpu), because the plain `torch` brings CUDA, "
-    "some gigabytes"
+    "pip install 'karat[models]'; on a machine without a GPU install the CPU build of torch before it (PyTorch's page "
+    "on installing names the command), because the plain `torch` brings CUDA, some gigabytes"
 )
 HUB_TIMEOUT = 10.0
 """Seconds for the one question whether the hub is there; the library itself would ask for over a minute."""
