@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     """Told the run, what is done (indexing, queries), how much of it, and how much there is."""
 
 DEFAULT = ("bm25", "dense", "hybrid(bm25, dense)")
-RESULT = "result.json"
 LANGUAGE = "language"
 OF_COMPARE = ("tests", "correction", "alpha", "margin", "all_pairs", "replicates", "draws", "force")
 """Options of `compare` that `evaluate` does not have."""
@@ -299,13 +298,14 @@ class _Job:
         if by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             by = LANGUAGE
         given: dict[str, Any] = {"queries": table, "by": by, "details": True, "cache": cache, **options}
-        notes = [*ran.notes, *remarks(self.dataset, ran.logs, ran.corpora, parse_all(chosen), self.k)]
+        strange = unknown_ids(ran.logs, ran.corpora)
+        notes = [*ran.notes, *remarks(self.dataset, strange, parse_all(chosen), self.k)]
         needs = {need for m in parse_all(chosen) for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and "embeddings" not in given:
             given |= vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store)
         if "texts" in needs and "docs" not in given:
             given["docs"] = self.dataset.docs
-        if measures is None and ("embeddings" not in given or unknown_ids(ran.logs, ran.corpora)):
+        if measures is None and ("embeddings" not in given or strange):
             chosen = [m for m in chosen if not m.startswith("ild")]
         if (tell := self._telling(self.dataset.name, "comparing")) is not None:
             tell(0, len(ran.logs))

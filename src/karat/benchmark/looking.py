@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from karat.retrieve.corpus import Corpus
 
 
-def remarks(
-    dataset: Dataset, logs: Mapping[str, str], corpora: Mapping[str, Corpus], measures: Sequence[Measure], k: int
-) -> list[str]:
-    """All of them, in words."""
-    return [*_gold(dataset), *_texts(dataset.corpus), *_strangers(logs, corpora), *_cut(measures, k)]
+def remarks(dataset: Dataset, strange: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int) -> list[str]:
+    """All of them, in words; `strange` is what `unknown_ids` found."""
+    return [*_gold(dataset), *_texts(dataset.corpus), *_strangers(strange), *_cut(measures, k)]
 
 
 def unknown_ids(logs: Mapping[str, str], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
@@ -37,8 +35,8 @@ def unknown_ids(logs: Mapping[str, str], corpora: Mapping[str, Corpus]) -> dict[
     return found
 
 
-def _strangers(logs: Mapping[str, str], corpora: Mapping[str, Corpus]) -> Iterator[str]:
-    for name, ids in unknown_ids(logs, corpora).items():
+def _strangers(strange: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, ids in strange.items():
         count = "1 id that is" if len(ids) == 1 else f"{len(ids):,} ids that are"
         yield f"{name}: returned {count} not in the corpus: {_some(ids)}; is that the same corpus?"
 

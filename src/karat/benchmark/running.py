@@ -220,7 +220,7 @@ def _kept(part: str, task: Task) -> int:
 
 
 def _lines(path: str) -> list[dict[str, Any]]:
-    """The lines of a run log without their lists; none where it is no run log."""
+    """The lines of a run log; none where it is no run log."""
     try:
         with open(path, "rb") as file:
             found = [msgspec.json.decode(line) for line in file]

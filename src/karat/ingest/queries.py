@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+QUERY, DOC = "query", "doc"
+MANY = {QUERY: "queries", DOC: "corpus"}
+"""What a table of them is called where it has no file."""
+PLURAL = {QUERY: "queries", DOC: "docs"}
+NAMES = {QUERY: QUERY_NAMES, DOC: DOC_NAMES}
 ID_NAMES = ("_id", "id", *QUERY_NAMES, *DOC_NAMES)
 """A table of docs is read like one of queries: an id, and fields."""
 
@@ -28,46 +33,48 @@ Fields = tuple[int, Mapping[str, Any]]
 
 def read_queries(source: Any) -> Queries:
     """The table of queries from a path, a frame, a dict of fields, or what is one already."""
+    return read_table(source, QUERY)
+
+
+def read_table(source: Any, noun: str) -> Queries:
+    """A table of queries or of docs, as `noun` says: what is wrong with it is told in that word."""
     if isinstance(source, Queries):
         return source
     if isinstance(source, Mapping):
-        return _queries_from_mapping(source)
+        return _from_mapping(source, noun)
     if isinstance(source, (str, os.PathLike)):
         path = checked_path(os.fspath(source))
-        return _queries_from_file(path, *head_and_stdin(path))
+        return _from_file(path, *head_and_stdin(path), noun)
     if frames.is_frame(source):
         connection = frames.connect()
-        return _queries_from_frame(connection, f"SELECT * FROM {frames.registered(connection, source, 'queries')}")
-    raise InputError(f"queries: expected a path, a dict or a data frame, found {type(source).__name__}")
+        rows = _frame_rows(connection, f"SELECT * FROM {frames.registered(connection, source, MANY[noun])}")
+        return _identified(rows, Problems(MANY[noun]), MANY[noun], noun)
+    raise InputError(f"{MANY[noun]}: expected a path, a dict or a data frame, found {type(source).__name__}")
 
 
-def _queries_from_mapping(source: Mapping[Any, Any]) -> Queries:
-    problems, out = Problems("queries"), {}
-    for query, fields in source.items():
-        q = text_id(query)
-        if q is None:
-            problems.add(None, f"a query id must be text or an integer, found {shown(query)}")
+def _from_mapping(source: Mapping[Any, Any], noun: str) -> Queries:
+    problems, out = Problems(MANY[noun]), {}
+    for id, fields in source.items():
+        known = text_id(id)
+        if known is None:
+            problems.add(None, f"a {noun} id must be text or an integer, found {shown(id)}")
         else:
-            out[q] = fields if isinstance(fields, Mapping) else {"text": fields}
+            out[known] = fields if isinstance(fields, Mapping) else {"text": fields}
     problems.check()
-    return Queries(out)
+    return Queries(out, MANY[noun])
 
 
-def _queries_from_frame(connection: Any, sql: str, source: str = "queries") -> Queries:
-    return _queries(_frame_rows(connection, sql), Problems(source), source)
-
-
-def _queries_from_file(path: str, head: bytes, stdin: bytes | None) -> Queries:
+def _from_file(path: str, head: bytes, stdin: bytes | None, noun: str) -> Queries:
     problems = Problems(path)
-    rows = list(table_rows(path, head, stdin, problems))
+    rows = list(table_rows(path, head, stdin, problems, noun))
     problems.check()
-    return _queries(rows, problems, path)
+    return _identified(rows, problems, path, noun)
 
 
-def table_rows(path: str, head: bytes, stdin: bytes | None, problems: Problems) -> Iterator[Fields]:
+def table_rows(path: str, head: bytes, stdin: bytes | None, problems: Problems, noun: str = QUERY) -> Iterator[Fields]:
     """The rows of a table of queries or docs, each with its line and its fields."""
     if not head.strip():
-        raise InputError(f"{path}: is empty, expected a table of queries")
+        raise InputError(f"{path}: is empty, expected a table of {PLURAL[noun]}")
     if head[:4] == b"PAR1":
         import duckdb
 
@@ -143,7 +150,9 @@ def _text_rows(text: str, problems: Problems) -> Iterator[Fields]:
             yield line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}
 
 
-def identified(rows: Iterable[Fields], problems: Problems) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def identified(
+    rows: Iterable[Fields], problems: Problems, noun: str = QUERY
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
         named = next((n for n in ID_NAMES if n in fields), None)
@@ -151,17 +160,17 @@ def identified(rows: Iterable[Fields], problems: Problems) -> Iterator[tuple[int
         if named is not None and q is None:
             problems.add(line, f"{named} must be text or an integer, found {shown(fields[named])}")
         elif q is None:
-            problems.add(line, "no query id; expected one of _id, id, " + ", ".join(QUERY_NAMES))
+            problems.add(line, f"no {noun} id; expected one of _id, id, " + ", ".join(NAMES[noun]))
         else:
             yield line, q, {n: v for n, v in fields.items() if n != named and n != "metadata"}
 
 
-def _queries(rows: Iterable[Fields], problems: Problems, source: str) -> Queries:
+def _identified(rows: Iterable[Fields], problems: Problems, source: str, noun: str) -> Queries:
     out: dict[str, dict[str, Any]] = {}
     lines: dict[str, int] = {}
-    for line, q, fields in identified(rows, problems):
+    for line, q, fields in identified(rows, problems, noun):
         if q in out:
-            problems.add(line, f"query {shown(q)} was there before at line {lines[q]}; expected each query once")
+            problems.add(line, f"{noun} {shown(q)} was there before at line {lines[q]}; expected each {noun} once")
         else:
             lines[q] = line
             out[q] = fields

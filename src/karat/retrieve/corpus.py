@@ -10,12 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError
-from karat.ingest.queries import read_queries
+from karat.ingest.queries import DOC, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from karat.model.queries import Queries
 
 SEPARATOR = "#"
 TEXT_NAMES = ("text", "contents", "content", "body", "passage")
@@ -76,7 +74,7 @@ def read_corpus(source: Any) -> Corpus:
     if isinstance(source, Corpus):
         return source
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "corpus"
-    table = _table(source)
+    table = read_table(source, DOC)
     ids, texts, fields, empty, bare = [], [], [], [], 0
     for id, about in table.fields.items():
         body = next((n for n in TEXT_NAMES if about.get(n) not in (None, "")), None)
@@ -92,20 +90,6 @@ def read_corpus(source: Any) -> Corpus:
     if len(empty) == len(ids):
         raise InputError(f"{name}: no doc has a title or a text; expected fields named title and text")
     return Corpus(ids, texts, fields, name, titles_only=bare)
-
-
-def _table(source: Any) -> Queries:
-    """A table of docs is read as one of queries is; what is wrong with it is told of docs."""
-    try:
-        return read_queries(source)
-    except InputError as error:
-        words = (("a table of queries", "a table of docs"), ("query id", "doc id"), ("query ", "doc "))
-        problems = []
-        for problem in error.problems:
-            for ours, theirs in words:
-                problem = problem.replace(ours, theirs)
-            problems.append(problem)
-        raise InputError(problems, more=error.more) from None
 
 
 def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
