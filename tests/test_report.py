@@ -681,3 +681,11 @@ def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, system
         found = [d for q, d in gold if _rank(held["both"], q, d) is None]
         assert page.inner_text("#never-count").startswith(f"{len(found)} relevant doc")
         assert page.logged == []
+
+
+def test_of_several_systems_sentence_and_figures_are_of_the_best_one(browser: Any, systems: Made) -> None:
+    means = {r["name"]: r["metrics"]["ndcg@10"]["mean"] for r in systems.document["runs"] if r["name"] != "bm25"}
+    best = max(means, key=means.__getitem__)
+    with opened(browser, systems.path) as page:
+        assert page.inner_text("#verdict .figures dt >> nth=0") == f"ndcg@10 {best}"
+        assert page.inner_text("#verdict p >> nth=0").startswith(f"{best} ") and page.input_value("#run") == best

@@ -102,7 +102,8 @@ def _sentence(v: Mapping[str, Any], compared: list[Mapping[str, Any]]) -> str:
         named = any(why.startswith(plain(r["name"])) for r in v["runs"])
         return (why[:1] if named else why[:1].upper()) + why[1:] + ("" if why.endswith((".", "…")) else ".")
     name = v["primary"]
-    row = next((c for c in compared if c["metric"] == name and c["delta"] is not None), None)
+    rows = {c["candidate"]: c for c in compared if c["metric"] == name and c["delta"] is not None}
+    row = next((rows[run] for run in v["candidates"] if run in rows), None)  # of the run that the figures are of
     if row is None:
         values = next(m for m in v["metrics"] if m["name"] == name)["values"]
         return "; ".join(
