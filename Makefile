@@ -69,7 +69,7 @@ check: $(VENV)/.test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m karat.docs --check
+	$(BIN)/python tools/write_docs.py --check
 	$(BIN)/python -m pytest -n auto
 
 format: $(VENV)/.test
@@ -77,7 +77,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.base
-	$(BIN)/python -m karat.docs
+	$(BIN)/python tools/write_docs.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python bench/speed.py

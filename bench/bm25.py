@@ -16,9 +16,42 @@ from scipy import sparse
 K1, B = 0.9, 0.4
 """The settings of Anserini."""
 STOP = frozenset(
-    ("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
-     "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with")
-)  # fmt: skip
+    (
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "for",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "such",
+        "that",
+        "the",
+        "their",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "will",
+        "with",
+    )
+)
 """The English stop words of Lucene."""
 
 
@@ -67,8 +100,9 @@ class Index:
             return []
         query = sparse.csr_matrix(
             (list(found.values()), ([0] * len(found), [self.vocabulary[t] for t in found])),
-            shape=(1, len(self.vocabulary)), dtype=np.float64,
-        )  # fmt: skip
+            shape=(1, len(self.vocabulary)),
+            dtype=np.float64,
+        )
         scores = (query @ self.weights).toarray()[0]
         there = np.flatnonzero(scores > 0)
         if len(there) > 4 * k:

@@ -21,10 +21,17 @@ from harness import OtherLoad, Report, finish, machine, megabytes, progress, pyt
 QUERIES, DEPTH, SEGMENTS = 2000, 10, 5
 METRICS = ["ndcg@10", "ndcg@5", "recall@1", "recall@5", "recall@10", "precision@5", "hit@1", "hit@10", "mrr", "map"]
 GATES = [
-    "ndcg@10 >= 0.20", "recall@5 >= 0.20", "hit@10 >= 0.50", "mrr >= 0.10", "map >= 0.10 at the mean",
-    "ndcg@10 no worse than baseline by 0.02", "mrr better than baseline", "ndcg@10 >= 0.20 for every topic",
-    "recall@10 >= 0.30 where topic = t3", "recall@5 no worse than baseline by 5% for every topic",
-]  # fmt: skip
+    "ndcg@10 >= 0.20",
+    "recall@5 >= 0.20",
+    "hit@10 >= 0.50",
+    "mrr >= 0.10",
+    "map >= 0.10 at the mean",
+    "ndcg@10 no worse than baseline by 0.02",
+    "mrr better than baseline",
+    "ndcg@10 >= 0.20 for every topic",
+    "recall@10 >= 0.30 where topic = t3",
+    "recall@5 no worse than baseline by 5% for every topic",
+]
 MOST = 3.0
 
 
@@ -47,10 +54,14 @@ def write_data(folder: Path) -> None:
     for name, lines in runs.items():
         (folder / f"{name}.run").write_text("\n".join(lines) + "\n")
     config = {
-        "dataset": {"qrels": "qrels.txt", "queries": "queries.jsonl"}, "runs": {"old": "old.run", "new": "new.run"},
-        "baseline": "old", "metrics": METRICS, "segments": ["topic"], "gates": GATES,
+        "dataset": {"qrels": "qrels.txt", "queries": "queries.jsonl"},
+        "runs": {"old": "old.run", "new": "new.run"},
+        "baseline": "old",
+        "metrics": METRICS,
+        "segments": ["topic"],
+        "gates": GATES,
         "outputs": {"json": "out/check.json", "markdown": "out/comment.md", "junit": "out/gates.xml"},
-    }  # fmt: skip
+    }
     (folder / "karat.yaml").write_text(json.dumps(config))
 
 
@@ -88,10 +99,19 @@ def main() -> None:
         qrels, runs = str(folder / "qrels.txt"), [str(folder / f"{n}.run") for n in ("old", "new")]
         files = [str(folder / "queries.jsonl"), "--by", "topic", "--json", str(folder / "evaluated.json")]
         commands = {
-            "karat evaluate --method none": ["evaluate", qrels, *runs, "-m", ",".join(METRICS), "--queries", *files,
-                                             "--method", "none"],
+            "karat evaluate --method none": [
+                "evaluate",
+                qrels,
+                *runs,
+                "-m",
+                ",".join(METRICS),
+                "--queries",
+                *files,
+                "--method",
+                "none",
+            ],
             "karat check": ["check", str(folder), "--inconclusive", "pass"],
-        }  # fmt: skip
+        }
         best: dict[str, tuple[float, int]] = {}
         for round_ in range(2 if quick else 9):
             for told, command in commands.items():
@@ -108,11 +128,16 @@ def main() -> None:
     bare, whole = (best[told][0] for told in commands)
     report.table(
         ["", "time", "peak", "in process"],
-        [[told, seconds(best[told][0]), megabytes(best[told][1]), seconds(inside[key])]
-         for told, key in zip(commands, ("evaluate", "check"), strict=True)],
-    )  # fmt: skip
-    report.bar(f"a check at most {MOST:g}× the time of an evaluation without intervals", times(whole / bare),
-               whole / bare <= MOST)  # fmt: skip
+        [
+            [told, seconds(best[told][0]), megabytes(best[told][1]), seconds(inside[key])]
+            for told, key in zip(commands, ("evaluate", "check"), strict=True)
+        ],
+    )
+    report.bar(
+        f"a check at most {MOST:g}× the time of an evaluation without intervals",
+        times(whole / bare),
+        whole / bare <= MOST,
+    )
     report.note(load.told())
     finish("check", report, begun, partial=quick)
 

@@ -183,9 +183,17 @@ def _lines(qids: Any, docs: Any, ranks: Any, scores: Any) -> bytes:
     import numpy as np
 
     pieces = [
-        _digits(qids, 7), b" Q0 ", _digits(docs, 7), b" ", _digits(ranks, 4), b" ",
-        _digits(scores // 1_000_000, 2), b".", _digits(scores % 1_000_000, 6, zeros=True), b" bm25\n",
-    ]  # fmt: skip
+        _digits(qids, 7),
+        b" Q0 ",
+        _digits(docs, 7),
+        b" ",
+        _digits(ranks, 4),
+        b" ",
+        _digits(scores // 1_000_000, 2),
+        b".",
+        _digits(scores % 1_000_000, 6, zeros=True),
+        b" bm25\n",
+    ]
     widths = [len(p) if isinstance(p, bytes) else p.shape[1] for p in pieces]
     table = np.empty((len(qids), sum(widths)), dtype=np.uint8)
     place = 0

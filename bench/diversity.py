@@ -19,19 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from harness import (
-    HERE,
-    OtherLoad,
-    Report,
-    finish,
-    machine,
-    megabytes,
-    progress,
-    python,
-    seconds,
-    source_digest,
-    times,
-)
+from harness import HERE, OtherLoad, Report, finish, machine, megabytes, progress, python, seconds, source_digest, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -222,8 +210,15 @@ def tell_speed(report: Report, queries: int) -> None:
     rows: list[Sequence[str]] = []
     found = {name: child("measured", name, queries, 7)[0] for name in METRICS}
     for name, one in found.items():
-        rows.append([name, seconds(one["seconds"]), seconds(one["loop"]), times(one["loop"] / one["seconds"]),
-                     f"{one['away']:.0e}"])  # fmt: skip
+        rows.append(
+            [
+                name,
+                seconds(one["seconds"]),
+                seconds(one["loop"]),
+                times(one["loop"] / one["seconds"]),
+                f"{one['away']:.0e}",
+            ]
+        )
     report.table(["", "karat", "loop", "ratio", "largest difference"], rows)
     for name in ("ild@10", "alpha_ndcg@10"):
         ratio = found[name]["loop"] / found[name]["seconds"]

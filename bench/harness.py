@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"
 PACKAGES = (
-    "karat", "numpy", "duckdb", "pytrec_eval-terrier", "ir_measures", "ranx", "numba", "bm25s", "torch",
+    "karat",
+    "numpy",
+    "duckdb",
+    "pytrec_eval-terrier",
+    "ir_measures",
+    "ranx",
+    "numba",
+    "bm25s",
+    "torch",
     "sentence-transformers",
-)  # fmt: skip
+)
 
 
 class Failed(Exception):
@@ -57,9 +65,12 @@ def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) 
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         start = time.perf_counter()
         child = subprocess.Popen(
-            [sys.executable, *map(os.fspath, args)], stdout=subprocess.PIPE, stderr=errors, text=True,
+            [sys.executable, *map(os.fspath, args)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
             env=environment(env),
-        )  # fmt: skip
+        )
         assert child.stdout is not None
         with child.stdout:
             output = child.stdout.read()
@@ -131,8 +142,12 @@ class Worker:
     def __init__(self, *args: str | os.PathLike[str]) -> None:
         self.child = subprocess.Popen(
             [sys.executable, *map(os.fspath, args)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(),
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(),
+        )
         self.loaded = int(self._read()["memory"])
 
     def ask(self) -> dict[str, Any]:

@@ -162,9 +162,13 @@ def cached(qrels: str, run: str) -> None:
     filled = bool(os.listdir(folder))
     fresh = karat.evaluate(qrels, run, OTHER_METRICS, cache=False).mean
     _answer(
-        cold=middle - start, warm=end - middle, cached=empty and filled, means=_named(cold),
-        other=_named(warm, OTHER_METRICS), fresh=_named(fresh, OTHER_METRICS),
-    )  # fmt: skip
+        cold=middle - start,
+        warm=end - middle,
+        cached=empty and filled,
+        means=_named(cold),
+        other=_named(warm, OTHER_METRICS),
+        fresh=_named(fresh, OTHER_METRICS),
+    )
 
 
 def once(qrels: str, run: str, names: str) -> None:

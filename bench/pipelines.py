@@ -134,9 +134,17 @@ def _world(rng: np.random.Generator) -> _World:
         later = np.flatnonzero((doc_source == source[q]) & (doc_day > as_of[q]))
         newer.append([int(d) for d in rng.choice(later, 3, replace=False)])
     return _World(
-        doc_source, rng.integers(0, len(TOPICS), DOCS), rng.integers(0, languages, DOCS), doc_day,
-        language, topic, source, as_of, gold, newer,
-    )  # fmt: skip
+        doc_source,
+        rng.integers(0, len(TOPICS), DOCS),
+        rng.integers(0, languages, DOCS),
+        doc_day,
+        language,
+        topic,
+        source,
+        as_of,
+        gold,
+        newer,
+    )
 
 
 def _first_scores(world: _World, rng: np.random.Generator) -> Floats:
@@ -175,9 +183,14 @@ def _routes(world: _World, rng: np.random.Generator, strength: float) -> NDArray
 
 
 def _lists(
-    world: _World, scores: Floats, rerank_noise: Floats, routes: NDArray[np.int64], planted: Mapping[str, float],
-    rng: np.random.Generator, details: Mapping[str, Any],
-) -> list[tuple[list[int], list[int], list[float]]]:  # fmt: skip
+    world: _World,
+    scores: Floats,
+    rerank_noise: Floats,
+    routes: NDArray[np.int64],
+    planted: Mapping[str, float],
+    rng: np.random.Generator,
+    details: Mapping[str, Any],
+) -> list[tuple[list[int], list[int], list[float]]]:
     """Of each query: the raw list, the reranked list, and the scores of the latter."""
     n = len(world)
     draws = {name: rng.random(n) for name in FAULTS}
@@ -221,9 +234,14 @@ def _lists(
 
 
 def _plant_distractors(
-    world: _World, q: int, mine: Floats, earned: dict[int, float], open_to: NDArray[np.bool_],
-    rng: np.random.Generator, wanted: bool,
-) -> None:  # fmt: skip
+    world: _World,
+    q: int,
+    mine: Floats,
+    earned: dict[int, float],
+    open_to: NDArray[np.bool_],
+    rng: np.random.Generator,
+    wanted: bool,
+) -> None:
     """Chunks of the same topic that look like the best doc to retriever and reranker alike, and are not relevant."""
     count = int(rng.integers(4, 9))
     places = rng.choice(DOCS, 40, replace=False)
@@ -238,9 +256,12 @@ def _plant_distractors(
 
 
 def _judged(
-    world: _World, before: list[tuple[list[int], list[int], list[float]]],
-    now: list[tuple[list[int], list[int], list[float]]], rng: np.random.Generator, thin: float,
-) -> list[dict[int, int]]:  # fmt: skip
+    world: _World,
+    before: list[tuple[list[int], list[int], list[float]]],
+    now: list[tuple[list[int], list[int], list[float]]],
+    rng: np.random.Generator,
+    thin: float,
+) -> list[dict[int, int]]:
     """Gold by chunk: the relevant ones, and nearly all that judges saw: a healthy predecessor's lists, this top 5."""
     out = []
     for right, (raw, reranked, _), (_, mine, _) in zip(world.gold, before, now, strict=True):
@@ -266,18 +287,28 @@ def _latencies(n: int, rng: np.random.Generator, strength: float, details: Mappi
 
 
 def _assembled(
-    seed: int, planted: Mapping[str, float], world: _World, lists: list[tuple[list[int], list[int], list[float]]],
-    routes: NDArray[np.int64], gold: list[dict[int, int]], times: dict[str, Floats], details: dict[str, Any],
-) -> Pipeline:  # fmt: skip
+    seed: int,
+    planted: Mapping[str, float],
+    world: _World,
+    lists: list[tuple[list[int], list[int], list[float]]],
+    routes: NDArray[np.int64],
+    gold: list[dict[int, int]],
+    times: dict[str, Floats],
+    details: dict[str, Any],
+) -> Pipeline:
     docs = [f"d{i:04d}" for i in range(DOCS)]
     chunks = [f"{d}#{i}" for d in docs for i in range(CHUNKS)]
     days = [(FIRST_DAY + timedelta(days=int(d))).isoformat() for d in range(DAYS)]
     corpus = {
-        doc: {"source": SOURCES[world.doc_source[i]], "topic": TOPICS[world.doc_topic[i]],
-              "language": LANGUAGES[world.doc_language[i]], "doc_version": days[world.doc_day[i]],
-              "text": f"{TOPICS[world.doc_topic[i]]} {SOURCES[world.doc_source[i]]} passage {i}"}
+        doc: {
+            "source": SOURCES[world.doc_source[i]],
+            "topic": TOPICS[world.doc_topic[i]],
+            "language": LANGUAGES[world.doc_language[i]],
+            "doc_version": days[world.doc_day[i]],
+            "text": f"{TOPICS[world.doc_topic[i]]} {SOURCES[world.doc_source[i]]} passage {i}",
+        }
         for i, doc in enumerate(docs)
-    }  # fmt: skip
+    }
     queries: dict[str, dict[str, Any]] = {}
     log: list[dict[str, Any]] = []
     by_chunk: dict[str, dict[str, int]] = {}
@@ -285,25 +316,39 @@ def _assembled(
     for q, (raw, reranked, second) in enumerate(lists):
         name = f"q{q:03d}"
         queries[name] = {
-            "text": f"{TOPICS[world.topic[q]]} question {q}", "language": LANGUAGES[world.language[q]],
-            "topic": TOPICS[world.topic[q]], "as_of": days[world.as_of[q]],
+            "text": f"{TOPICS[world.topic[q]]} question {q}",
+            "language": LANGUAGES[world.language[q]],
+            "topic": TOPICS[world.topic[q]],
+            "as_of": days[world.as_of[q]],
             "expected_source": SOURCES[world.source[q]],
-        }  # fmt: skip
+        }
         by_chunk[name] = {chunks[c]: g for c, g in gold[q].items()}
         by_doc[name] = {}
         for c, g in gold[q].items():
             doc = docs[c // CHUNKS]
             by_doc[name][doc] = max(g, by_doc[name].get(doc, 0))
         top = [
-            {"rank": i, "chunk_id": chunks[c], "doc_id": docs[c // CHUNKS], "score": round(s, 4),
-             "doc_version": days[world.doc_day[c // CHUNKS]], "source": SOURCES[world.doc_source[c // CHUNKS]]}
+            {
+                "rank": i,
+                "chunk_id": chunks[c],
+                "doc_id": docs[c // CHUNKS],
+                "score": round(s, 4),
+                "doc_version": days[world.doc_day[c // CHUNKS]],
+                "source": SOURCES[world.doc_source[c // CHUNKS]],
+            }
             for i, (c, s) in enumerate(zip(reranked[:TOP], second, strict=False), start=1)
-        ]  # fmt: skip
-        log.append({
-            "query_id": name, "system": f"synthetic-{seed}", "k_raw": RAW, "topk": top,
-            "stages": {"retrieve": [chunks[c] for c in raw], "rerank": [chunks[c] for c in reranked]},
-            "latency_ms": {stage: round(float(values[q]), 2) for stage, values in times.items()},
-            "route": SOURCES[routes[q]], "query": queries[name]["text"],
-        })  # fmt: skip
+        ]
+        log.append(
+            {
+                "query_id": name,
+                "system": f"synthetic-{seed}",
+                "k_raw": RAW,
+                "topk": top,
+                "stages": {"retrieve": [chunks[c] for c in raw], "rerank": [chunks[c] for c in reranked]},
+                "latency_ms": {stage: round(float(values[q]), 2) for stage, values in times.items()},
+                "route": SOURCES[routes[q]],
+                "query": queries[name]["text"],
+            }
+        )
     told = {**details, "language": LANGUAGES[details["language"]]}
     return Pipeline(seed, dict(planted), corpus, queries, by_chunk, by_doc, log, told)

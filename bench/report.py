@@ -130,8 +130,16 @@ def main() -> None:
             middle = {what: statistics.median(r[what] for r in rounds) for what in rounds[0]}
             worst[queries] = middle
             slowest = max((middle[what], what) for what in middle if what not in ("ready", "drawn"))
-            rows.append([f"{queries:,}", f"{size / 1e6:.2f} MB", seconds(made), seconds(middle["ready"] / 1e3),
-                         seconds(middle["drawn"] / 1e3), f"{seconds(slowest[0] / 1e3)} ({slowest[1]})"])  # fmt: skip
+            rows.append(
+                [
+                    f"{queries:,}",
+                    f"{size / 1e6:.2f} MB",
+                    seconds(made),
+                    seconds(middle["ready"] / 1e3),
+                    seconds(middle["drawn"] / 1e3),
+                    f"{seconds(slowest[0] / 1e3)} ({slowest[1]})",
+                ]
+            )
     report.note(
         f"Two runs, ten metrics, seven segments, texts of queries, none of docs. Chromium {version}, no cache, "
         "the median of several openings. Usable: tables, filters and keys answer. Slowest: of searching, filtering by "
@@ -139,8 +147,11 @@ def main() -> None:
     )
     report.table(["queries", "file", "made in", "usable", "first chart", "slowest filter"], rows)
     for queries, bound in BOUNDS.items():
-        report.bar(f"{queries:,} queries: at most {bound / 1e6:g} MB", f"{sizes[queries] / 1e6:.2f} MB",
-                   sizes[queries] <= bound)  # fmt: skip
+        report.bar(
+            f"{queries:,} queries: at most {bound / 1e6:g} MB",
+            f"{sizes[queries] / 1e6:.2f} MB",
+            sizes[queries] <= bound,
+        )
     most = worst[SIZES[-1]]
     first = max(most["ready"], most["drawn"])
     report.bar("10,000 queries: usable, with its first chart, within 2 s", seconds(first / 1e3), first <= 2000)

@@ -53,7 +53,7 @@ def in_turn(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[s
 
 
 def scifact() -> Any:
-    from karat.benchmark.dataset import datasets_of
+    from karat.verbs.bench.dataset import datasets_of
 
     return datasets_of(str(DATA))[0]
 

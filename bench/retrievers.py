@@ -26,13 +26,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from harness import OtherLoad, machine, progress, write_section
-from karat.benchmark.benching import Benched, index
-from karat.benchmark.dataset import Dataset, datasets_of
-from karat.result import RunResult
+from karat.results.result import RunResult
 from karat.retrieve import Corpus, make_retriever
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.select import MMR, Dartboard
 from karat.retrieve.store import Store
+from karat.verbs.bench.benchmark import Benched, index
+from karat.verbs.bench.dataset import Dataset, datasets_of
 from retrieval_speed import Held
 from spread import at_most, draw, mean_distance, most_different, nearest_first, unit
 
@@ -124,9 +124,7 @@ class Study:
         return ranked[0][0], ranked
 
     def darts(self, split: str, sigmas: Sequence[float], candidates: int = DEPTH) -> dict[str, Lists]:
-        return {
-            f"{s:g}": self.found(Dartboard(self.dense, sigma=s, candidates=candidates), split) for s in sigmas
-        }  # fmt: skip
+        return {f"{s:g}": self.found(Dartboard(self.dense, sigma=s, candidates=candidates), split) for s in sigmas}
 
     def chosen_sigma(self) -> float:
         """Of those that keep enough of dense's nDCG@10 on train, the σ with the most ild@10."""
@@ -167,9 +165,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def titles(fusion: str, sigma: float, model: str) -> dict[str, str]:
     return {
-        "bm25": "BM25", "dense": f"dense ({model})", "hybrid": "hybrid, default (rrf, constant 60)",
-        "hybrid, chosen": f"hybrid, chosen on train ({fusion})", "dartboard": f"Dartboard (of dense, σ = {sigma:g})",
-    }  # fmt: skip
+        "bm25": "BM25",
+        "dense": f"dense ({model})",
+        "hybrid": "hybrid, default (rrf, constant 60)",
+        "hybrid, chosen": f"hybrid, chosen on train ({fusion})",
+        "dartboard": f"Dartboard (of dense, σ = {sigma:g})",
+    }
 
 
 def results(found: Benched, names: Mapping[str, str]) -> str:
@@ -185,12 +186,16 @@ def tests(found: Benched, names: Mapping[str, str], metrics: Sequence[str] = MET
     short = {name: title.split(" (")[0] for name, title in names.items()}
     compared = [r for m in metrics for r in found.comparison.of(m)] + list(of_dense.of("ndcg@10"))
     rows = [
-        [f"{short[r.candidate]} − {short[r.baseline]}", r.metric,
-         f"{r.delta:+.4f} [{r.difference.low:+.3f}, {r.difference.high:+.3f}]",
-         "< .001" if r.p_adjusted < 0.001 else f"{r.p_adjusted:.3f}".removeprefix("0"),
-         f"{r.wins} / {r.ties} / {r.losses}", "yes" if r.significant else "no"]
+        [
+            f"{short[r.candidate]} − {short[r.baseline]}",
+            r.metric,
+            f"{r.delta:+.4f} [{r.difference.low:+.3f}, {r.difference.high:+.3f}]",
+            "< .001" if r.p_adjusted < 0.001 else f"{r.p_adjusted:.3f}".removeprefix("0"),
+            f"{r.wins} / {r.ties} / {r.losses}",
+            "yes" if r.significant else "no",
+        ]
         for r in compared
-    ]  # fmt: skip
+    ]
     return table(["", "metric", "Δ [95% interval]", "p (Holm)", "better / same / worse", "separable"], rows)
 
 
@@ -201,8 +206,16 @@ def beside(found: Benched) -> str:
         run = found.result[name]
         here, low, high = run.mean["ndcg@10"], *run.ci["ndcg@10"]
         inside = "inside" if low <= ndcg <= high else "outside"
-        rows.append([name, f"{here:.4f}", PUBLISHED.get(name, "–"), f"{ndcg:.4f} ({inside} [{low:.3f}, {high:.3f}])",
-                     f"{run.mean['ild@10']:.3f}", f"{ild:.2f}"])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{here:.4f}",
+                PUBLISHED.get(name, "–"),
+                f"{ndcg:.4f} ({inside} [{low:.3f}, {high:.3f}])",
+                f"{run.mean['ild@10']:.3f}",
+                f"{ild:.2f}",
+            ]
+        )
     return table(["", "nDCG@10 here", "published", "in circulation", "ild@10 here", "in circulation"], rows)
 
 
@@ -216,11 +229,14 @@ def variants(study: Study) -> str:
     }
     ways = {
         "as it is by default (k1 = 1.5, b = .75, stemmed, without stop words)": "bm25",
-        "k1 = .9, b = .4": "bm25(k1=0.9, b=0.4)", "k1 = 1.2, b = .75": "bm25(k1=1.2)",
-        "stop words kept": "bm25(stopwords=false)", "not stemmed": "bm25(stem=false)",
+        "k1 = .9, b = .4": "bm25(k1=0.9, b=0.4)",
+        "k1 = 1.2, b = .75": "bm25(k1=1.2)",
+        "stop words kept": "bm25(stopwords=false)",
+        "not stemmed": "bm25(stem=false)",
         "not stemmed, stop words kept": "bm25(stem=false, stopwords=false)",
-        "method robertson": "bm25(method=robertson)", "method bm25+": "bm25(method='bm25+')",
-    }  # fmt: skip
+        "method robertson": "bm25(method=robertson)",
+        "method bm25+": "bm25(method='bm25+')",
+    }
     runs = {}
     for name, written in ways.items():
         made = make_retriever(written)
@@ -271,8 +287,14 @@ def curve(study: Study, found: Benched) -> tuple[str, str]:
         points = []
         for run in result.runs:
             ild = run.mean["ild@10"]
-            rows.append([f"{name}, {sign} = {run.name}", cell(run, "ndcg@10"), cell(run, "ild@10"),
-                         f"{ild / dense['ild@10']:.3f}{' *' if ild >= MORE * dense['ild@10'] else ''}"])  # fmt: skip
+            rows.append(
+                [
+                    f"{name}, {sign} = {run.name}",
+                    cell(run, "ndcg@10"),
+                    cell(run, "ild@10"),
+                    f"{ild / dense['ild@10']:.3f}{' *' if ild >= MORE * dense['ild@10'] else ''}",
+                ]
+            )
             told = run.name in (("0.8", "0.7", "0.6", "0.5", "0") if sign == "λ" else ("0.25", "0.4", "3"))
             points.append((f"{sign} {run.name}" if told else "", ild, run.mean["ndcg@10"]))
         lines.append((name, mark, points))
@@ -294,7 +316,8 @@ def spread(study: Study, of_dense: float, near: Mapping[str, Any]) -> str:
     held = np.stack([study.vectors[rows] for rows in near.values()])
     reached = [mean_distance(v[most_different(v)]) for v in held]
     rows = [
-        ["dense, its first ten", f"{of_dense:.3f}"], [f"{MORE:g} × dense", f"{MORE * of_dense:.3f}"],
+        ["dense, its first ten", f"{of_dense:.3f}"],
+        [f"{MORE:g} × dense", f"{MORE * of_dense:.3f}"],
         [f"Dartboard, {DEPTH} candidates: the most of {len(FINE)} σ from .1 up", f"{values.mean(axis=1).max():.3f}"],
         ["the same, with the best σ for each query by itself", f"{values.max(axis=0).mean():.3f}"],
         [f"any ten of dense's first {DEPTH}: reached by greedy choice and swaps", f"{np.mean(reached):.3f}"],
@@ -302,7 +325,7 @@ def spread(study: Study, of_dense: float, near: Mapping[str, Any]) -> str:
         [f"any ten of dense's first {DEPTH}: cannot be exceeded (convex bound)", f"{at_most(held).mean():.3f}"],
         ["ten abstracts drawn at random (the mean of all pairs of SciFact)", f"{mean_distance(study.vectors):.3f}"],
         ["ten vectors that add up to nothing: the most there can be at all, 10/9", f"{10 / 9:.3f}"],
-    ]  # fmt: skip
+    ]
     return table(["", "mean ild@10"], rows)
 
 
@@ -359,12 +382,14 @@ def main() -> None:
         sections["variants"] = variants(first)
         names = titles(static_fusion, static_sigma, "wordllama")
         random = mean_distance(static.vectors[static.vectors.any(axis=1)])
-        sections["static"] = "\n\n".join((
-            results(offline, names),
-            tests(offline, names, ["ndcg@10"]),
-            "ild@10 is by WordLlama's own vectors here and cannot be compared with that of the other table: by them "
-            f"all pairs of SciFact have a mean of {random:.3f}.",
-        ))  # fmt: skip
+        sections["static"] = "\n\n".join(
+            (
+                results(offline, names),
+                tests(offline, names, ["ndcg@10"]),
+                "ild@10 is by WordLlama's own vectors here and cannot be compared with that of the other table: "
+                f"by them all pairs of SciFact have a mean of {random:.3f}.",
+            )
+        )
     for name, text in sections.items():
         write_section(name, text, PAGE)
     print(f"wrote {PAGE.relative_to(ROOT)} and {FIGURE.relative_to(ROOT)}; {load.told()}")

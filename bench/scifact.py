@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from bm25 import K1, B, Index
-from karat.result import RunResult
+from karat.results.result import RunResult
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data" / "scifact"

@@ -23,9 +23,12 @@ DL19 = ROOT.parent / "shared/data/dl19"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 README = {"report": (1200, 700, "light", ""), "report-query": (1200, 560, "dark", "#query=en-003")}
 VIEWS = {
-    "light": (1400, 1000, "light", ""), "dark": (1400, 1000, "dark", ""), "medium": (900, 1000, "light", ""),
-    "narrow": (390, 844, "light", ""), "narrow-dark": (390, 844, "dark", ""),
-}  # fmt: skip
+    "light": (1400, 1000, "light", ""),
+    "dark": (1400, 1000, "dark", ""),
+    "medium": (900, 1000, "light", ""),
+    "narrow": (390, 844, "light", ""),
+    "narrow-dark": (390, 844, "dark", ""),
+}
 
 
 def demo(folder: Path) -> Path:
@@ -43,13 +46,19 @@ def dl19(folder: Path) -> Path:
     (folder / "queries.jsonl").write_text(table, "utf-8")
     config = {
         "dataset": {"name": "TREC DL 2019", "qrels": str(DL19 / "qrels.txt"), "queries": str(folder / "queries.jsonl")},
-        "runs": {"bm25": str(DL19 / "bm25.run"), "splade": str(DL19 / "splade.run")}, "baseline": "bm25",
+        "runs": {"bm25": str(DL19 / "bm25.run"), "splade": str(DL19 / "splade.run")},
+        "baseline": "bm25",
         "metrics": ["ndcg@10", "recall@100", "mrr", "hit@1", "precision@10", "map"],
         "segments": {"by": ["intent", "answer_type"], "minimum": 5},
-        "gates": ["ndcg@10 better than baseline", "hit@1 >= 0.80", "ndcg@10 >= 0.78", "recall@100 >= 0.65",
-                  "recall@100 no worse than baseline by 0.01",
-                  {"gate": "ndcg@10 >= 0.6 for every intent", "level": "warn"}],
-    }  # fmt: skip
+        "gates": [
+            "ndcg@10 better than baseline",
+            "hit@1 >= 0.80",
+            "ndcg@10 >= 0.78",
+            "recall@100 >= 0.65",
+            "recall@100 no worse than baseline by 0.01",
+            {"gate": "ndcg@10 >= 0.6 for every intent", "level": "warn"},
+        ],
+    }
     (folder / "karat.yaml").write_text(json.dumps(config), "utf-8")
     path = folder / "report.html"
     subprocess.run([sys.executable, "-m", "karat", "check", str(folder), "--html", str(path), "-q"], check=False)

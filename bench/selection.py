@@ -122,9 +122,12 @@ def measured(queries: str, rounds: str) -> None:
         start = perf_counter()
         expected = [loop(a, b) for a, b in lists]
         answer[name] = {
-            "at_once": at_once, "one_by_one": one_by_one, "loop": perf_counter() - start, "memory": memory,
+            "at_once": at_once,
+            "one_by_one": one_by_one,
+            "loop": perf_counter() - start,
+            "memory": memory,
             "same": sum(f == e for f, e in zip(found.tolist(), expected, strict=True)),
-        }  # fmt: skip
+        }
     print(json.dumps(answer))
 
 
@@ -174,10 +177,17 @@ def main() -> None:
     load = OtherLoad()
     found = child("measured", queries, 5)
     rows: list[Sequence[str]] = [
-        [name, seconds(one["at_once"]), seconds(one["one_by_one"]), seconds(one["loop"]),
-         times(one["loop"] / one["at_once"]), times(one["loop"] / one["one_by_one"]), f"{one['memory'] / 1e6:.1f} MB"]
+        [
+            name,
+            seconds(one["at_once"]),
+            seconds(one["one_by_one"]),
+            seconds(one["loop"]),
+            times(one["loop"] / one["at_once"]),
+            times(one["loop"] / one["one_by_one"]),
+            f"{one['memory'] / 1e6:.1f} MB",
+        ]
         for name, one in found.items()
-    ]  # fmt: skip
+    ]
     report.table(["", "at once", "one by one", "loop", "ratio at once", "ratio one by one", "memory"], rows)
     for name, one in found.items():
         ratio = one["loop"] / one["at_once"]

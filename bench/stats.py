@@ -330,8 +330,10 @@ def tell_coverage(report: Report, plan: Plan) -> None:
     )
     jobs: list[tuple[object, ...]] = [
         ("cover", shape, n, method, plan.of(method))
-        for method in reversed(METHODS) for n in reversed(SIZES) for shape in SHAPES
-    ]  # fmt: skip
+        for method in reversed(METHODS)
+        for n in reversed(SIZES)
+        for shape in SHAPES
+    ]
     found = side_by_side(jobs)
     rows = []
     for shape in SHAPES:
@@ -373,8 +375,12 @@ def tell_clusters(report: Report, plan: Plan) -> None:
         f"{CONVERSATIONS} conversations of {TURNS} queries, correlation {ICC} within; {plan.replications:,} samples. "
         "Naive: as if the queries were independent."
     )
-    ways = (("auto", "not-known", "naive"), ("auto", "known", "auto"), ("percentile", "known", "percentile"),
-            ("t", "known", "t"))  # fmt: skip
+    ways = (
+        ("auto", "not-known", "naive"),
+        ("auto", "known", "auto"),
+        ("percentile", "known", "percentile"),
+        ("t", "known", "t"),
+    )
     shapes = ("balanced", "good", "weak")
     found = side_by_side([("clustered", s, m, k, plan.replications) for s in shapes for m, k, _ in ways])
     rows = [[s, *(share(found["clustered", s, m, k, plan.replications]["inside"]) for m, k, _ in ways)] for s in shapes]
@@ -394,8 +400,10 @@ def tell_tests(report: Report, plan: Plan) -> None:
     )
     jobs: list[tuple[object, ...]] = [
         ("type_one", shape, n, test, plan.replications // (4 if test == "bootstrap" else 1))
-        for test in ("bootstrap", "randomization", "t", "wilcoxon", "sign") for n in reversed(SIZES) for shape in SHAPES
-    ]  # fmt: skip
+        for test in ("bootstrap", "randomization", "t", "wilcoxon", "sign")
+        for n in reversed(SIZES)
+        for shape in SHAPES
+    ]
     cells = {job[1:4]: found["found"] for job, found in side_by_side(jobs).items()}
     rows = [[f"{s}, n = {n}", *(f"{cells[s, n, t]:.4f}" for t in TESTS)] for s in SHAPES for n in SIZES]
     report.table(["", *TESTS], rows)

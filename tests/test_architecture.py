@@ -12,20 +12,15 @@ import karat
 SOURCE = Path(karat.__file__).parent
 FLOORS = [
     {"errors"},
-    {"model", "output"},
-    {"ingest", "metrics", "stats"},
-    {"align", "functions", "sampling", "fingerprints", "gates", "engine"},
-    {"result", "saved"},
-    {"cache", "details"},
-    {"evaluation", "retrieve"},
-    {"pairing", "baseline", "several", "remarks"},
-    {"versus"},
-    {"comparison", "curves", "config", "judgements"},
-    {"checking", "pipeline", "blessing", "diagnosis", "benchmark"},
-    {"validation", "demonstration"},
-    {"starter"},
+    {"model", "stats"},
+    {"metrics", "read", "store"},
+    {"align"},
+    {"results", "retrieve"},
+    {"gates"},
+    {"config"},
+    {"verbs"},
     {"report"},
-    {"cli", "docs", "pytest_plugin"},
+    {"cli", "pytest_plugin"},
 ]
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = (
@@ -70,9 +65,9 @@ def test_lower_rooms_never_import_higher_ones() -> None:
     assert wrong == []
 
 
-def test_no_module_passes_400_lines_or_is_a_drawer() -> None:
+def test_no_module_passes_600_lines_or_is_a_drawer() -> None:
     for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text("utf-8").splitlines()) <= 400, path
+        assert len(path.read_text("utf-8").splitlines()) <= 600, path
         assert path.stem not in ("utils", "helpers", "common", "misc")
 
 
@@ -104,6 +99,6 @@ def test_every_public_name_loads_and_no_module_hides_one() -> None:
 
 
 def test_the_generated_pages_are_in_sync() -> None:
-    from karat.docs import main
+    import write_docs
 
-    assert main(["--check"]) == 0
+    assert write_docs.main(["--check"]) == 0

@@ -21,8 +21,15 @@ from karat.metrics.registry import STATISTICS
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "hit": ("hit", "hit@1", "hit@3", "hit(rel=2)@3", "hit(rel=0.5)"),
-    "precision": ("precision", "precision@1", "precision@5", "precision@50", "precision(rel=2)@3",
-                  "precision(denom=retrieved)@5", "precision(rel=1.5,denom=retrieved)@2"),
+    "precision": (
+        "precision",
+        "precision@1",
+        "precision@5",
+        "precision@50",
+        "precision(rel=2)@3",
+        "precision(denom=retrieved)@5",
+        "precision(rel=1.5,denom=retrieved)@2",
+    ),
     "recall": ("recall", "recall@1", "recall@5", "recall(rel=2)@5", "recall(cap=true)@3", "recall(rel=2,cap=true)@1"),
     "recall_auc": ("recall_auc", "recall_auc@1", "recall_auc@20", "recall_auc(rel=2)@50"),
     "f1": ("f1", "f1@3", "f1(beta=2)@5", "f1(beta=0.5)", "f1(rel=2,beta=3)@4"),
@@ -30,8 +37,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mrr": ("mrr", "mrr@2", "mrr(rel=2)", "mrr(rel=3)@5"),
     "map": ("map", "map@3", "map(rel=2)", "map(norm=min)@3", "map(rel=2,norm=min)@2"),
     "gm_map": ("gm_map", "gm_map(rel=2)"),
-    "ndcg": ("ndcg", "ndcg@1", "ndcg@5", "ndcg@50", "ndcg(gain=exp)", "ndcg(gain=exp)@3", "ndcg(gains={1:1,2:5,3:9})",
-             "ndcg(gains={1:0.5,2:0.5,3:7.25})@4"),
+    "ndcg": (
+        "ndcg",
+        "ndcg@1",
+        "ndcg@5",
+        "ndcg@50",
+        "ndcg(gain=exp)",
+        "ndcg(gain=exp)@3",
+        "ndcg(gains={1:1,2:5,3:9})",
+        "ndcg(gains={1:0.5,2:0.5,3:7.25})@4",
+    ),
     "err": ("err", "err@3", "err(max_grade=2)", "err(max_grade=3.5)@4"),
     "q": ("q", "q@3", "q(beta=0.1)", "q(beta=10)@5"),
     "rbp": ("rbp", "rbp@3", "rbp(p=0.5)", "rbp(p=0.95)", "rbp(p=0.1)", "rbp(rel=2)", "rbp(p=0.3,rel=2)@5"),
@@ -47,8 +62,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "num_rel_ret": ("num_rel_ret", "num_rel_ret@3", "num_rel_ret(rel=2)@5"),
     "distinct_docs": ("distinct_docs", "distinct_docs@1", "distinct_docs@5"),
     "redundancy": ("redundancy", "redundancy@1", "redundancy@5"),
-    "latency": ("latency.p50", "latency.p90", "latency.p95", "latency.p99", "latency.mean", "latency.rerank.p90",
-                "latency.stage-2_b.mean", "latency.mean.p50"),
+    "latency": (
+        "latency.p50",
+        "latency.p90",
+        "latency.p95",
+        "latency.p99",
+        "latency.mean",
+        "latency.rerank.p90",
+        "latency.stage-2_b.mean",
+        "latency.mean.p50",
+    ),
     "cost": ("cost.tokens", "cost.tokens.sum", "cost.10", "cost.usd-cents_2", "cost.sum.sum"),
     "fresh": ("fresh", "fresh@1", "fresh@5"),
     "routing_accuracy": ("routing_accuracy",),
@@ -61,10 +84,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "false_evidence": ("false_evidence(threshold=0)", "false_evidence(threshold=-1.5)@1"),
     "ild": ("ild", "ild@2", "ild@10"),
     "novelty": ("novelty", "novelty@5", "novelty(tau=0.25)@5", "novelty(tau=0.9,words=3)"),
-    "alpha_ndcg": ("alpha_ndcg", "alpha_ndcg@10", "alpha_ndcg(relevance_weight=0)@5",
-                   "alpha_ndcg(relevance_weight=0.75,ideal=plain)@5", "alpha_ndcg(kind=subtopic)",
-                   "alpha_ndcg(kind=subtopic,alpha=0.9)@20"),
-}  # fmt: skip
+    "alpha_ndcg": (
+        "alpha_ndcg",
+        "alpha_ndcg@10",
+        "alpha_ndcg(relevance_weight=0)@5",
+        "alpha_ndcg(relevance_weight=0.75,ideal=plain)@5",
+        "alpha_ndcg(kind=subtopic)",
+        "alpha_ndcg(kind=subtopic,alpha=0.9)@20",
+    ),
+}
 NAMES = [name for names in EXAMPLES.values() for name in names]
 # What can be measured on any run. The others need more than a run and its gold: tests/test_budget.py,
 # tests/test_diversity.py and tests/test_components.py measure them.
@@ -75,14 +103,55 @@ NEEDING_MORE = {"latency", "cost", "fresh", "ild", "novelty", "alpha_ndcg"} | PI
 # Measures that are 1 when the gold comes first, best grade on top. The others cannot be: precision@k beyond the
 # gold, rbp, err with few docs and infap (its ε) stay below, counts and rbp_residual have another best value.
 REACHES_1 = (
-    "hit@1", "precision", "precision@3", "precision@5", "precision(denom=retrieved)@5", "recall", "recall@5",
-    "recall(cap=true)@1", "f1", "f1@5", "f1(beta=2)@5", "wrecall", "wrecall@5", "mrr", "mrr@1", "map", "map@5",
-    "map(norm=min)@2", "gm_map", "ndcg", "ndcg@1", "ndcg@3", "ndcg@50", "ndcg(gain=exp)@4", "ndcg(gains={1:1,2:5,3:9})",
-    "q", "q@5", "q(beta=10)", "rprec", "bpref", "iprec", "iprec@0", "iprec@0.5", "iprec@1", "judged@5",
-)  # fmt: skip
+    "hit@1",
+    "precision",
+    "precision@3",
+    "precision@5",
+    "precision(denom=retrieved)@5",
+    "recall",
+    "recall@5",
+    "recall(cap=true)@1",
+    "f1",
+    "f1@5",
+    "f1(beta=2)@5",
+    "wrecall",
+    "wrecall@5",
+    "mrr",
+    "mrr@1",
+    "map",
+    "map@5",
+    "map(norm=min)@2",
+    "gm_map",
+    "ndcg",
+    "ndcg@1",
+    "ndcg@3",
+    "ndcg@50",
+    "ndcg(gain=exp)@4",
+    "ndcg(gains={1:1,2:5,3:9})",
+    "q",
+    "q@5",
+    "q(beta=10)",
+    "rprec",
+    "bpref",
+    "iprec",
+    "iprec@0",
+    "iprec@0.5",
+    "iprec@1",
+    "judged@5",
+)
 # alpha_ndcg of the gold in the order of its grades need not be 1, and a better order than its ideal may pass it.
-NEVER_REACHES_1 = {"recall_auc", "rbp", "rbp_residual", "err", "infap", "num_q", "num_ret", "num_rel", "num_rel_ret",
-                   "alpha_ndcg"}  # fmt: skip
+NEVER_REACHES_1 = {
+    "recall_auc",
+    "rbp",
+    "rbp_residual",
+    "err",
+    "infap",
+    "num_q",
+    "num_ret",
+    "num_rel",
+    "num_rel_ret",
+    "alpha_ndcg",
+}
 
 
 def scores(gold: Mapping[str, Any], run: Mapping[str, Any], names: list[str] | None = None, **options: Any) -> Any:
@@ -113,9 +182,18 @@ def test_what_is_measured_on_any_run_and_what_needs_more_is_known() -> None:
     parts = {n for m in karat.all_metrics() for needs in (m.needs, *m.needs_when.values()) for n in needs}
     of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval", "scores", "no_answer"}
     assert parts == {
-        "gold", "items", "doc_version", "as_of", "latency", "cost", "embeddings", "gold_embeddings", "texts",
-        "subtopics", *of_pipeline,
-    }  # fmt: skip
+        "gold",
+        "items",
+        "doc_version",
+        "as_of",
+        "latency",
+        "cost",
+        "embeddings",
+        "gold_embeddings",
+        "texts",
+        "subtopics",
+        *of_pipeline,
+    }
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:
@@ -241,17 +319,24 @@ def test_a_default_that_is_written_out_is_not_printed(name: str) -> None:
 PARAMS = st.fixed_dictionaries(
     {},
     optional={
-        "rel": st.floats(0.001, 1000) | st.integers(1, 10), "beta": st.floats(1e-6, 1e6), "p": st.floats(0.001, 0.999),
-        "max_grade": st.integers(1, 10) | st.floats(0.5, 20), "cap": st.booleans(),
-        "norm": st.sampled_from(["gold", "min"]), "denom": st.sampled_from(["k", "retrieved"]),
+        "rel": st.floats(0.001, 1000) | st.integers(1, 10),
+        "beta": st.floats(1e-6, 1e6),
+        "p": st.floats(0.001, 0.999),
+        "max_grade": st.integers(1, 10) | st.floats(0.5, 20),
+        "cap": st.booleans(),
+        "norm": st.sampled_from(["gold", "min"]),
+        "denom": st.sampled_from(["k", "retrieved"]),
         "gain": st.sampled_from(["linear", "exp"]),
         "threshold": st.floats(-1e6, 1e6),
-        "tau": st.floats(0.001, 1), "words": st.integers(1, 100), "relevance_weight": st.floats(0, 1),
+        "tau": st.floats(0.001, 1),
+        "words": st.integers(1, 100),
+        "relevance_weight": st.floats(0, 1),
         "ideal": st.sampled_from(["greedy", "plain"]),
-        "stage": st.text("abcz019_-", min_size=1), "key": st.text("abcz019_-", min_size=1),
+        "stage": st.text("abcz019_-", min_size=1),
+        "key": st.text("abcz019_-", min_size=1),
         "gains": st.dictionaries(st.floats(0, 100) | st.integers(0, 5), st.floats(0, 1e9), min_size=1, max_size=4),
     },
-)  # fmt: skip
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -281,24 +366,63 @@ def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int
 
 
 SPELLINGS = {
-    "nDCG@10": "ndcg@10", "AP(rel=2)@100": "map(rel=2)@100", "RR@10": "mrr@10", "Success@5": "hit@5",
-    "P@10": "precision@10", "R@100": "recall@100", "Judged@10": "judged@10", "RBP(p=0.8)": "rbp",
-    "RBP(p=0.9)": "rbp(p=0.9)", "ndcg_cut_10": "ndcg@10", "ndcg_cut.10": "ndcg@10", "map": "map",
-    "map_cut_10": "map@10", "recip_rank": "mrr", "P_10": "precision@10", "P.10": "precision@10",
-    "recall_100": "recall@100", "success_5": "hit@5", "Rprec": "rprec", "bpref": "bpref", "hit_rate@5": "hit@5",
-    "ndcg_burges@10": "ndcg(gain=exp)@10", "r-precision": "rprec", "ndcg_at_10": "ndcg@10", "HR@5": "hit@5",
-    "MRR@100": "mrr@100", "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10", "nDCG(dcg='log2')@10": "ndcg@10",
-    "Latency.P50": "latency.p50", "latency.total.p50": "latency.p50", "LATENCY.ReRank.p90": "latency.rerank.p90",
-    "latency(stage=rerank,statistic=p90)": "latency.rerank.p90", "latency.p90(stage=rerank)": "latency.rerank.p90",
-    "latency:stage=rerank,statistic=mean": "latency.rerank.mean", "cost.Tokens.mean": "cost.tokens",
-    "cost(key=tokens,statistic=sum)": "cost.tokens.sum", "cost.2": "cost.2", "Distinct-Docs_at_5": "distinct_docs@5",
-    "Alpha-nDCG@20": "alpha_ndcg@20", "alpha_nDCG(kind=subtopic, alpha=0.5)@10": "alpha_ndcg(kind=subtopic)@10",
+    "nDCG@10": "ndcg@10",
+    "AP(rel=2)@100": "map(rel=2)@100",
+    "RR@10": "mrr@10",
+    "Success@5": "hit@5",
+    "P@10": "precision@10",
+    "R@100": "recall@100",
+    "Judged@10": "judged@10",
+    "RBP(p=0.8)": "rbp",
+    "RBP(p=0.9)": "rbp(p=0.9)",
+    "ndcg_cut_10": "ndcg@10",
+    "ndcg_cut.10": "ndcg@10",
+    "map": "map",
+    "map_cut_10": "map@10",
+    "recip_rank": "mrr",
+    "P_10": "precision@10",
+    "P.10": "precision@10",
+    "recall_100": "recall@100",
+    "success_5": "hit@5",
+    "Rprec": "rprec",
+    "bpref": "bpref",
+    "hit_rate@5": "hit@5",
+    "ndcg_burges@10": "ndcg(gain=exp)@10",
+    "r-precision": "rprec",
+    "ndcg_at_10": "ndcg@10",
+    "HR@5": "hit@5",
+    "MRR@100": "mrr@100",
+    "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10",
+    "nDCG(dcg='log2')@10": "ndcg@10",
+    "Latency.P50": "latency.p50",
+    "latency.total.p50": "latency.p50",
+    "LATENCY.ReRank.p90": "latency.rerank.p90",
+    "latency(stage=rerank,statistic=p90)": "latency.rerank.p90",
+    "latency.p90(stage=rerank)": "latency.rerank.p90",
+    "latency:stage=rerank,statistic=mean": "latency.rerank.mean",
+    "cost.Tokens.mean": "cost.tokens",
+    "cost(key=tokens,statistic=sum)": "cost.tokens.sum",
+    "cost.2": "cost.2",
+    "Distinct-Docs_at_5": "distinct_docs@5",
+    "Alpha-nDCG@20": "alpha_ndcg@20",
+    "alpha_nDCG(kind=subtopic, alpha=0.5)@10": "alpha_ndcg(kind=subtopic)@10",
     "Intra-List-Diversity@5": "ild@5",
-    "iprec_at_recall_0.10": "iprec@0.1", "IPrec@0.1": "iprec@0.1", "ndcg:gain=exp@10": "ndcg(gain=exp)@10",
-    "ndcg(gains={1: 1, 2: 5})@10": "ndcg(gains={1:1,2:5})@10", "11pt_avg": "iprec", "infAP": "infap",
-    "set_P": "precision", "set_recall": "recall", "set_F": "f1", "num_rel_ret": "num_rel_ret", "gm_map": "gm_map",
-    " ndcg@10 ": "ndcg@10", "NDCG@10": "ndcg@10", "recall(REL=2)@5": "recall(rel=2)@5", "ERR@10": "err@10",
-}  # fmt: skip
+    "iprec_at_recall_0.10": "iprec@0.1",
+    "IPrec@0.1": "iprec@0.1",
+    "ndcg:gain=exp@10": "ndcg(gain=exp)@10",
+    "ndcg(gains={1: 1, 2: 5})@10": "ndcg(gains={1:1,2:5})@10",
+    "11pt_avg": "iprec",
+    "infAP": "infap",
+    "set_P": "precision",
+    "set_recall": "recall",
+    "set_F": "f1",
+    "num_rel_ret": "num_rel_ret",
+    "gm_map": "gm_map",
+    " ndcg@10 ": "ndcg@10",
+    "NDCG@10": "ndcg@10",
+    "recall(REL=2)@5": "recall(rel=2)@5",
+    "ERR@10": "err@10",
+}
 
 
 @pytest.mark.parametrize(("written", "canonical"), SPELLINGS.items())
@@ -314,44 +438,100 @@ def test_two_spellings_of_one_metric_are_computed_once_and_found_by_either() -> 
 
 def test_lists_expand() -> None:
     assert [m.name for m in karat.parse_all("latency.{p50, p99}, latency.rerank.{mean}, cost.tokens")] == [
-        "latency.p50", "latency.p99", "latency.rerank.mean", "cost.tokens",
-    ]  # fmt: skip
+        "latency.p50",
+        "latency.p99",
+        "latency.rerank.mean",
+        "cost.tokens",
+    ]
     assert [m.name for m in karat.parse_all("recall@{1,3,5}, ndcg(gain=exp)@{5,10}")] == [
-        "recall@1", "recall@3", "recall@5", "ndcg(gain=exp)@5", "ndcg(gain=exp)@10",
-    ]  # fmt: skip
+        "recall@1",
+        "recall@3",
+        "recall@5",
+        "ndcg(gain=exp)@5",
+        "ndcg(gain=exp)@10",
+    ]
     assert [m.name for m in karat.parse_all(["recall", "mrr", "rprec"], ks=[1, 3])] == [
-        "recall@1", "recall@3", "mrr@1", "mrr@3", "rprec",
-    ]  # fmt: skip
+        "recall@1",
+        "recall@3",
+        "mrr@1",
+        "mrr@3",
+        "rprec",
+    ]
     assert [m.name for m in karat.parse_all(DEFAULT_METRICS)] == [
-        "hit@1", "hit@3", "hit@5", "hit@10", "recall@1", "recall@3", "recall@5", "recall@10", "precision@5", "ndcg@5",
-        "ndcg@10", "mrr", "map@10",
-    ]  # fmt: skip
+        "hit@1",
+        "hit@3",
+        "hit@5",
+        "hit@10",
+        "recall@1",
+        "recall@3",
+        "recall@5",
+        "recall@10",
+        "precision@5",
+        "ndcg@5",
+        "ndcg@10",
+        "mrr",
+        "map@10",
+    ]
     assert PRIMARY in [m.name for m in karat.parse_all(DEFAULT_METRICS)]
 
 
 BAD_NAMES = {
-    "ndgc@10": "did you mean 'ndcg@10'", "recall@0": "integer from 1", "recall@-1": "integer from 1",
-    "recall@1.5": "integer from 1", "recall@x": "cutoff", "recall@nan": "cutoff", "recall@inf": "cutoff",
-    "rprec@5": "takes no cutoff", "iprec@1.1": "from 0 to 1", "iprec@-0.1": "from 0 to 1",
-    "ndcg(rel=2)@10": "no parameter 'rel'", "err(rel=2)": "no parameter 'rel'", "wrecall(rel=2)": "no parameter 'rel'",
-    "q(rel=2)": "no parameter 'rel'", "rbp(p=1)": "below 1", "rbp(p=0)": "above 0", "rbp(p=x)": "a number",
-    "recall(cap=maybe)@5": "true or false", "map(norm=max)@5": "one of gold, min", "ndcg(gain=log)": "one of",
-    "ndcg(gains={1})": "map from grade to gain", "recall(rel)@5": "name=value", "f1(beta=0)": "above 0",
-    "ndcg(gains={1:nan})": "gains", "ndcg(gains={1:inf})": "gains", "ndcg(gains={nan:1})": "gains",
-    "ndcg(gains={1:-1})": "gains", "": "no metric", "@10": "cannot read",
-    "latency": "needs a statistic, such as 'latency.p50'", "cost": "needs a key, such as 'cost.tokens'",
-    "latency.rerank": "statistic must be one of p50, p90, p95, p99, mean", "latency.p42": "statistic must be one of",
-    "latency.a.b.p50": "at most 2 parts", "latency.p50@5": "takes no cutoff; write 'latency.p50'",
-    "latncy.p50": "did you mean 'latency.p50'", "latency.rerank.p50(stage=x)": "stage is given twice",
-    "latency(stage=a b,statistic=p50)": "letters, digits", "latency..p50": "cannot read", "latency.p50.": "cannot read",
-    "alpha_ndcg(rel=2)@10": "no parameter 'rel'", "alpha_ndcg(relevance_weight=1.5)": "from 0 to 1",
-    "alpha_ndcg(alpha=0.3)": "alpha is of kind=subtopic", "alpha_ndcg(kind=subtopic,alpha=-1)": "from 0 to 1",
-    "alpha_ndcg(kind=subtopic,ideal=plain)": "ideal is of kind=embedding", "alpha_ndcg(kind=topic)": "one of embedding",
+    "ndgc@10": "did you mean 'ndcg@10'",
+    "recall@0": "integer from 1",
+    "recall@-1": "integer from 1",
+    "recall@1.5": "integer from 1",
+    "recall@x": "cutoff",
+    "recall@nan": "cutoff",
+    "recall@inf": "cutoff",
+    "rprec@5": "takes no cutoff",
+    "iprec@1.1": "from 0 to 1",
+    "iprec@-0.1": "from 0 to 1",
+    "ndcg(rel=2)@10": "no parameter 'rel'",
+    "err(rel=2)": "no parameter 'rel'",
+    "wrecall(rel=2)": "no parameter 'rel'",
+    "q(rel=2)": "no parameter 'rel'",
+    "rbp(p=1)": "below 1",
+    "rbp(p=0)": "above 0",
+    "rbp(p=x)": "a number",
+    "recall(cap=maybe)@5": "true or false",
+    "map(norm=max)@5": "one of gold, min",
+    "ndcg(gain=log)": "one of",
+    "ndcg(gains={1})": "map from grade to gain",
+    "recall(rel)@5": "name=value",
+    "f1(beta=0)": "above 0",
+    "ndcg(gains={1:nan})": "gains",
+    "ndcg(gains={1:inf})": "gains",
+    "ndcg(gains={nan:1})": "gains",
+    "ndcg(gains={1:-1})": "gains",
+    "": "no metric",
+    "@10": "cannot read",
+    "latency": "needs a statistic, such as 'latency.p50'",
+    "cost": "needs a key, such as 'cost.tokens'",
+    "latency.rerank": "statistic must be one of p50, p90, p95, p99, mean",
+    "latency.p42": "statistic must be one of",
+    "latency.a.b.p50": "at most 2 parts",
+    "latency.p50@5": "takes no cutoff; write 'latency.p50'",
+    "latncy.p50": "did you mean 'latency.p50'",
+    "latency.rerank.p50(stage=x)": "stage is given twice",
+    "latency(stage=a b,statistic=p50)": "letters, digits",
+    "latency..p50": "cannot read",
+    "latency.p50.": "cannot read",
+    "alpha_ndcg(rel=2)@10": "no parameter 'rel'",
+    "alpha_ndcg(relevance_weight=1.5)": "from 0 to 1",
+    "alpha_ndcg(alpha=0.3)": "alpha is of kind=subtopic",
+    "alpha_ndcg(kind=subtopic,alpha=-1)": "from 0 to 1",
+    "alpha_ndcg(kind=subtopic,ideal=plain)": "ideal is of kind=embedding",
+    "alpha_ndcg(kind=topic)": "one of embedding",
     "alpha_ndcg(kind=subtopic,relevance_weight=1)@5": "relevance_weight is of kind=embedding",
-    "novelty(tau=0)@5": "above 0", "novelty(tau=2)": "at most 1", "novelty(words=0)": "integer from 1",
-    "novelty(words=2.5)": "integer from 1", "ild(k=3)": "no parameter 'k'",
-    "ndcg.exp@10": "cannot read", "cost.tokens.p50": "one of mean, sum", "fresh@0": "integer from 1",
-}  # fmt: skip
+    "novelty(tau=0)@5": "above 0",
+    "novelty(tau=2)": "at most 1",
+    "novelty(words=0)": "integer from 1",
+    "novelty(words=2.5)": "integer from 1",
+    "ild(k=3)": "no parameter 'k'",
+    "ndcg.exp@10": "cannot read",
+    "cost.tokens.p50": "one of mean, sum",
+    "fresh@0": "integer from 1",
+}
 
 
 @pytest.mark.parametrize(("written", "told"), BAD_NAMES.items())
@@ -439,9 +619,22 @@ def test_promoting_a_doc_above_a_lower_graded_one_never_lowers_a_monotone_metric
 
 def test_most_metrics_are_monotone_and_those_that_are_not_are_known() -> None:
     assert {m.name for m in karat.all_metrics() if not m.monotone} == {
-        "infap", "judged", "rbp_residual", "num_q", "num_ret", "num_rel", "distinct_docs", "redundancy", "latency",
-        "cost", "fresh", "ild", "novelty", "alpha_ndcg", *PIPELINE,
-    }  # fmt: skip
+        "infap",
+        "judged",
+        "rbp_residual",
+        "num_q",
+        "num_ret",
+        "num_rel",
+        "distinct_docs",
+        "redundancy",
+        "latency",
+        "cost",
+        "fresh",
+        "ild",
+        "novelty",
+        "alpha_ndcg",
+        *PIPELINE,
+    }
 
 
 def test_a_rank_sensitive_metric_rises_when_a_relevant_doc_does() -> None:

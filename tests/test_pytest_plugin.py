@@ -12,9 +12,11 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-NEEDED = [] if any(e.value == "karat.pytest_plugin" for e in entry_points(group="pytest11")) else [
-    "-p", "karat.pytest_plugin",
-]  # fmt: skip
+NEEDED = (
+    []
+    if any(e.value == "karat.pytest_plugin" for e in entry_points(group="pytest11"))
+    else ["-p", "karat.pytest_plugin"]
+)
 QUERIES = 40
 
 
@@ -56,26 +58,30 @@ def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pyt
     # 4 of 40 = .1; Wilson at 95%: (.1 + z²/80 ± z √(.1 · .9/40 + z²/6400)) / (1 + z²/40), z = 1.96 → .040, .231
     found = outcome(folder, "assert karat_check('bad.yaml')")
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines([
-        "E*assert Check(BLOCK: bad: hit@1 >= 0.5 (hit@1 0.100 [[]0.040, 0.231], 40 queries) fails)",
-        "*- karat check toy -*",
-        "BLOCK: bad: hit@1 >= 0.5*",
-        "bad: hit@1 >= 0.5 fails",
-        "    hit@1: 0.1000 [[]0.040, 0.231], n = 40",
-        "    the whole interval is on the wrong side",
-    ])  # fmt: skip
+    found.stdout.fnmatch_lines(
+        [
+            "E*assert Check(BLOCK: bad: hit@1 >= 0.5 (hit@1 0.100 [[]0.040, 0.231], 40 queries) fails)",
+            "*- karat check toy -*",
+            "BLOCK: bad: hit@1 >= 0.5*",
+            "bad: hit@1 >= 0.5 fails",
+            "    hit@1: 0.1000 [[]0.040, 0.231], n = 40",
+            "    the whole interval is on the wrong side",
+        ]
+    )
 
 
 def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folder: pytest.Pytester) -> None:
     found = outcome(folder, "assert karat_check('middling.yaml')")
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines([
-        "INCONCLUSIVE: middling: hit@1 >= 0.5*",
-        "No gate fails, but these queries are too few to tell whether all pass.",
-        "middling: hit@1 >= 0.5 is undecided",
-        "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
-        "    about * more queries would decide",
-    ])  # fmt: skip
+    found.stdout.fnmatch_lines(
+        [
+            "INCONCLUSIVE: middling: hit@1 >= 0.5*",
+            "No gate fails, but these queries are too few to tell whether all pass.",
+            "middling: hit@1 >= 0.5 is undecided",
+            "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
+            "    about * more queries would decide",
+        ]
+    )
 
 
 def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(folder: pytest.Pytester) -> None:
@@ -100,13 +106,15 @@ def test_every_gate_and_segment_that_does_not_pass_is_explained(folder: pytest.P
     )
     # middling finds 20 of the first 20 and 2 of the last 20; good 20 and 10. The mean difference is −8/40 = −.2.
     found = outcome(folder, "assert karat_check()")
-    found.stdout.fnmatch_lines([
-        "m: hit@1 >= 0.5 for every half [[]half = second] fails",
-        "    hit@1: 0.1000 *, n = 20",
-        "m: mrr no worse than baseline by 0.01 fails",
-        "    mrr against g: Δ -0.2000 *, n = 40",
-        "m: hit@1 > 0.9 fails (warning)",
-    ])  # fmt: skip
+    found.stdout.fnmatch_lines(
+        [
+            "m: hit@1 >= 0.5 for every half [[]half = second] fails",
+            "    hit@1: 0.1000 *, n = 20",
+            "m: mrr no worse than baseline by 0.01 fails",
+            "    mrr against g: Δ -0.2000 *, n = 40",
+            "m: hit@1 > 0.9 fails (warning)",
+        ]
+    )
     assert "half = first" not in found.stdout.str()
 
 
@@ -121,8 +129,10 @@ def test_a_path_is_beside_the_test_first_then_in_the_root_folder(folder: pytest.
     outside = folder.path.parent
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *NEEDED, "-p", "no:cacheprovider", str(folder.path / "inner")],
-        cwd=outside, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=outside,
+        capture_output=True,
+        text=True,
+    )
     assert "2 passed" in done.stdout, done.stdout
 
 

@@ -178,9 +178,15 @@ def cross_encoder(folder: Path, labels: int = 1) -> str:
     folder.mkdir()
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=128, num_labels=labels, initializer_range=0.5,
-    )  # fmt: skip
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        num_labels=labels,
+        initializer_range=0.5,
+    )
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
     return str(folder)

@@ -5,13 +5,6 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from karat.baseline import bless
-    from karat.benchmark import Bench, bench
-    from karat.checking import Check, check
-    from karat.comparison import Comparison, compare
-    from karat.curves import Sweep, sweep
-    from karat.demonstration import Demo, demo
-    from karat.diagnosis import Diagnosis, diagnose
     from karat.errors import (
         AmbiguousFormat,
         InputError,
@@ -22,8 +15,40 @@ if TYPE_CHECKING:
         ResultError,
         UsageError,
     )
-    from karat.evaluation import evaluate
-    from karat.functions import (
+    from karat.gates import Gate, parse_gate
+    from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.model.run import Run
+    from karat.read.queries import read_queries
+    from karat.read.sources import read_qrels, read_run
+    from karat.report.html.write import write_report
+    from karat.results.result import Result, RunResult
+    from karat.results.saved import load
+    from karat.retrieve import Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
+    from karat.stats.groups import interval
+    from karat.stats.intervals import quantile_interval
+    from karat.stats.paired import paired_test
+    from karat.stats.power import power
+    from karat.verbs.bench import Bench, bench
+    from karat.verbs.bless import bless
+    from karat.verbs.check import Check, check
+    from karat.verbs.compare import Comparison, compare
+    from karat.verbs.components import Components, components
+    from karat.verbs.components.entities import entity_metrics
+    from karat.verbs.components.funnel import stage_funnel
+    from karat.verbs.components.gate import gate_metrics
+    from karat.verbs.components.no_answer import no_answer_metrics
+    from karat.verbs.components.reranker import rerank_metrics
+    from karat.verbs.components.rewriting import rewrite_metrics
+    from karat.verbs.components.router import router_metrics
+    from karat.verbs.demo import Demo, demo
+    from karat.verbs.diagnose import Diagnosis, diagnose
+    from karat.verbs.evaluate import evaluate
+    from karat.verbs.init import init
+    from karat.verbs.score import (
         average_precision,
         err_at_k,
         f1_at_k,
@@ -37,34 +62,9 @@ if TYPE_CHECKING:
         score,
         wrecall_at_k,
     )
-    from karat.gates import Gate, parse_gate
-    from karat.ingest.queries import read_queries
-    from karat.ingest.read import read_qrels, read_run
-    from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
-    from karat.model.policy import Policy
-    from karat.model.qrels import Qrels
-    from karat.model.queries import Queries
-    from karat.model.rankings import Rankings
-    from karat.model.run import Run
-    from karat.pipeline import Components, components
-    from karat.pipeline.entities import entity_metrics
-    from karat.pipeline.funnel import stage_funnel
-    from karat.pipeline.gate import gate_metrics
-    from karat.pipeline.no_answer import no_answer_metrics
-    from karat.pipeline.reranker import rerank_metrics
-    from karat.pipeline.rewriting import rewrite_metrics
-    from karat.pipeline.router import router_metrics
-    from karat.pipeline.stress import Stress, stress
-    from karat.report.html.writing import write_report
-    from karat.result import Result, RunResult
-    from karat.retrieve import Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
-    from karat.saved import load
-    from karat.starter import init
-    from karat.stats.groups import interval
-    from karat.stats.intervals import quantile_interval
-    from karat.stats.paired import paired_test
-    from karat.stats.power import power
-    from karat.validation import Finding, Validation, validate
+    from karat.verbs.stress import Stress, stress
+    from karat.verbs.sweep import Sweep, sweep
+    from karat.verbs.validate import Finding, Validation, validate
 
 _HOMES = {
     "karat.errors": (
@@ -77,17 +77,17 @@ _HOMES = {
         "ResultError",
         "UsageError",
     ),
-    "karat.baseline": ("bless",),
-    "karat.benchmark": ("Bench", "bench"),
+    "karat.verbs.bless": ("bless",),
+    "karat.verbs.bench": ("Bench", "bench"),
     "karat.retrieve": ("Corpus", "Found", "Query", "Retriever", "make_retriever", "read_corpus", "retriever"),
-    "karat.checking": ("Check", "check"),
+    "karat.verbs.check": ("Check", "check"),
     "karat.gates": ("Gate", "parse_gate"),
-    "karat.comparison": ("Comparison", "compare"),
-    "karat.curves": ("Sweep", "sweep"),
-    "karat.demonstration": ("Demo", "demo"),
-    "karat.diagnosis": ("Diagnosis", "diagnose"),
-    "karat.evaluation": ("evaluate",),
-    "karat.functions": (
+    "karat.verbs.compare": ("Comparison", "compare"),
+    "karat.verbs.sweep": ("Sweep", "sweep"),
+    "karat.verbs.demo": ("Demo", "demo"),
+    "karat.verbs.diagnose": ("Diagnosis", "diagnose"),
+    "karat.verbs.evaluate": ("evaluate",),
+    "karat.verbs.score": (
         "average_precision",
         "err_at_k",
         "f1_at_k",
@@ -101,46 +101,32 @@ _HOMES = {
         "score",
         "wrecall_at_k",
     ),
-    "karat.ingest.queries": ("read_queries",),
-    "karat.ingest.read": (
-        "read_qrels",
-        "read_run",
-    ),
-    "karat.metrics": (
-        "Measure",
-        "Metric",
-        "all_metrics",
-        "lookup",
-        "metric",
-        "parse",
-        "parse_all",
-    ),
+    "karat.read.queries": ("read_queries",),
+    "karat.read.sources": ("read_qrels", "read_run"),
+    "karat.metrics": ("Measure", "Metric", "all_metrics", "lookup", "metric", "parse", "parse_all"),
     "karat.model.policy": ("Policy",),
     "karat.model.qrels": ("Qrels",),
     "karat.model.queries": ("Queries",),
     "karat.model.rankings": ("Rankings",),
     "karat.model.run": ("Run",),
-    "karat.starter": ("init",),
+    "karat.verbs.init": ("init",),
     "karat.stats.groups": ("interval",),
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
     "karat.stats.power": ("power",),
-    "karat.pipeline": ("Components", "components"),
-    "karat.pipeline.entities": ("entity_metrics",),
-    "karat.pipeline.funnel": ("stage_funnel",),
-    "karat.pipeline.gate": ("gate_metrics",),
-    "karat.pipeline.no_answer": ("no_answer_metrics",),
-    "karat.pipeline.reranker": ("rerank_metrics",),
-    "karat.pipeline.rewriting": ("rewrite_metrics",),
-    "karat.pipeline.router": ("router_metrics",),
-    "karat.pipeline.stress": ("Stress", "stress"),
-    "karat.validation": ("Finding", "Validation", "validate"),
-    "karat.result": (
-        "Result",
-        "RunResult",
-    ),
-    "karat.report.html.writing": ("write_report",),
-    "karat.saved": ("load",),
+    "karat.verbs.components": ("Components", "components"),
+    "karat.verbs.components.entities": ("entity_metrics",),
+    "karat.verbs.components.funnel": ("stage_funnel",),
+    "karat.verbs.components.gate": ("gate_metrics",),
+    "karat.verbs.components.no_answer": ("no_answer_metrics",),
+    "karat.verbs.components.reranker": ("rerank_metrics",),
+    "karat.verbs.components.rewriting": ("rewrite_metrics",),
+    "karat.verbs.components.router": ("router_metrics",),
+    "karat.verbs.stress": ("Stress", "stress"),
+    "karat.verbs.validate": ("Finding", "Validation", "validate"),
+    "karat.results.result": ("Result", "RunResult"),
+    "karat.report.html.write": ("write_report",),
+    "karat.results.saved": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from karat.checking import Check
-    from karat.judgements import Judgement
+    from karat.gates.evidence import Judgement
+    from karat.verbs.check import Check
 
 Inconclusive = Literal["pass", "fail", "skip"]
 CHOICES = ("pass", "fail", "skip")
@@ -40,8 +40,8 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
 
     def judged(config: Any = None, *arguments: Any, inconclusive: Inconclusive = "fail", **named: Any) -> Check:
         __tracebackhide__ = True
-        from karat.checking import check
         from karat.errors import KaratError, UsageError
+        from karat.verbs.check import check
 
         if inconclusive not in CHOICES:
             raise UsageError(f"inconclusive must be one of {', '.join(CHOICES)}, found {inconclusive!r}")
@@ -102,13 +102,13 @@ def explained(check: Check) -> str:
 
 def _shown(line: str) -> str:
     """A line that any terminal and any process can take: names may hold controls and halves of characters."""
-    from karat.report.terminal import plain
+    from karat.report.terminal.evaluate import plain
 
     return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
 def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
-    from karat.report.decided import advice, ranged, valued
+    from karat.report.terminal.check import advice, ranged, valued
 
     out = []
     for row in rows[:LISTED]:
@@ -129,7 +129,7 @@ def _watched(check: Check, asked: Callable[[], None], *, accepted: bool) -> Chec
     """The same check, which tells when somebody asks how it ended; `accepted` is true although it is undecided."""
     from dataclasses import fields
 
-    from karat.checking import Check
+    from karat.verbs.check import Check
 
     class Watched(Check):
         def __bool__(self) -> bool:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.align.columns import NotGrouped
-from karat.align.found import Aligned, Found, RepeatedDocs, into_rankings
 from karat.align.gold import GoldIndex
+from karat.align.hits import Aligned, Found, RepeatedDocs, into_rankings
 from karat.align.lists import align_ordered, align_scored, ordered
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
-from karat.ingest.textfile import Irregular, TextFile
 from karat.model.run import OrderedLists, ScoredLists, Table
+from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,9 +126,15 @@ class _Aligner:
     def _file(self, file: TextFile, at_doc: bool) -> Found:
         try:
             return align_stream(
-                self.qrels, self.gold, file, self.policy,
-                at_doc=at_doc, threads=self.threads, keep_items=self.keep_items, marked=self._marked,
-            )  # fmt: skip
+                self.qrels,
+                self.gold,
+                file,
+                self.policy,
+                at_doc=at_doc,
+                threads=self.threads,
+                keep_items=self.keep_items,
+                marked=self._marked,
+            )
         except NotGrouped:
             regular = True
         except Irregular:
@@ -146,18 +152,24 @@ class _Aligner:
 
     def _sql(self, file: TextFile, at_doc: bool) -> Found | None:
         from karat.align.sql import align_sql
-        from karat.ingest import duck
-        from karat.ingest.frames import connect
+        from karat.read import duck
+        from karat.read.frames import connect
 
         clean = duck.clean_source(file)
         if clean is None:
             return None
         source, queries = clean
         found = align_sql(
-            self.qrels, source, self.policy, connect=connect, at_doc=at_doc,
-            has_parent=file.layout.parent is not None, memory=self.memory, threads=self.threads,
+            self.qrels,
+            source,
+            self.policy,
+            connect=connect,
+            at_doc=at_doc,
+            has_parent=file.layout.parent is not None,
+            memory=self.memory,
+            threads=self.threads,
             keep_items=self.keep_items,
-        )  # fmt: skip
+        )
         return replace(found, without_gold=queries - int((found.returned >= 0).sum()))
 
     def has_parents(self, found: Found) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.found import Found, Item, RepeatedDocs
 from karat.align.gold import equal
+from karat.align.hits import Found, Item, RepeatedDocs
 from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
 from karat.model.rankings import place_in_group
@@ -112,10 +112,17 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         judged, which = judged[order], which[order]
         later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
     return Part(
-        queries=known, returned=lengths, gold=which[~later], rank=rank[judged[~later]], later_gold=which[later],
-        later_rank=rank[judged[later]], without_gold=without, duplicates=len(dropped), repeated=repeated_docs,
+        queries=known,
+        returned=lengths,
+        gold=which[~later],
+        rank=rank[judged[~later]],
+        later_gold=which[later],
+        later_rank=rank[judged[later]],
+        without_gold=without,
+        duplicates=len(dropped),
+        repeated=repeated_docs,
         items=_items(rows, rank, query, keep_items),
-    )  # fmt: skip
+    )
 
 
 def joined(parts: Sequence[Part], size: int) -> Found:
@@ -134,10 +141,15 @@ def joined(parts: Sequence[Part], size: int) -> Found:
         return np.concatenate([getattr(p, name) for p in parts]) if parts else np.zeros(0, np.int64)
 
     return Found(
-        gold=together("gold"), rank=together("rank"), returned=returned, later_gold=together("later_gold"),
-        later_rank=together("later_rank"), without_gold=len({q for p in parts for q in p.without_gold}),
-        duplicates=sum(p.duplicates for p in parts), items={q: top for p in parts for q, top in p.items.items()},
-    )  # fmt: skip
+        gold=together("gold"),
+        rank=together("rank"),
+        returned=returned,
+        later_gold=together("later_gold"),
+        later_rank=together("later_rank"),
+        without_gold=len({q for p in parts for q in p.without_gold}),
+        duplicates=sum(p.duplicates for p in parts),
+        items={q: top for p in parts for q, top in p.items.items()},
+    )
 
 
 def parents(chunks: Strings, separator: str) -> Strings:
@@ -234,9 +246,15 @@ def _greater(a: list[Words], b: list[Words]) -> Mask:
 
 
 def _ranked_again(
-    rows: Rows, scores: NDArray[np.float64], words: list[Words], keys: Words, group: Indices, again: Indices,
-    rank: Indices, policy: Policy,
-) -> Indices:  # fmt: skip
+    rows: Rows,
+    scores: NDArray[np.float64],
+    words: list[Words],
+    keys: Words,
+    group: Indices,
+    again: Indices,
+    rank: Indices,
+    policy: Policy,
+) -> Indices:
     """Sort the groups that need it, give their rows new ranks (0 for a repeated doc); the rows dropped."""
     flagged = np.zeros(int(group[-1]) + 1, dtype=bool)
     flagged[again] = True

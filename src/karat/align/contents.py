@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import RELEVANT, condensed
+from karat.align.hits import RELEVANT, condensed
 from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.align.found import Aligned
-    from karat.align.parts import Needs
+    from karat.align.hits import Aligned
+    from karat.align.needs import Needs
     from karat.model.items import Items
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -38,7 +38,7 @@ def with_contents(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qr
 
 
 def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, needs: Needs) -> Vectors:
-    from karat.ingest.embeddings import vectors_of
+    from karat.read.embeddings import vectors_of
 
     assert needs.embeddings is not None
     depth = needs.deepest("embeddings")
@@ -50,22 +50,32 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
     found = vectors_of(needs.embeddings, list(number))
     place = f"in the top {depth}" if depth < 10**9 else "in the results"
     _refuse_missing(
-        needs.embeddings.name, "vector", needs.first("embeddings"), place,
+        needs.embeddings.name,
+        "vector",
+        needs.first("embeddings"),
+        place,
         (docs[i] for i, n in zip(looked_at.tolist(), returned, strict=True) if found.row[n] < 0),
         "add their vectors; ids must be those of the run",
-    )  # fmt: skip
+    )
     if gold:
         _refuse_missing(
-            needs.embeddings.name, "vector", needs.first("gold_embeddings"), "in the gold",
+            needs.embeddings.name,
+            "vector",
+            needs.first("gold_embeddings"),
+            "in the gold",
             (qrels.docs[j] for (_, j), n in zip(gold, judged, strict=True) if found.row[n] < 0),
             "the ideal order is chosen among them: add their vectors, or use ideal=plain, which needs none of the gold",
-        )  # fmt: skip
+        )
     item = np.full(len(docs), -1, dtype=np.int64)
     item[looked_at] = found.row[returned] if returned else 0
     return Vectors(
-        found.matrix, found.length, item, np.array([q for q, _ in gold], dtype=np.int64),
-        qrels.grades[[j for _, j in gold]], found.row[judged] if judged else np.zeros(0, dtype=np.int64),
-    )  # fmt: skip
+        found.matrix,
+        found.length,
+        item,
+        np.array([q for q, _ in gold], dtype=np.int64),
+        qrels.grades[[j for _, j in gold]],
+        found.row[judged] if judged else np.zeros(0, dtype=np.int64),
+    )
 
 
 def _by_falling_id(aligned: Aligned, qrels: Qrels, which: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -96,9 +106,13 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
     fields = {doc: table.fields.get(doc) for doc in number}
     without = (d for d, f in fields.items() if f is None or (f.get("title") is None and f.get("text") is None))
     _refuse_missing(
-        table.source if table.source != "queries" else "docs", "title or text", needs.first("texts"), place, without,
+        table.source if table.source != "queries" else "docs",
+        "title or text",
+        needs.first("texts"),
+        place,
+        without,
         "add them to the table of docs; ids must be those of the run",
-    )  # fmt: skip
+    )
     item = np.full(len(docs), -1, dtype=np.int64)
     item[looked_at] = rows
     return Texts([_text(f or {}) for f in fields.values()], item)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found, Item, RepeatedDocs
-from karat.ingest.objects import checked_scores
+from karat.align.hits import Found, Item, RepeatedDocs
 from karat.model.run import OrderedLists, ScoredLists
+from karat.read.objects import checked_scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -198,10 +198,14 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
             scores = run.scores.get(query) if run.scores else None
             days = run.versions.get(query) if run.versions else None
             items[i] = [
-                Item(d, scores[p] if scores else None, whole[p] if whole else d.partition(policy.separator)[0],
-                     days[p] if days else math.nan)
+                Item(
+                    d,
+                    scores[p] if scores else None,
+                    whole[p] if whole else d.partition(policy.separator)[0],
+                    days[p] if days else math.nan,
+                )
                 for d, p in islice(places.items(), keep_items)
-            ]  # fmt: skip
+            ]
     if repeats:
         raise RepeatedDocs(repeats)
     return Found(

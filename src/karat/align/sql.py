@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.found import Found, Item, RepeatedDocs
+from karat.align.hits import Found, Item, RepeatedDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,11 +84,7 @@ def _load(
         mark = policy.separator.replace("'", "''")
         before = f"split_part(r.doc, '{mark}', 1)"
         parent = f", coalesce(nullif(r.parent, ''), {before}) AS parent" if has_parent else f", {before} AS parent"
-    kept = KEPT.format(
-        score=SINGLE if single else "r.score",
-        parent=parent,
-        source=source,
-    )
+    kept = KEPT.format(score=SINGLE if single else "r.score", parent=parent, source=source)
     engine.execute(f"CREATE TABLE disk.run AS {kept}")
     condition = "WHERE doc <> (SELECT q.query FROM queries q WHERE q.code = r.query)" if policy.ignore_self else ""
     engine.execute(f"CREATE VIEW run AS SELECT * FROM disk.run r {condition}")
@@ -147,10 +143,14 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
                 items.setdefault(query, []).append(Item(*item))
         engine.execute("DROP TABLE ranked")
     return Found(
-        np.array(gold, dtype=np.int64), np.array(rank, dtype=np.int64), returned,
-        np.array(later_gold, dtype=np.int64), np.array(later_rank, dtype=np.int64),
-        duplicates=duplicates, items=items,
-    )  # fmt: skip
+        np.array(gold, dtype=np.int64),
+        np.array(rank, dtype=np.int64),
+        returned,
+        np.array(later_gold, dtype=np.int64),
+        np.array(later_rank, dtype=np.int64),
+        duplicates=duplicates,
+        items=items,
+    )
 
 
 def _refuse(engine: Any) -> None:

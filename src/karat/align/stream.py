@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from karat.align.columns import Part
-    from karat.align.found import Found
     from karat.align.gold import GoldIndex
+    from karat.align.hits import Found
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Rows, StreamedFile

@@ -19,7 +19,10 @@ def bench(
     dataset: Annotated[
         list[str] | None,
         typer.Option(
-            "-d", "--dataset", metavar="DIR|CONFIG", rich_help_panel=_RUN,
+            "-d",
+            "--dataset",
+            metavar="DIR|CONFIG",
+            rich_help_panel=_RUN,
             help="A folder with corpus.jsonl, queries.jsonl and qrels/test.tsv; a karat.yaml; ir_datasets:NAME; "
             "[NAME=]… and several compare over datasets. Without it: karat.yaml here.",
         ),
@@ -27,20 +30,40 @@ def bench(
     retriever: Annotated[
         list[str] | None,
         typer.Option(
-            "-r", "--retriever", metavar="SPEC", rich_help_panel=_RUN,
+            "-r",
+            "--retriever",
+            metavar="SPEC",
+            rich_help_panel=_RUN,
             help="bm25, dense(model=…), NAME=hybrid(bm25, dense), my_module:search. See: karat bench --list",
         ),
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", metavar="N", min=1, rich_help_panel=_RUN, help="Docs asked for a query; 100.")] = None,
-    out: Annotated[str | None, typer.Option("-o", "--out", metavar="DIR", rich_help_panel=_RUN, help="Where run logs go; runs.")] = None,
-    split: Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=_RUN, help="The gold qrels/NAME.tsv; test.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", metavar="N", min=1, rich_help_panel=_RUN, help="Docs asked for a query; 100.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", metavar="DIR", rich_help_panel=_RUN, help="Where run logs go; runs.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", rich_help_panel=_RUN, help="The gold qrels/NAME.tsv; test.")
+    ] = None,
     chunk: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS:OVERLAP", rich_help_panel=_RUN, help="Cut the corpus anew and index it so; asis leaves it. Several are compared."),
+        typer.Option(
+            metavar="WORDS:OVERLAP",
+            rich_help_panel=_RUN,
+            help="Cut the corpus anew and index it so; asis leaves it. Several are compared.",
+        ),
     ] = None,
-    list_kinds: Annotated[bool, typer.Option("--list", rich_help_panel=_RUN, help="List the retrievers and their parameters, and stop.")] = False,
+    list_kinds: Annotated[
+        bool, typer.Option("--list", rich_help_panel=_RUN, help="List the retrievers and their parameters, and stop.")
+    ] = False,
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The run that others are compared with; the first unless named.", rich_help_panel="What to compute")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The run that others are compared with; the first unless named.",
+            rich_help_panel="What to compute",
+        ),
     ] = None,
     metric: o.Metrics = None,
     by: o.By = None,
@@ -48,15 +71,24 @@ def bench(
     resamples: o.Resamples = 2000,
     seed: o.Seed = 0,
     html: o.HtmlFile = None,
-    no_html: Annotated[bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel="Files")] = False,
+    no_html: Annotated[
+        bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel="Files")
+    ] = False,
     save: o.SaveFile = None,
     json: o.JsonFile = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries asked at once; 1.")] = None,
-    warmup: Annotated[int | None, typer.Option(metavar="N", min=0, rich_help_panel=_TIME, help="Queries asked before time is taken; 5.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", rich_help_panel=_TIME, help="Run again what is there already.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries asked at once; 1.")
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, rich_help_panel=_TIME, help="Queries asked before time is taken; 5."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", rich_help_panel=_TIME, help="Run again what is there already.")
+    ] = False,
     no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run retrievers over a dataset, time them, write run logs, and compare them.
 
     karat bench -d scifact -r bm25 -r dense -r "hybrid(bm25, dense)" -k 100 -o runs
@@ -67,18 +99,17 @@ def bench(
 
     A benchmark that was stopped goes on where it was: run the same command again.
     """
-    from karat.report import benched
+    from karat.report.terminal import bench as bench_view
 
     if list_kinds:
-        benched.show_kinds()
+        bench_view.show_kinds()
         return
     from karat import bench as run_bench
-    from karat.benchmark.asked import asked_of
+    from karat.verbs.bench.request import asked_of
 
     asked = asked_of(
-        dataset, retriever,
-        k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup,
-    )  # fmt: skip
+        dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
+    )
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     if len(asked["dataset"]) > 1 and (save is not None or html is not None):
         raise UsageError(
@@ -88,7 +119,7 @@ def bench(
     asked |= {"by": by} if by else {}
     try:
         # What a retriever prints must not get between the lines of a document.
-        with benched.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
+        with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
             found = run_bench(**asked, fresh=fresh, cache=not no_cache, watch=watch, **options)
     except KeyboardInterrupt:
         typer.echo("karat: stopped; the same command goes on where it was", err=True)
@@ -96,12 +127,12 @@ def bench(
     failed: KaratError | None = None
     written: list[str] = []
     try:
-        written = benched.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
+        written = bench_view.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
     except KaratError as error:  # the numbers are told all the same
         failed = error
     if json is not None:
-        benched.write_json(found, json)
+        bench_view.write_json(found, json)
     if json != "-" and not quiet:
-        benched.show(found, written)
+        bench_view.show(found, written)
     if failed is not None:
         raise failed

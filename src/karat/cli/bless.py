@@ -33,9 +33,9 @@ def bless(
     karat bless result.json --run hybrid -o baselines/hybrid.json
     """
     from karat import bless as make_baseline
-    from karat.blessing import blessing
-    from karat.report import terminal
     from karat.report.outputs import make_folder
+    from karat.report.terminal import evaluate as terminal
+    from karat.verbs.blessing import blessing
 
     with terminal.progress(quiet) as watch:
         found = blessing(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)

@@ -13,8 +13,8 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entrie
     Evaluating the same large files again, or indexing the same corpus again, answers from here. An entry is never
     used for content that changed. KARAT_CACHE_DIR chooses another folder; --no-cache goes without.
     """
-    from karat.cache import Cache
     from karat.retrieve.store import Store
+    from karat.store.cache import Cache
 
     files, built = Cache(), Store()
     for what, kept, held in (("files", files, files.files()), ("indexes", built, built.entries())):

@@ -64,12 +64,21 @@ def check(
     from karat.cli.codes import BLOCK, SHIP
     from karat.config.reading import DEFAULT_NAMES, find_config, read_config
     from karat.errors import UsageError
-    from karat.report import decided, outputs, terminal
+    from karat.report import outputs
+    from karat.report.terminal import check as check_view
+    from karat.report.terminal import evaluate as terminal
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
-    asked = {"json": json, "markdown": markdown, "junit": junit, "latex": latex, "per_query": per_query, "save": save,
-             "html": html}  # fmt: skip
+    asked = {
+        "json": json,
+        "markdown": markdown,
+        "junit": junit,
+        "latex": latex,
+        "per_query": per_query,
+        "save": save,
+        "html": html,
+    }
     files, name = outputs.Files(**asked), ""
     try:
         alone = config is None and result is not None and gate and not any(map(os.path.exists, DEFAULT_NAMES))
@@ -97,7 +106,7 @@ def check(
         raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        decided.show_check(found, gold, verbose=verbose, by=read.config.segments.by, written=written)
+        check_view.show_check(found, gold, verbose=verbose, by=read.config.segments.by, written=written)
     if quiet and found.verdict != "SHIP":
         typer.echo(terminal.plain(f"{found.verdict}: {found.why}"), err=True)
     code = found.exit_code

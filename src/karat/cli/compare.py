@@ -73,18 +73,33 @@ def compare(
     """
     from karat import compare as compare_runs
     from karat import write_report as make_report
-    from karat.ingest.read import run_files
-    from karat.report import compared, files, terminal
-    from karat.saved import is_saved
+    from karat.read.sources import run_files
+    from karat.report import files
+    from karat.report.terminal import compare as compare_view
+    from karat.report.terminal import evaluate as terminal
+    from karat.results.saved import is_saved
 
     if per_query is not None:
         files.check_table_name(per_query)
     options: dict[str, Any] = {
-        "queries": queries, "docs": docs, "by": by, "confidence": confidence, "method": method,
-        "resamples": resamples, "seed": seed, "qrels_format": qrels_format, "run_format": run_format, "like": like,
-        "missing": missing, "level": level, "threads": threads, "cache": not no_cache, "embeddings": embeddings,
-        "embedding_model": embedding_model, "subtopics": subtopics or None,
-    }  # fmt: skip
+        "queries": queries,
+        "docs": docs,
+        "by": by,
+        "confidence": confidence,
+        "method": method,
+        "resamples": resamples,
+        "seed": seed,
+        "qrels_format": qrels_format,
+        "run_format": run_format,
+        "like": like,
+        "missing": missing,
+        "level": level,
+        "threads": threads,
+        "cache": not no_cache,
+        "embeddings": embeddings,
+        "embedding_model": embedding_model,
+        "subtopics": subtopics or None,
+    }
     saved = is_saved(qrels)
     if saved:  # results bring their own choices
         options = {name: value for name, value in options.items() if value != _UNASKED.get(name)}
@@ -112,4 +127,4 @@ def compare(
     if json is not None:
         files.write_json(found, json)
     if json != "-" and not quiet:
-        compared.show(found, plan=plan, top=top)
+        compare_view.show(found, plan=plan, top=top)

@@ -24,10 +24,11 @@ def demo(
     """
     from karat import demo as make_demo
     from karat import write_report as make_report
-    from karat.report import benched, demonstrated
+    from karat.report.terminal import bench as bench_view
+    from karat.report.terminal import demo as demo_view
 
     try:
-        with benched.progress(quiet) as watch:
+        with bench_view.progress(quiet) as watch:
             found = make_demo(folder, watch=watch)
     except KeyboardInterrupt:
         typer.echo("karat: stopped; the same command goes on where it was", err=True)
@@ -36,4 +37,4 @@ def demo(
     make_report(found.check, found.report, queries=f"{data}/queries.jsonl", docs=f"{data}/corpus.jsonl")
     found.check.save(f"{found.folder}/result.json.gz")
     if not quiet:
-        demonstrated.show(found)
+        demo_view.show(found)

@@ -52,10 +52,11 @@ def diagnose(
     karat diagnose result.json    (what --save wrote; a run log tells more)
     """
     from karat import diagnose as look
-    from karat.diagnosis.changed import changed
-    from karat.diagnosis.misses import misses as missed
-    from karat.report import diagnosed, files
-    from karat.report import missed as table
+    from karat.report import files
+    from karat.report.terminal import diagnose as diagnose_view
+    from karat.report.terminal import misses as table
+    from karat.verbs.diagnose.misses import misses as missed
+    from karat.verbs.diagnose.thresholds import changed
 
     if misses not in (None, "-"):
         table.check_name(misses or "")
@@ -77,13 +78,20 @@ def diagnose(
         files.write_json(found, json)
     speaks = json != "-" and not quiet
     if speaks:
-        diagnosed.show(found, verbose)
+        diagnose_view.show(found, verbose)
     if misses is None and baseline is None:
         return
     rows = missed(
-        qrels, run, baseline=baseline, queries=queries, docs=docs, level=level, separator=separator,
-        qrels_format=qrels_format, run_format=run_format,
-    )  # fmt: skip
+        qrels,
+        run,
+        baseline=baseline,
+        queries=queries,
+        docs=docs,
+        level=level,
+        separator=separator,
+        qrels_format=qrels_format,
+        run_format=run_format,
+    )
     if misses not in (None, "-"):
         table.write(rows, misses or "", top)
     elif speaks:

@@ -60,8 +60,9 @@ def evaluate(
     from karat import evaluate as score_runs
     from karat import write_report as make_report
     from karat.errors import UsageError
-    from karat.ingest.read import run_files
-    from karat.report import files, terminal
+    from karat.read.sources import run_files
+    from karat.report import files
+    from karat.report.terminal import evaluate as terminal
 
     if per_query is not None:
         files.check_table_name(per_query)
@@ -106,15 +107,33 @@ def evaluate(
             watch=watch,
         )
     if components:
-        from karat.pipeline import with_components
+        from karat.verbs.components import with_components
 
         result = with_components(
-            result, qrels, run_files(runs), queries=queries, k=cut, threshold=threshold, like=like,
-            score_precision=score_precision, duplicates=duplicates, missing=missing, empty_gold=empty_gold,
-            level=level, chunk_credit=chunk_credit, separator=separator, condensed=condensed or None,
-            ignore_self=ignore_self or None, confidence=confidence, method=method, resamples=resamples, seed=seed,
-            qrels_format=qrels_format, run_format=run_format, threads=threads,
-        )  # fmt: skip
+            result,
+            qrels,
+            run_files(runs),
+            queries=queries,
+            k=cut,
+            threshold=threshold,
+            like=like,
+            score_precision=score_precision,
+            duplicates=duplicates,
+            missing=missing,
+            empty_gold=empty_gold,
+            level=level,
+            chunk_credit=chunk_credit,
+            separator=separator,
+            condensed=condensed or None,
+            ignore_self=ignore_self or None,
+            confidence=confidence,
+            method=method,
+            resamples=resamples,
+            seed=seed,
+            qrels_format=qrels_format,
+            run_format=run_format,
+            threads=threads,
+        )
     if per_query is not None:
         files.write_per_query(result, per_query)
     if save is not None:
@@ -126,6 +145,6 @@ def evaluate(
     if json != "-" and not quiet:
         terminal.show(result, qrels, verbose=verbose)
         if components:
-            from karat.report import components as parts
+            from karat.report.terminal import components as parts
 
             parts.show(result)

@@ -31,7 +31,7 @@ def init(
         return
     from karat.errors import UsageError
     from karat.report.files import write_text
-    from karat.starter import starter
+    from karat.verbs.init import starter
 
     path = output or os.path.join(folder, "karat.yaml")
     if path != "-" and os.path.exists(path) and not force:

@@ -20,11 +20,11 @@ def metrics(
 
     karat metrics --for "several pieces"
     """
-    from karat.report import explain
+    from karat.report.terminal import metrics as metrics_view
 
     if json:
-        typer.echo(explain.as_json(name))
+        typer.echo(metrics_view.as_json(name))
     elif name is not None:
-        explain.show_one(name)
+        metrics_view.show_one(name)
     else:
-        explain.show_all(purpose)
+        metrics_view.show_all(purpose)

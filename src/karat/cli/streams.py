@@ -10,9 +10,24 @@ import sys
 from typing import Any, TextIO
 
 READABLE = {
-    "✓": "+", "✗": "x", "·": "-", "–": "-", "—": "-", "−": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=",
-    "Δ": "diff", "×": "x", "±": "+-", "’": "'", "“": '"', "”": '"', "½": "1/2",
-}  # fmt: skip
+    "✓": "+",
+    "✗": "x",
+    "·": "-",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "…": "...",
+    "→": "->",
+    "≥": ">=",
+    "≤": "<=",
+    "Δ": "diff",
+    "×": "x",
+    "±": "+-",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+    "½": "1/2",
+}
 """What stands for a character that the output's encoding lacks; a question mark for all others."""
 _HANDLER = "karat.readable"
 
@@ -58,9 +73,12 @@ def _guarded(stream: TextIO | None, descriptor: int) -> tuple[TextIO, Output | N
         errors = _HANDLER
     output = Output(descriptor, "wb", closefd=False)
     guarded = io.TextIOWrapper(
-        io.BufferedWriter(output), encoding=stream.encoding, errors=errors, line_buffering=stream.line_buffering,
+        io.BufferedWriter(output),
+        encoding=stream.encoding,
+        errors=errors,
+        line_buffering=stream.line_buffering,
         write_through=stream.write_through,
-    )  # fmt: skip
+    )
     return guarded, output
 
 

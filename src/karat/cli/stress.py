@@ -46,7 +46,8 @@ def stress(
     karat stress qrels.tsv dense.run --reranker rerank:score --queries q.jsonl --docs c.jsonl --mine bm25.run
     """
     from karat import stress as stress_reranker
-    from karat.report import components, files
+    from karat.report import files
+    from karat.report.terminal import components as components_view
 
     if per_query is not None:
         files.check_table_name(per_query)
@@ -76,4 +77,4 @@ def stress(
     if json is not None:
         files.write_json(found, json)
     if json != "-" and not quiet:
-        components.show_stress(found, top)
+        components_view.show_stress(found, top)

@@ -43,12 +43,14 @@ def sweep(
     karat sweep qrels.txt bm25.run splade.run -m recall --plot recall.svg
     """
     from karat import sweep as sweep_runs
-    from karat.curves import KS, METRICS
-    from karat.ingest.read import run_files
-    from karat.report import curves, files, terminal
+    from karat.read.sources import run_files
+    from karat.report import files
+    from karat.report.terminal import evaluate as terminal
+    from karat.report.terminal import sweep as sweep_view
+    from karat.verbs.sweep import KS, METRICS
 
     if plot is not None:
-        curves.check_plot_name(plot)
+        sweep_view.check_plot_name(plot)
     with terminal.progress(quiet) as watch:
         found = sweep_runs(
             qrels,
@@ -74,8 +76,8 @@ def sweep(
             watch=watch,
         )
     if plot is not None:
-        curves.draw(found, plot)
+        sweep_view.draw(found, plot)
     if json is not None:
         files.write_json(found, json)
     if json != "-" and not quiet:
-        curves.show(found)
+        sweep_view.show(found)

@@ -49,15 +49,20 @@ def validate(
     """
     from karat import validate as look
     from karat.report import files as written
-    from karat.report import findings
+    from karat.report.terminal import validate as validate_view
 
     found = look(
-        files or (), qrels=qrels, runs=run or (), queries=queries, corpus=corpus, select=select or (),
+        files or (),
+        qrels=qrels,
+        runs=run or (),
+        queries=queries,
+        corpus=corpus,
+        select=select or (),
         ignore=ignore or (),
-    )  # fmt: skip
+    )
     if json is not None:
         written.write_json(found, json)
     if json != "-":
-        findings.show(found, quiet)
+        validate_view.show(found, quiet)
     if not found.ok or (strict and found.worst == "warning"):
         raise typer.Exit(BLOCK)

@@ -52,7 +52,7 @@ def _listed(given: Any) -> Any:
 
 
 def _size(memory: str | int) -> str | int:
-    from karat.engine import bytes_of
+    from karat.model.engine import bytes_of
 
     try:
         bytes_of(memory)

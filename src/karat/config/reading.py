@@ -164,10 +164,14 @@ def _worded(expected: str) -> str:
 
 
 _WORDS = {
-    "a valid string": "text", "a valid dictionary": "keys with values", "a valid list": "a list",
-    "a valid number": "a number", "a valid integer": "a whole number", "a valid boolean": "true or false",
+    "a valid string": "text",
+    "a valid dictionary": "keys with values",
+    "a valid list": "a list",
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
     "String should have at least 1 character": "text",
-}  # fmt: skip
+}
 
 
 def _inside(keys: Sequence[Any]) -> str:

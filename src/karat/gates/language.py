@@ -14,8 +14,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
-from karat.gates.amounts import check_decides, given, leading
-from karat.gates.amounts import unit_of as unit_of  # part of the language
+from karat.gates.units import check_decides, given, leading
+from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
@@ -33,11 +33,28 @@ _HEAD = re.compile(
     r"|\b(?:(?P<no>no worse|not worse)|(?P<better>better)) than\b)\s*(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+Token = Literal["word", "quoted", "mark"]
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
 _CLAUSES = ("where", "for every", "for each", "at the mean", "on")
 _WORDS = {"where", "for", "at", "on", "and", "of"}
-KEYS = ("metric", "min", "max", "above", "below", "no_worse_than", "better_than", "by", "where", "for_every",
-        "at_least_queries", "at", "run", "level", "name", "gate")  # fmt: skip
+KEYS = (
+    "metric",
+    "min",
+    "max",
+    "above",
+    "below",
+    "no_worse_than",
+    "better_than",
+    "by",
+    "where",
+    "for_every",
+    "at_least_queries",
+    "at",
+    "run",
+    "level",
+    "name",
+    "gate",
+)
 
 
 @dataclass(frozen=True)
@@ -158,8 +175,8 @@ def _metric(written: str, text: str) -> str:
         raise UsageError(f"gate {text!r}: {error}") from None
 
 
-def _tokens(rest: str, text: str) -> list[tuple[str, bool, int]]:
-    """Words, quoted texts and marks, each with whether it is bare and where it ends."""
+def _tokens(rest: str, text: str) -> list[tuple[str, Token, int]]:
+    """Words, quoted texts and marks, each with its kind and where it ends."""
     out, at = [], 0
     while rest[at:].strip():
         found = _TOKEN.match(rest, at)
@@ -167,14 +184,15 @@ def _tokens(rest: str, text: str) -> list[tuple[str, bool, int]]:
             raise UsageError(f"gate {text!r}: a quotation mark is not closed after {shown(rest[at:].strip()[:20])}")
         double, single, mark, word = found.groups()
         plain = re.sub(r"\\(.)", r"\1", double) if double is not None else single if single is not None else ""
-        out.append((mark or word or plain, mark is None and word is not None, found.end()))
+        kind: Token = "mark" if mark is not None else "word" if word is not None else "quoted"
+        out.append((mark or word or plain, kind, found.end()))
         at = found.end()
     return out
 
 
 def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
     """The gate with what follows its condition: where, for every, on, at the mean; each at most once."""
-    tokens = [(t, bare) for t, bare, _ in _tokens(rest, text)]
+    tokens = [(t, kind) for t, kind, _ in _tokens(rest, text)]
     seen: set[str] = set()
     while tokens:
         clause = _clause(tokens)
@@ -200,29 +218,27 @@ def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
     return _checked(gate, text)
 
 
-def _clause(tokens: Sequence[tuple[str, bool]]) -> str | None:
+def _clause(tokens: Sequence[tuple[str, Token]]) -> str | None:
     """The clause that begins here, under its canonical name."""
-    bare = [t.lower() if plain else "" for t, plain in tokens[:3]]
+    bare = [t.lower() if kind == "word" else "" for t, kind in tokens[:3]]
     for clause in _CLAUSES:
         if bare[: len(clause.split())] == clause.split():
             return "for every" if clause == "for each" else clause
     return None
 
 
-def _phrase(tokens: list[tuple[str, bool]], text: str, expected: str, ends: Sequence[str] = ()) -> str:
+def _phrase(tokens: list[tuple[str, Token]], text: str, expected: str, ends: Sequence[str] = ()) -> str:
     """A quoted text, or all words up to the next clause."""
     words: list[str] = []
     while tokens:
-        token, bare = tokens[0]
-        if words and (not bare or token.lower() in ends or _clause(tokens) is not None):
+        token, kind = tokens[0]
+        if kind == "mark" or (kind == "word" and _clause(tokens) is not None):
             break
-        if token in ("=", ","):
-            break
-        if not words and bare and _clause(tokens) is not None:
+        if words and (kind == "quoted" or token.lower() in ends):
             break
         words.append(token)
         del tokens[0]
-        if not bare:
+        if kind == "quoted":
             break
     if not words:
         found = tokens[0][0] if tokens else None
@@ -230,26 +246,26 @@ def _phrase(tokens: list[tuple[str, bool]], text: str, expected: str, ends: Sequ
     return " ".join(words)
 
 
-def _pairs(tokens: list[tuple[str, bool]], text: str) -> tuple[tuple[str, str], ...]:
+def _pairs(tokens: list[tuple[str, Token]], text: str) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     while True:
-        for token, bare in takewhile(lambda t: t != ("=", False), tokens):
-            if bare and (wrong := re.search("[!<>]+", token)):
+        for token, kind in takewhile(lambda t: t != ("=", "mark"), tokens):
+            if kind == "word" and (wrong := re.search("[!<>]+", token)):
                 raise UsageError(f"gate {text!r}: only = is understood in where, found {wrong[0]!r}")
         field = _phrase(tokens, text, "a field of the queries")
-        if not tokens or tokens[0][0] != "=":
+        if not tokens or tokens[0] != ("=", "mark"):
             found = shown(tokens[0][0] if tokens else None)
             raise UsageError(f"gate {text!r}: expected '=' after {field!r}, found {found}")
         del tokens[0]
         out.append((field, _phrase(tokens, text, f"a value for {field!r}", ends=("and",))))
-        if not tokens or tokens[0] != ("and", True):
+        if not tokens or tokens[0] != ("and", "word"):
             return tuple(out)
         del tokens[0]
 
 
-def _for_every(gate: Gate, tokens: list[tuple[str, bool]], text: str) -> Gate:
+def _for_every(gate: Gate, tokens: list[tuple[str, Token]], text: str) -> Gate:
     fields = [_phrase(tokens, text, "a field of the queries after 'for every'", ends=("of", "and"))]
-    while tokens and tokens[0] in ((",", False), ("and", True)):
+    while tokens and tokens[0] in ((",", "mark"), ("and", "word")):
         del tokens[0]
         fields.append(_phrase(tokens, text, "a field of the queries after the comma", ends=("of", "and")))
     least = None
@@ -299,8 +315,14 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     if "metric" not in told:
         raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
     metric = _metric(str(told.pop("metric")), text)
-    relations = {"min": ">=", "max": "<=", "above": ">", "below": "<", "no_worse_than": "no worse",
-                 "better_than": "better"}  # fmt: skip
+    relations = {
+        "min": ">=",
+        "max": "<=",
+        "above": ">",
+        "below": "<",
+        "no_worse_than": "no worse",
+        "better_than": "better",
+    }
     asked = [k for k in relations if k in told]
     if len(asked) != 1:
         raise UsageError(f"gate {{{text}}}: expected one of {', '.join(relations)}, found {', '.join(asked) or 'none'}")
@@ -325,11 +347,17 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     if told:
         raise UsageError(f"gate {{{text}}}: {', '.join(told)} goes with no_worse_than or better_than alone")
     gate = Gate(
-        metric, relation, value, against, relative,  # type: ignore[arg-type]
+        metric,
+        relation,  # type: ignore[arg-type]
+        value,
+        against,
+        relative,
         tuple((str(f), str(v)) for f, v in where.items()),
         tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
-        least, at == "mean", str(run) if run is not None else None,
-    )  # fmt: skip
+        least,
+        at == "mean",
+        str(run) if run is not None else None,
+    )
     return _checked(gate, text)
 
 

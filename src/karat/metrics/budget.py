@@ -22,8 +22,15 @@ TOTAL = "total"
 
 
 @metric(
-    "latency", title="Latency", family=BUDGET, unit="ms", cutoff="none", bounds=(0.0, None),
-    dotted=("stage", "statistic"), choices={"statistic": ("p50", "p90", "p95", "p99", "mean")}, example="latency.p50",
+    "latency",
+    title="Latency",
+    family=BUDGET,
+    unit="ms",
+    cutoff="none",
+    bounds=(0.0, None),
+    dotted=("stage", "statistic"),
+    choices={"statistic": ("p50", "p90", "p95", "p99", "mean")},
+    example="latency.p50",
     formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages; p90 is the smallest"
     " value that at least 90% of the queries do not exceed",
     tells="How long a query takes, in all or in one stage of the pipeline.",
@@ -33,37 +40,59 @@ TOTAL = "total"
     " conversations they are percentiles of a bootstrap. Δ of a quantile is the difference of the two quantiles, not"
     " the quantile of the differences: its interval and p come from resampling the queries of both runs together,"
     " where each run has enough queries for an interval of its own.",
-    cites="order statistics: Conover 1999, section 3.2", higher_is_better=False, aggregate="quantile",
-    no_results=math.nan, empty_gold=math.nan, needs=("latency",), complexity="queries", suits=("latency",),
-)  # fmt: skip
+    cites="order statistics: Conover 1999, section 3.2",
+    higher_is_better=False,
+    aggregate="quantile",
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("latency",),
+    complexity="queries",
+    suits=("latency",),
+)
 def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     return _logged(r, "latency", stage, statistic)
 
 
 @metric(
-    "cost", title="Cost", family=BUDGET, cutoff="none", bounds=(0.0, None), dotted=("key", "statistic"),
-    choices={"statistic": ("mean", "sum")}, example="cost.tokens",
+    "cost",
+    title="Cost",
+    family=BUDGET,
+    cutoff="none",
+    bounds=(0.0, None),
+    dotted=("key", "statistic"),
+    choices={"statistic": ("mean", "sum")},
+    example="cost.tokens",
     formula="cost of that key, such as tokens: its mean per query, or its sum",
     tells="What a query costs, in tokens or whatever else the run log counts.",
     use_when="Results must come within a budget of money or tokens.",
     caution="A query whose line has no such cost is left out, and n shows it. A sum has no interval.",
-    cites="run log of Karat", higher_is_better=False, no_results=math.nan, empty_gold=math.nan, needs=("cost",),
-    complexity="queries", suits=("cost",),
-)  # fmt: skip
+    cites="run log of Karat",
+    higher_is_better=False,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("cost",),
+    complexity="queries",
+    suits=("cost",),
+)
 def cost(r: Rankings, key: str, statistic: str = "mean") -> Values:
     return _logged(r, "cost", key, statistic)
 
 
 @metric(
-    "fresh", title="Share of fresh items", family=BUDGET,
+    "fresh",
+    title="Share of fresh items",
+    family=BUDGET,
     formula="items in the top k with doc_version ≤ as_of of the query / items in the top k with a doc_version",
     tells="Which share of the top k was there at the date that the gold is about.",
     use_when="Docs change over time, and answers must not come from versions later than the query's date.",
     caution="Undated items are left out and counted in a note. Undefined without as_of or without dated items."
     " Dates are compared by day.",
-    cites="run log of Karat", no_results=math.nan, empty_gold=math.nan, needs=("items", "doc_version", "as_of"),
+    cites="run log of Karat",
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("items", "doc_version", "as_of"),
     complexity="docs in the top k",
-)  # fmt: skip
+)
 def fresh(r: Rankings, k: Cutoff = ALL) -> Values:
     items = _items(r)
     dated, as_of = _in_top(items, k) & ~np.isnan(items.version), items.as_of[items.query]
@@ -79,29 +108,42 @@ def undated(r: Rankings, k: Cutoff) -> int:
 
 
 @metric(
-    "distinct_docs", title="Distinct docs", family=DIVERSITY, bounds=(0.0, None),
+    "distinct_docs",
+    title="Distinct docs",
+    family=DIVERSITY,
+    bounds=(0.0, None),
     formula="docs that the items of the top k belong to, each counted once",
     tells="From how many different docs the top k comes.",
     use_when="Results are chunks, and several of one doc push others out.",
     caution="A chunk belongs to its doc_id, else to the part of its id before the separator. It cannot pass k or the"
     " number returned.",
-    cites="run log of Karat", empty_gold=math.nan, needs=("items",), complexity="docs in the top k",
+    cites="run log of Karat",
+    empty_gold=math.nan,
+    needs=("items",),
+    complexity="docs in the top k",
     suits=("redundancy",),
-)  # fmt: skip
+)
 def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     items = _items(r)
     return _count(r, items, _in_top(items, k) & items.first)
 
 
 @metric(
-    "redundancy", title="Redundancy", family=DIVERSITY,
+    "redundancy",
+    title="Redundancy",
+    family=DIVERSITY,
     formula="1 − distinct_docs@k / min(k, docs returned)",
     tells="Which share of the top k is further chunks of docs that stand above.",
     use_when="Results are chunks, and every one costs tokens.",
     caution="Blind to docs that say the same. Undefined for an empty result.",
-    cites="run log of Karat", higher_is_better=False, no_results=math.nan, empty_gold=math.nan, needs=("items",),
-    complexity="docs in the top k", suits=("redundancy",),
-)  # fmt: skip
+    cites="run log of Karat",
+    higher_is_better=False,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("items",),
+    complexity="docs in the top k",
+    suits=("redundancy",),
+)
 def redundancy(r: Rankings, k: Cutoff = ALL) -> Values:
     deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
     return 1.0 - ratio(distinct_docs(r, k), deep, undefined=math.nan)

@@ -40,18 +40,26 @@ def _wrong_alpha(said: Mapping[str, Any]) -> str | None:
 
 
 @metric(
-    "ild", aliases=("intra_list_diversity",), title="Intra-list diversity", family=DIVERSITY, bounds=(0.0, 2.0),
+    "ild",
+    aliases=("intra_list_diversity",),
+    title="Intra-list diversity",
+    family=DIVERSITY,
+    bounds=(0.0, 2.0),
     formula="mean over all pairs of items in the top k of 1 − cosine of their embeddings",
     tells="How far apart the items of the top k are from each other.",
     use_when="Docs that say the same push others out, and ids do not show it.",
     caution="Blind to relevance: random docs score high. Its range is 0 to 2, not 0 to 1, since cosines may be"
     " negative. Undefined below 2 items. Values from two embedding models are not comparable.",
-    cites="Ziegler et al. 2005", no_results=math.nan, empty_gold=math.nan, needs=("items", "embeddings"),
-    complexity="docs in the top k, squared, × dimensions", suits=("redundancy",),
+    cites="Ziegler et al. 2005",
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("items", "embeddings"),
+    complexity="docs in the top k, squared, × dimensions",
+    suits=("redundancy",),
     bands={"ild": _ILD_BANDS, "ild@5": _ILD_BANDS, "ild@10": _ILD_BANDS},
-)  # fmt: skip
+)
 def ild(r: Rankings, k: Cutoff = ALL) -> Values:
-    from karat.metrics.likeness import cosines_above
+    from karat.metrics.similarity import cosines_above
 
     items = _items(r)
     _, total = cosines_above(items)
@@ -62,7 +70,9 @@ def ild(r: Rankings, k: Cutoff = ALL) -> Values:
 
 
 @metric(
-    "novelty", title="Share of novel items", family=DIVERSITY,
+    "novelty",
+    title="Share of novel items",
+    family=DIVERSITY,
     formula="items in the top k whose largest Jaccard overlap of shingles of 5 words with an item above is below tau"
     " / items in the top k",
     tells="Which share of the top k says something that does not stand above, word for word.",
@@ -70,12 +80,16 @@ def ild(r: Rankings, k: Cutoff = ALL) -> Values:
     caution="Blind to the same said in other words: see ild. A word is a run of letters and digits in lower case, so"
     " that languages without spaces need words=1. A text of fewer words is one shingle of all its words; one without"
     " words equals only others without. Title and text are read as one. Undefined for an empty result.",
-    cites="Broder 1997 (resemblance of shingles)", no_results=math.nan, empty_gold=math.nan,
-    needs=("items", "texts"), complexity="words in the top k, and its pairs", suits=("redundancy",),
+    cites="Broder 1997 (resemblance of shingles)",
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=("items", "texts"),
+    complexity="words in the top k, and its pairs",
+    suits=("redundancy",),
     refuses=_wrong_novelty,
-)  # fmt: skip
+)
 def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) -> Values:
-    from karat.metrics.likeness import overlap_above
+    from karat.metrics.similarity import overlap_above
 
     items = _items(r)
     overlap = overlap_above(items, int(words))
@@ -85,7 +99,10 @@ def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) ->
 
 
 @metric(
-    "alpha_ndcg", title="Diversity-aware nDCG", family=DIVERSITY, bounds=(0.0, None),
+    "alpha_ndcg",
+    title="Diversity-aware nDCG",
+    family=DIVERSITY,
+    bounds=(0.0, None),
     formula="DCG / ideal DCG, DCG = Σ gain_i / log2(i + 1). kind=embedding: gain = grade · (w + (1 − w) · novelty),"
     " novelty = 1 − largest cosine with any item above, from 0 to 1, w = relevance_weight. kind=subtopic: gain = Σ over"
     " the doc's subtopics of (1 − alpha)^(docs above with that subtopic). The ideal takes the doc of the largest gain"
@@ -96,13 +113,14 @@ def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) ->
     " not relevant earn nothing. All items above count for novelty, relevant or not. The greedy ideal is not always the"
     " best order, so that values can pass 1; its ties go to the greater doc id. kind=subtopic counts grades from 1 on"
     " as 1, as ndeval does. Values from two embedding models are not comparable.",
-    cites="Clarke et al. 2008; kind=subtopic: ndeval", choices={"kind": ("embedding", "subtopic"),
-                                                                "ideal": ("greedy", "plain")},
+    cites="Clarke et al. 2008; kind=subtopic: ndeval",
+    choices={"kind": ("embedding", "subtopic"), "ideal": ("greedy", "plain")},
     needs=("gold", "items", "embeddings", "gold_embeddings"),
     needs_when={("kind", "subtopic"): ("gold", "subtopics"), ("ideal", "plain"): ("gold", "items", "embeddings")},
-    complexity="docs in the top k and relevant gold, squared, × dimensions", suits=("diverse retriever",),
+    complexity="docs in the top k and relevant gold, squared, × dimensions",
+    suits=("diverse retriever",),
     refuses=_wrong_alpha,
-)  # fmt: skip
+)
 def alpha_ndcg(
     r: Rankings,
     k: Cutoff = ALL,
@@ -111,23 +129,23 @@ def alpha_ndcg(
     ideal: str = "greedy",
     alpha: float = 0.5,
 ) -> Values:
-    from karat.metrics import likeness
+    from karat.metrics import similarity
 
     if kind == "subtopic":
         if r.topics is None:
             raise MetricError("this metric needs gold by subtopic, and these rankings hold none; use evaluate")
-        best = likeness.subtopic_ideal(r.topics, len(r), k, alpha)
-        return ratio(likeness.subtopic_gain(r.topics, len(r), k, alpha), best)
+        best = similarity.subtopic_ideal(r.topics, len(r), k, alpha)
+        return ratio(similarity.subtopic_gain(r.topics, len(r), k, alpha), best)
     if ideal == "plain":
         return ratio(alpha_dcg(r, k, relevance_weight), ideal_dcg(r, k, "linear", NO_GAINS))
     gain, vectors = alpha_dcg(r, k, relevance_weight), _items(r).vectors
     assert vectors is not None
-    return ratio(gain, likeness.greedy_ideal(vectors, len(r), k, relevance_weight))
+    return ratio(gain, similarity.greedy_ideal(vectors, len(r), k, relevance_weight))
 
 
 def alpha_dcg(r: Rankings, k: Cutoff, weight: float) -> Values:
     """The gain of kind=embedding before it is divided by the ideal."""
-    from karat.metrics.likeness import cosines_above
+    from karat.metrics.similarity import cosines_above
 
     items, top = _items(r), r.upto(k)
     near, _ = cosines_above(items)

@@ -28,7 +28,9 @@ def worth(grade: Values, gain: str, table: Gains) -> Values:
 
 
 @metric(
-    "ndcg", aliases=("ndcg_cut", "ndcg_burges(gain=exp)"), family=FAMILY,
+    "ndcg",
+    aliases=("ndcg_cut", "ndcg_burges(gain=exp)"),
+    family=FAMILY,
     title="Normalised discounted cumulative gain",
     formula="DCG / ideal DCG, DCG = Σ gain(grade_i) / log2(i + 1) over ranks i; gain=linear: the grade itself; "
     "gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed; a doc without a judgment gains 0",
@@ -36,11 +38,13 @@ def worth(grade: Values, gain: str, table: Gains) -> Values:
     use_when="Grades and order both matter.",
     caution="The ideal comes from all the gold, not from what was retrieved. A random order is not .5. Two gain"
     " functions are in use: compare only values with the same one.",
-    cites="Järvelin & Kekäläinen 2002; gain=exp: Burges et al. 2005", monotone=True,
+    cites="Järvelin & Kekäläinen 2002; gain=exp: Burges et al. 2005",
+    monotone=True,
     bands={"ndcg@10": ((0.9, "excellent"), (0.7, "very good"), (0.5, "good"), (0.3, "fair"), (0.0, "poor"))},
-    targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80}, suits=("graded", "top 3", "a/b test"),
+    targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80},
+    suits=("graded", "top 3", "a/b test"),
     choices={"gain": ("linear", "exp")},
-)  # fmt: skip
+)
 def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS) -> Values:
     top = r.upto(k)
     dcg = top.sum(worth(top.grade, gain, gains) / np.log2(top.rank + 1.0))
@@ -61,13 +65,17 @@ def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains) -> Values:
 
 
 @metric(
-    "err", title="Expected reciprocal rank", family=FAMILY,
+    "err",
+    title="Expected reciprocal rank",
+    family=FAMILY,
     formula="Σ_i (1/i) · R_i · Π_{j<i} (1 − R_j), R = (2^grade − 1) / 2^max_grade",
     tells="The expected 1/rank at which a user who scans from the top stops, satisfied.",
     use_when="Graded answers of which one satisfies.",
     caution="max_grade is stated, never taken from the data. Grades above it count as max_grade.",
-    cites="Chapelle et al. 2009", monotone=True, ranges={"max_grade": (0, None)},
-)  # fmt: skip
+    cites="Chapelle et al. 2009",
+    monotone=True,
+    ranges={"max_grade": (0, None)},
+)
 def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
     top = r.upto(k)
     stop = (np.exp2(np.clip(top.grade, 0.0, max_grade)) - 1.0) / 2.0**max_grade
@@ -85,14 +93,19 @@ def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
 
 
 @metric(
-    "q", aliases=("q_measure",), title="Q-measure", family=FAMILY,
+    "q",
+    aliases=("q_measure",),
+    title="Q-measure",
+    family=FAMILY,
     formula="mean over relevant docs found at ranks i ≤ k of (hits so far + beta · gain so far) / (i + beta · ideal"
     " gain so far), over all relevant docs",
     tells="Average precision that knows grades.",
     use_when="Several graded pieces are needed and their order matters.",
     caution="A doc is relevant when its grade is above 0.",
-    cites="Sakai 2004", monotone=True, ranges={"beta": (0, None)},
-)  # fmt: skip
+    cites="Sakai 2004",
+    monotone=True,
+    ranges={"beta": (0, None)},
+)
 def q_measure(r: Rankings, k: Cutoff = ALL, beta: float = 1) -> Values:
     relevant = (r.grade > 0) if k is None else (r.grade > 0) & (r.rank <= k)
     query, rank, grade = r.query[relevant], r.rank[relevant], r.grade[relevant]
@@ -128,13 +141,17 @@ def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
 
 
 @metric(
-    "rbp", title="Rank-biased precision", family=FAMILY,
+    "rbp",
+    title="Rank-biased precision",
+    family=FAMILY,
     formula="(1 − p) · Σ over relevant ranks i of p^(i − 1)",
     tells="The rate of relevant docs seen by a user who goes on to the next rank with probability p.",
     use_when="Lists of unequal length, and gold that is incomplete (see rbp_residual).",
     caution="Its best value is below 1 when the gold is small. Unjudged docs count as not relevant.",
-    cites="Moffat & Zobel 2008", monotone=True, ranges={"p": (0, 1), "rel": (0, None)},
-)  # fmt: skip
+    cites="Moffat & Zobel 2008",
+    monotone=True,
+    ranges={"p": (0, 1), "rel": (0, None)},
+)
 def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
     top = r.upto(k)
     # Rounding may carry the sum of many terms past 1 by an ulp.
@@ -142,14 +159,19 @@ def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
 
 
 @metric(
-    "rbp_residual", title="Residual of rank-biased precision", family=FAMILY,
+    "rbp_residual",
+    title="Residual of rank-biased precision",
+    family=FAMILY,
     formula="1 − (1 − p) · Σ over judged ranks i of p^(i − 1)",
     tells="How much rbp could still rise if every doc nobody judged, and all beyond the list, were relevant.",
     use_when="Beside rbp, to see what incomplete gold hides.",
     caution="Smaller is better; a short list has a large residual too.",
-    cites="Moffat & Zobel 2008", higher_is_better=False, no_results=1.0, empty_gold=1.0,
+    cites="Moffat & Zobel 2008",
+    higher_is_better=False,
+    no_results=1.0,
+    empty_gold=1.0,
     ranges={"p": (0, 1)},
-)  # fmt: skip
+)
 def rbp_residual(r: Rankings, k: Cutoff = ALL, p: float = 0.8) -> Values:
     top = r.upto(k)
     return np.maximum(1.0 - (1 - p) * top.sum(np.where(top.grade >= 0, p ** (top.rank - 1.0), 0.0)), 0.0)

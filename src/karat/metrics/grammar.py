@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from karat.metrics.registry import Aggregate, Metric, Param
     from karat.model.rankings import Rankings, Values
 
-DEFAULT_METRICS = (
-    "hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10",
-)  # fmt: skip
+DEFAULT_METRICS = ("hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10")
 PRIMARY = "ndcg@10"
 LARGEST = 10**9
 _known: dict[tuple[int, str], Measure] = {}
@@ -214,10 +212,14 @@ def _dotted(metric: Metric, parts: list[str], others: Mapping[str, Any], text: s
     """The parameters written with dots. With fewer parts than parameters, those that have a default are unsaid."""
     known = [p for p in metric.params if p.name in metric.dotted]
     if len(parts) > len(known):
-        raise _unreadable(text) if not known else MetricError(
-            f"metric {text!r}: expected at most {len(known)} parts after {metric.name!r}, "
-            f"{' and '.join(p.name for p in known)}, found {len(parts)}"
-        )  # fmt: skip
+        raise (
+            _unreadable(text)
+            if not known
+            else MetricError(
+                f"metric {text!r}: expected at most {len(known)} parts after {metric.name!r}, "
+                f"{' and '.join(p.name for p in known)}, found {len(parts)}"
+            )
+        )
     required = [p for p in known if p.required]
     said = required if len(parts) == len(required) else known[: len(parts)]
     out = {p.name: _value(p, part, text) for p, part in zip(said, parts, strict=True)}

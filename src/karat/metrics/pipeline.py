@@ -49,107 +49,174 @@ def gating(retrieved: bool, needed: bool) -> dict[str, float]:
 
 
 @metric(
-    "routing_accuracy", title="Routing accuracy", family=PIPELINE, cutoff="none", aliases=("routing_coverage",),
+    "routing_accuracy",
+    title="Routing accuracy",
+    family=PIPELINE,
+    cutoff="none",
+    aliases=("routing_coverage",),
     formula="1 if route is the query's expected_source, else 0",
     tells="Which share of the queries is sent to the right source.",
     use_when="A router chooses among sources, and a query sent to the wrong one cannot be answered.",
     caution="A query without a route, or that the run log lacks, is not sent to the right source." + _ALL,
-    cites="run log of Karat", binary=True, empty_gold=math.nan, needs=ROUTER, complexity="queries", suits=("router",),
-)  # fmt: skip
+    cites="run log of Karat",
+    binary=True,
+    empty_gold=math.nan,
+    needs=ROUTER,
+    complexity="queries",
+    suits=("router",),
+)
 def routing_accuracy(r: Rankings) -> Values:
     return _outcome(r, "routing_accuracy")
 
 
 @metric(
-    "misroute_rate", title="Misroute rate", family=PIPELINE, cutoff="none",
+    "misroute_rate",
+    title="Misroute rate",
+    family=PIPELINE,
+    cutoff="none",
     formula="1 if route is a source other than the query's expected_source, else 0",
     tells="Which share of the queries is sent to a wrong source.",
     use_when="A wrong source does harm, and no source does less.",
     caution="routing_accuracy, misroute_rate and abstain_rate add up to 1." + _ALL,
-    cites="run log of Karat", binary=True, higher_is_better=False, empty_gold=math.nan, needs=ROUTER,
-    complexity="queries", suits=("router",),
-)  # fmt: skip
+    cites="run log of Karat",
+    binary=True,
+    higher_is_better=False,
+    empty_gold=math.nan,
+    needs=ROUTER,
+    complexity="queries",
+    suits=("router",),
+)
 def misroute_rate(r: Rankings) -> Values:
     return _outcome(r, "misroute_rate")
 
 
 @metric(
-    "abstain_rate", title="Abstain rate", family=PIPELINE, cutoff="none",
+    "abstain_rate",
+    title="Abstain rate",
+    family=PIPELINE,
+    cutoff="none",
     formula="1 if the query has no route, else 0",
     tells="Which share of the queries the router sends nowhere.",
     use_when="A router may abstain, and every abstention costs somebody's time.",
     caution="A query that the run log lacks was sent nowhere (missing=skip leaves it out)." + _ALL,
-    cites="run log of Karat", binary=True, higher_is_better=False, no_results=1.0, empty_gold=math.nan, needs=ROUTER,
-    complexity="queries", suits=("router",),
-)  # fmt: skip
+    cites="run log of Karat",
+    binary=True,
+    higher_is_better=False,
+    no_results=1.0,
+    empty_gold=math.nan,
+    needs=ROUTER,
+    complexity="queries",
+    suits=("router",),
+)
 def abstain_rate(r: Rankings) -> Values:
     return _outcome(r, "abstain_rate")
 
 
 @metric(
-    "gate_efficiency", title="Gate efficiency", family=PIPELINE, cutoff="none",
+    "gate_efficiency",
+    title="Gate efficiency",
+    family=PIPELINE,
+    cutoff="none",
     formula="1 if retrieval is skipped and not needed, else 0",
     tells="Which share of the queries is rightly answered without retrieval.",
     use_when="Skipped retrievals save time and money. Read it with skip_precision and harmful_skips.",
     caution="Alone it also rewards skipping everything. It cannot pass the share of queries that need no retrieval."
     + _ALL,
-    cites="run log of Karat", binary=True, no_results=math.nan, empty_gold=math.nan, needs=GATE, complexity="queries",
+    cites="run log of Karat",
+    binary=True,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=GATE,
+    complexity="queries",
     suits=("retrieval gate",),
-)  # fmt: skip
+)
 def gate_efficiency(r: Rankings) -> Values:
     return _outcome(r, "gate_efficiency")
 
 
 @metric(
-    "skip_precision", title="Precision of skips", family=PIPELINE, cutoff="none",
+    "skip_precision",
+    title="Precision of skips",
+    family=PIPELINE,
+    cutoff="none",
     formula="of the queries that skip retrieval: 1 if it is not needed, else 0",
     tells="Which share of the skipped retrievals was not needed.",
     use_when="A skip must be safe.",
     caution="Undefined for queries that retrieve, and n shows it." + _ALL,
-    cites="run log of Karat", binary=True, no_results=math.nan, empty_gold=math.nan, needs=GATE, complexity="queries",
+    cites="run log of Karat",
+    binary=True,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=GATE,
+    complexity="queries",
     suits=("retrieval gate",),
-)  # fmt: skip
+)
 def skip_precision(r: Rankings) -> Values:
     return _outcome(r, "skip_precision")
 
 
 @metric(
-    "skip_recall", title="Recall of skips", family=PIPELINE, cutoff="none",
+    "skip_recall",
+    title="Recall of skips",
+    family=PIPELINE,
+    cutoff="none",
     formula="of the queries that need no retrieval: 1 if it is skipped, else 0",
     tells="Which share of the needless retrievals is skipped.",
     use_when="Retrieval is expensive, and many queries need none.",
     caution="Undefined for queries that need retrieval, and n shows it." + _ALL,
-    cites="run log of Karat", binary=True, no_results=math.nan, empty_gold=math.nan, needs=GATE, complexity="queries",
+    cites="run log of Karat",
+    binary=True,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=GATE,
+    complexity="queries",
     suits=("retrieval gate",),
-)  # fmt: skip
+)
 def skip_recall(r: Rankings) -> Values:
     return _outcome(r, "skip_recall")
 
 
 @metric(
-    "harmful_skips", title="Harmful skips", family=PIPELINE, cutoff="none",
+    "harmful_skips",
+    title="Harmful skips",
+    family=PIPELINE,
+    cutoff="none",
     formula="of the queries that need retrieval: 1 if it is skipped, else 0",
     tells="Which share of the queries that need retrieval does not get it.",
     use_when="A gate may skip retrieval: this is what it costs.",
     caution="Undefined for queries that need no retrieval, and n shows it." + _ALL,
-    cites="run log of Karat", binary=True, higher_is_better=False, no_results=math.nan, empty_gold=math.nan, needs=GATE,
-    complexity="queries", suits=("retrieval gate",),
-)  # fmt: skip
+    cites="run log of Karat",
+    binary=True,
+    higher_is_better=False,
+    no_results=math.nan,
+    empty_gold=math.nan,
+    needs=GATE,
+    complexity="queries",
+    suits=("retrieval gate",),
+)
 def harmful_skips(r: Rankings) -> Values:
     return _outcome(r, "harmful_skips")
 
 
 @metric(
-    "false_evidence", title="False evidence", family=PIPELINE, required=("threshold",),
+    "false_evidence",
+    title="False evidence",
+    family=PIPELINE,
+    required=("threshold",),
     example="false_evidence(threshold=0.5)@5",
     formula="of the queries without an answer: 1 if an item in the top k scores at least threshold, else 0",
     tells="Which share of the queries without an answer gets evidence all the same.",
     use_when="Some questions have no answer in the corpus, and the system should say so.",
     caution="Over queries marked no_answer alone; one that the run lacks is left out. Scores of two systems are seldom"
     " on one scale: compare at thresholds of equal recall (karat evaluate --components has the curve).",
-    cites="run log of Karat", binary=True, higher_is_better=False, empty_gold=math.nan, needs=("scores", "no_answer"),
-    complexity="docs in the top k", suits=("no answer",),
-)  # fmt: skip
+    cites="run log of Karat",
+    binary=True,
+    higher_is_better=False,
+    empty_gold=math.nan,
+    needs=("scores", "no_answer"),
+    complexity="docs in the top k",
+    suits=("no answer",),
+)
 def false_evidence(r: Rankings, k: Cutoff = ALL, threshold: float = 0.0) -> Values:
     if r.items is None or r.items.score is None:
         raise MetricError("false_evidence needs the scores of the items of no_answer queries; these rankings hold none")

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 Aggregate = Literal["mean", "sum", "geometric mean", "quantile"]
 CutoffKind = Literal["none", "optional", "required", "recall"]
 STATISTICS: dict[str, tuple[Aggregate, float]] = {
-    "mean": ("mean", 0.0), "sum": ("sum", 0.0), "p50": ("quantile", 0.5), "p90": ("quantile", 0.9),
-    "p95": ("quantile", 0.95), "p99": ("quantile", 0.99),
-}  # fmt: skip
+    "mean": ("mean", 0.0),
+    "sum": ("sum", 0.0),
+    "p50": ("quantile", 0.5),
+    "p90": ("quantile", 0.9),
+    "p95": ("quantile", 0.95),
+    "p99": ("quantile", 0.99),
+}
 """What a parameter named `statistic` may say: the aggregate over queries, and which quantile."""
 GOLD_ALONE = ("gold",)
 
@@ -133,11 +137,23 @@ def metric(
             params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, must))
         register(
             Metric(
-                name=name, compute=compute, title=title, formula=formula, tells=tells, use_when=use_when,
-                caution=caution, family=family, bounds=bounds, cutoff=cutoff, cites=cites, aliases=aliases,
-                params=tuple(params), dotted=dotted, **declared,
+                name=name,
+                compute=compute,
+                title=title,
+                formula=formula,
+                tells=tells,
+                use_when=use_when,
+                caution=caution,
+                family=family,
+                bounds=bounds,
+                cutoff=cutoff,
+                cites=cites,
+                aliases=aliases,
+                params=tuple(params),
+                dotted=dotted,
+                **declared,
             )
-        )  # fmt: skip
+        )
         return compute
 
     return declare

@@ -18,29 +18,42 @@ GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs 
 
 
 @metric(
-    "hit", aliases=("hr", "hit_rate", "success"), title="Hit rate", family=FAMILY,
+    "hit",
+    aliases=("hr", "hit_rate", "success"),
+    title="Hit rate",
+    family=FAMILY,
     formula="1 if a relevant doc is in the top k, else 0",
     tells="How often at least one relevant doc is in the top k.",
     use_when="One good doc is enough, or as a first sanity check.",
     caution="Blind to how many relevant docs were found and in which order.",
-    cites="trec_eval success", binary=True, monotone=True,
-    targets={"hit@10": 0.95}, suits=("sanity",), ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="trec_eval success",
+    binary=True,
+    monotone=True,
+    targets={"hit@10": 0.95},
+    suits=("sanity",),
+    ranges={"rel": (0, None)},
+)
 def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     return (r.found(rel, k) > 0).astype(np.float64)
 
 
 @metric(
-    "precision", aliases=("p", "prec", "set_p", "setp"), title="Precision", family=FAMILY,
+    "precision",
+    aliases=("p", "prec", "set_p", "setp"),
+    title="Precision",
+    family=FAMILY,
     formula="relevant docs in the top k / k",
     tells="Which share of the top k is relevant.",
     use_when="Every shown doc costs attention or tokens.",
     caution="With fewer than k relevant docs in the gold it cannot reach 1. Without a cutoff it divides by what was"
     " returned.",
-    cites="trec_eval P, set_P", monotone=True,
-    targets={"precision@3": 0.80, "precision@5": 0.70, "precision@10": 0.60}, suits=("top 3",),
-    choices={"denom": ("k", "retrieved")}, ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="trec_eval P, set_P",
+    monotone=True,
+    targets={"precision@3": 0.80, "precision@5": 0.70, "precision@10": 0.60},
+    suits=("top 3",),
+    choices={"denom": ("k", "retrieved")},
+    ranges={"rel": (0, None)},
+)
 def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") -> Values:
     found = r.found(rel, k)
     if r.repeats is not None and r.repeats_earn:
@@ -51,16 +64,21 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") ->
 
 
 @metric(
-    "recall", aliases=("r", "set_recall", "setr"), title="Recall", family=FAMILY,
+    "recall",
+    aliases=("r", "set_recall", "setr"),
+    title="Recall",
+    family=FAMILY,
     formula="relevant docs in the top k / relevant docs in the gold; cap=true: / min(k, relevant docs in the gold)",
     tells="Which share of all relevant docs made it into the top k.",
     use_when="Several pieces of evidence are needed, or for the first stage of a pipeline.",
     caution="As complete as the gold: relevant docs nobody judged are not missed.",
-    cites="trec_eval recall, set_recall", monotone=True,
+    cites="trec_eval recall, set_recall",
+    monotone=True,
     bands={"recall@10": ((0.8, "excellent"), (0.6, "good"), (0.4, "fair"), (0.0, "poor"))},
-    targets={"recall@5": 0.70, "recall@10": 0.90, "recall@20": 0.95}, suits=("several pieces",),
+    targets={"recall@5": 0.70, "recall@10": 0.90, "recall@20": 0.95},
+    suits=("several pieces",),
     ranges={"rel": (0, None)},
-)  # fmt: skip
+)
 def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> Values:
     gold = r.gold_count(rel)
     if cap and k is not None:
@@ -69,14 +87,18 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> V
 
 
 @metric(
-    "recall_auc", title="Area under recall", family=FAMILY,
+    "recall_auc",
+    title="Area under recall",
+    family=FAMILY,
     formula="trapezoids under recall over the cutoffs 1, 3, 5, 10, 20, 50, 100 up to k, divided by k − 1; k = 100"
     " unless stated",
     tells="How early recall comes, over all cutoffs up to k.",
     use_when="The cutoff is still open, or one number is wanted for a whole recall curve.",
     caution="Over k, not log k: the deep cutoffs weigh most. A list shorter than k keeps its last recall.",
-    cites="trapezoidal area, as of a precision–recall curve", monotone=True, ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="trapezoidal area, as of a precision–recall curve",
+    monotone=True,
+    ranges={"rel": (0, None)},
+)
 def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     last = 100 if k is None else k
     cuts = [c for c in SWEEP if c < last] + [last]
@@ -91,14 +113,19 @@ def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
 
 
 @metric(
-    "f1", aliases=("f", "f_measure", "set_f", "setf"), title="F measure", family=FAMILY,
+    "f1",
+    aliases=("f", "f_measure", "set_f", "setf"),
+    title="F measure",
+    family=FAMILY,
     formula="(1 + beta²) · precision · recall / (beta² · precision + recall)",
     tells="The harmonic mean of precision and recall in the top k.",
     use_when="Missing docs and useless docs cost about the same.",
     caution="beta above 1 favours recall, below 1 precision.",
-    cites="van Rijsbergen 1979", monotone=True, targets={"f1@5": 0.70},
+    cites="van Rijsbergen 1979",
+    monotone=True,
+    targets={"f1@5": 0.70},
     ranges={"rel": (0, None), "beta": (0, None)},
-)  # fmt: skip
+)
 def f1(r: Rankings, k: Cutoff = ALL, rel: float = 1, beta: float = 1) -> Values:
     p, c = ratio_free_precision(r, k, rel), recall(r, k, rel)
     return ratio((1 + beta**2) * p * c, beta**2 * p + c)
@@ -111,26 +138,36 @@ def ratio_free_precision(r: Rankings, k: Cutoff, rel: float) -> Values:
 
 
 @metric(
-    "wrecall", aliases=("weighted_recall",), title="Graded recall", family=FAMILY,
+    "wrecall",
+    aliases=("weighted_recall",),
+    title="Graded recall",
+    family=FAMILY,
     formula="sum of the grades found in the top k / sum of all gold grades",
     tells="Which share of the gold's total grade is in the top k.",
     use_when="Several pieces are needed and some matter more.",
     caution="Two docs of grade 1 count as much as one of grade 2. Negative grades count as 0.",
-    cites="Kekäläinen & Järvelin 2002 (generalised recall)", monotone=True,
-)  # fmt: skip
+    cites="Kekäläinen & Järvelin 2002 (generalised recall)",
+    monotone=True,
+)
 def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     return ratio(r.sum(np.maximum(r.grade, 0.0), upto=k), r.gold_sum(np.maximum(r.gold_grade, 0.0)))
 
 
 @metric(
-    "mrr", aliases=("rr", "recip_rank", "reciprocal_rank"), title="Reciprocal rank", family=FAMILY,
+    "mrr",
+    aliases=("rr", "recip_rank", "reciprocal_rank"),
+    title="Reciprocal rank",
+    family=FAMILY,
     formula="1 / rank of the first relevant doc, 0 if there is none in the top k",
     tells="How near the top the first relevant doc is.",
     use_when="One answer, known items, question answering.",
     caution="A mean of .5 does not mean an average rank of 2: it is a harmonic mean. Blind after the first hit.",
-    cites="Voorhees 1999", monotone=True, targets={"mrr": 0.8}, suits=("one answer", "top 1", "a/b test"),
+    cites="Voorhees 1999",
+    monotone=True,
+    targets={"mrr": 0.8},
+    suits=("one answer", "top 1", "a/b test"),
     ranges={"rel": (0, None)},
-)  # fmt: skip
+)
 def mrr(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
     out = np.zeros(len(r))
@@ -139,16 +176,22 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
 
 
 @metric(
-    "map", aliases=("ap", "map_cut", "average_precision", "ap_cut"), title="Average precision", family=FAMILY,
+    "map",
+    aliases=("ap", "map_cut", "average_precision", "ap_cut"),
+    title="Average precision",
+    family=FAMILY,
     formula="sum over relevant ranks i ≤ k of precision@i / relevant docs in the gold; "
     "norm=min: / min(k, relevant docs in the gold)",
     tells="Precision at every relevant doc, averaged: rewards finding all of them, early.",
     use_when="Several pieces are needed and their order matters.",
     caution="Tools differ in the divisor at a cutoff; norm=min is the other one in use.",
-    cites="Buckley & Voorhees 2005; trec_eval map, map_cut", monotone=True,
+    cites="Buckley & Voorhees 2005; trec_eval map, map_cut",
+    monotone=True,
     bands={"map@100": ((0.8, "excellent"), (0.5, "good"), (0.2, "fair"), (0.0, "poor"))},
-    suits=("several pieces",), choices={"norm": ("gold", "min")}, ranges={"rel": (0, None)},
-)  # fmt: skip
+    suits=("several pieces",),
+    choices={"norm": ("gold", "min")},
+    ranges={"rel": (0, None)},
+)
 def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, norm: str = "gold") -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
     weights = np.zeros(len(r.rank))
@@ -160,13 +203,19 @@ def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, norm: str = 
 
 
 @metric(
-    "gm_map", aliases=("gmap",), title="Geometric mean of average precision", family=FAMILY,
+    "gm_map",
+    aliases=("gmap",),
+    title="Geometric mean of average precision",
+    family=FAMILY,
     formula="exp(mean over queries of log(max(average precision, 0.00001)))",
     tells="Average precision with the weight on the queries that fail.",
     use_when="Hard queries matter most.",
     caution="The values per query are plain average precision; only the aggregate differs.",
-    cites="Robertson 2006; trec_eval gm_map", cutoff="none", aggregate="geometric mean", monotone=True,
+    cites="Robertson 2006; trec_eval gm_map",
+    cutoff="none",
+    aggregate="geometric mean",
+    monotone=True,
     ranges={"rel": (0, None)},
-)  # fmt: skip
+)
 def gm_map(r: Rankings, rel: float = 1) -> Values:
     return average_precision(r, ALL, rel)

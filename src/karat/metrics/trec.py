@@ -20,27 +20,38 @@ RECALL_LEVELS = tuple(i / 10 for i in range(11))
 
 
 @metric(
-    "rprec", aliases=("r_prec", "r_precision"), title="R-precision", family=FAMILY,
+    "rprec",
+    aliases=("r_prec", "r_precision"),
+    title="R-precision",
+    family=FAMILY,
     formula="precision@R, R = relevant docs in the gold",
     tells="Precision at the rank where it equals recall.",
     use_when="Queries have very different numbers of relevant docs.",
-    caution="Each query has its own cutoff.", cites="trec_eval Rprec", cutoff="none", monotone=True,
+    caution="Each query has its own cutoff.",
+    cites="trec_eval Rprec",
+    cutoff="none",
+    monotone=True,
     ranges={"rel": (0, None)},
-)  # fmt: skip
+)
 def rprec(r: Rankings, rel: float = 1) -> Values:
     gold = r.gold_count(rel)
     return ratio(r.sum(r.hits(rel) & (r.rank <= gold[r.query])), gold)
 
 
 @metric(
-    "bpref", title="Binary preference", family=FAMILY,
+    "bpref",
+    title="Binary preference",
+    family=FAMILY,
     formula="(1/R) · Σ over relevant docs found of 1 − min(judged non-relevant above it, R) / min(N, R), "
     "N = judged non-relevant docs in the gold",
     tells="How rarely a doc judged not relevant stands above a relevant one.",
     use_when="The gold is incomplete: unjudged docs are ignored.",
     caution="Needs judgments of non-relevant docs; with few of them it says little.",
-    cites="Buckley & Voorhees 2004; trec_eval bpref", cutoff="none", monotone=True, ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="Buckley & Voorhees 2004; trec_eval bpref",
+    cutoff="none",
+    monotone=True,
+    ranges={"rel": (0, None)},
+)
 def bpref(r: Rankings, rel: float = 1) -> Values:
     gold = r.gold_count(rel)
     below = np.bincount(r.gold_query[(r.gold_grade >= 0) & (r.gold_grade < rel)], minlength=len(r)).astype(np.float64)
@@ -60,14 +71,19 @@ def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
 
 
 @metric(
-    "infap", aliases=("inf_ap",), title="Inferred average precision", family=FAMILY,
+    "infap",
+    aliases=("inf_ap",),
+    title="Inferred average precision",
+    family=FAMILY,
     formula="(1/R) · Σ over relevant ranks i of 1/i + (i − 1)/i · (pooled above / (i − 1)) · "
     "(relevant above + ε) / (relevant above + non-relevant above + 2ε), ε = 0.00001",
     tells="Average precision estimated from gold in which only a sample of the pool was judged.",
     use_when="Negative grades mark docs that were pooled but not judged.",
     caution="With a completely judged pool it is close to map, not equal.",
-    cites="Yilmaz & Aslam 2006; trec_eval infAP", cutoff="none", ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="Yilmaz & Aslam 2006; trec_eval infAP",
+    cutoff="none",
+    ranges={"rel": (0, None)},
+)
 def infap(r: Rankings, rel: float = 1) -> Values:
     hits = r.hits(rel)
     relevant = _count_before(r, hits)[hits]
@@ -83,13 +99,19 @@ def infap(r: Rankings, rel: float = 1) -> Values:
 
 
 @metric(
-    "iprec", aliases=("iprec_at_recall", "11pt_avg"), title="Interpolated precision at a recall level", family=FAMILY,
+    "iprec",
+    aliases=("iprec_at_recall", "11pt_avg"),
+    title="Interpolated precision at a recall level",
+    family=FAMILY,
     formula="largest precision@i at any rank i where recall is at least r",
     tells="The precision that can be had at a recall level.",
     use_when="Precision–recall curves in the tradition of TREC.",
     caution="The level is rounded to a number of docs as trec_eval 9 does: int(r · R + 0.9).",
-    cites="trec_eval iprec_at_recall", cutoff="recall", monotone=True, ranges={"rel": (0, None)},
-)  # fmt: skip
+    cites="trec_eval iprec_at_recall",
+    cutoff="recall",
+    monotone=True,
+    ranges={"rel": (0, None)},
+)
 def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
     """At one recall level; without one, the mean over the eleven levels 0, .1, … 1."""
     gold = r.gold_count(rel)
@@ -107,13 +129,16 @@ def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
 
 
 @metric(
-    "judged", title="Share of judged docs", family=FAMILY,
+    "judged",
+    title="Share of judged docs",
+    family=FAMILY,
     formula="judged docs in the top k / min(k, docs returned)",
     tells="Which share of the top k has a judgment at all.",
     use_when="Before believing any other number: unjudged docs count as not relevant.",
     caution="Undefined for an empty result. A grade below 0 is not a judgment.",
-    cites="ir_measures Judged", no_results=float("nan"),
-)  # fmt: skip
+    cites="ir_measures Judged",
+    no_results=float("nan"),
+)
 def judged(r: Rankings, k: Cutoff = ALL) -> Values:
     seen = r.sum(r.grade >= 0, upto=k)
     if r.repeats is not None:
@@ -126,35 +151,60 @@ _COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate"
 
 
 @metric(
-    "num_q", aliases=("numq",), title="Queries", formula="1 for each query",
-    tells="How many queries were scored.", cutoff="none", cites="trec_eval num_q", no_results=1.0, empty_gold=1.0,
+    "num_q",
+    aliases=("numq",),
+    title="Queries",
+    formula="1 for each query",
+    tells="How many queries were scored.",
+    cutoff="none",
+    cites="trec_eval num_q",
+    no_results=1.0,
+    empty_gold=1.0,
     **_COUNT,
-)  # fmt: skip
+)
 def num_q(r: Rankings) -> Values:
     return np.ones(len(r))
 
 
 @metric(
-    "num_ret", aliases=("numret",), title="Docs returned", formula="docs returned",
-    tells="How many docs the run returned.", cutoff="none", cites="trec_eval num_ret", **_COUNT,
-)  # fmt: skip
+    "num_ret",
+    aliases=("numret",),
+    title="Docs returned",
+    formula="docs returned",
+    tells="How many docs the run returned.",
+    cutoff="none",
+    cites="trec_eval num_ret",
+    **_COUNT,
+)
 def num_ret(r: Rankings) -> Values:
     return r.returned.astype(np.float64)
 
 
 @metric(
-    "num_rel", aliases=("numrel",), title="Relevant docs", formula="relevant docs in the gold",
-    tells="How many relevant docs the gold has.", cutoff="none", cites="trec_eval num_rel", ranges={"rel": (0, None)},
+    "num_rel",
+    aliases=("numrel",),
+    title="Relevant docs",
+    formula="relevant docs in the gold",
+    tells="How many relevant docs the gold has.",
+    cutoff="none",
+    cites="trec_eval num_rel",
+    ranges={"rel": (0, None)},
     **_COUNT,
-)  # fmt: skip
+)
 def num_rel(r: Rankings, rel: float = 1) -> Values:
     return r.gold_count(rel).copy()
 
 
 @metric(
-    "num_rel_ret", aliases=("numrelret", "hits"), title="Relevant docs returned",
-    formula="relevant docs in the top k", tells="How many relevant docs the run returned.",
-    cites="trec_eval num_rel_ret", ranges={"rel": (0, None)}, monotone=True, **_COUNT,
-)  # fmt: skip
+    "num_rel_ret",
+    aliases=("numrelret", "hits"),
+    title="Relevant docs returned",
+    formula="relevant docs in the top k",
+    tells="How many relevant docs the run returned.",
+    cites="trec_eval num_rel_ret",
+    ranges={"rel": (0, None)},
+    monotone=True,
+    **_COUNT,
+)
 def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     return r.found(rel, k)

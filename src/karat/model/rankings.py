@@ -113,9 +113,14 @@ class Rankings:
         judged = self.gold_grade >= 0
         query = self.gold_query[judged]
         return Rankings(
-            self.query_ids, query, self.gold_place[judged], self.gold_grade[judged],
-            np.bincount(query, minlength=len(self)), self.gold_query, self.gold_grade,
-        )  # fmt: skip
+            self.query_ids,
+            query,
+            self.gold_place[judged],
+            self.gold_grade[judged],
+            np.bincount(query, minlength=len(self)),
+            self.gold_query,
+            self.gold_grade,
+        )
 
     @cached_property
     def gold_place(self) -> Counts:

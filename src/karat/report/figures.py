@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal import HEAD, cell, escaped, short_range
+from karat.report.terminal.evaluate import HEAD, cell, escaped, short_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from karat.checking import Check
-    from karat.result import RunResult, SegmentResult
+    from karat.results.result import RunResult, SegmentResult
+    from karat.verbs.check import Check
 
 FEW_RUNS = 3
 """Up to so many runs all have a column; of more, only those that are judged and what they are judged against."""
@@ -129,8 +129,10 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     """One metric in the segments that the config asks for: the worst first, those of few queries in one line."""
     wanted = {tuple(f.strip() for f in one.split(",")) for one in by}
     metric = PRIMARY if PRIMARY in check.result.metrics else check.result.metrics[0]
-    runs = [*([check.baseline] if _live(check) and check.baseline is not None else []),
-            *(check.result[n] for n in check.candidates)]  # fmt: skip
+    runs = [
+        *([check.baseline] if _live(check) and check.baseline is not None else []),
+        *(check.result[n] for n in check.candidates),
+    ]
     judged = runs[-len(check.candidates)]
     found = [s for s in judged.segments if tuple(s.by) in wanted]
     if not found:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karat.errors import InputError, UsageError
-from karat.output import encoded, write_atomically
+from karat.store.atomic import encoded, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.result import Result
+    from karat.results.result import Result
 
 TABLES = (".csv", ".jsonl", ".parquet")
 COLUMNS = ("run", "query_id", "metric", "value")
@@ -68,7 +68,7 @@ def write_per_query(result: Result, path: str) -> None:
 
 def _parquet(table: bytes) -> bytes:
     """A CSV table as Parquet."""
-    from karat.ingest.frames import connect, quoted
+    from karat.read.frames import connect, quoted
 
     with _scratch() as folder:
         source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")

@@ -10,15 +10,15 @@ import re
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from karat.checking import labelled, told
-from karat.fingerprints import hash_of
-from karat.report.decided import advice, from_where
+from karat.report.terminal.check import advice, from_where
+from karat.results.fingerprints import hash_of
+from karat.verbs.check import labelled, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.checking import Check
-    from karat.judgements import Judgement
+    from karat.gates.evidence import Judgement
+    from karat.verbs.check import Check
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, even escaped."""
@@ -28,9 +28,12 @@ def rendered(check: Check) -> bytes:
     """The file."""
     cases = [_case(row) for row in check.rows]
     counts = {
-        "tests": len(cases), "failures": _count(cases, "failure"), "errors": _count(cases, "error"),
-        "skipped": _count(cases, "skipped"), "time": 0,
-    }  # fmt: skip
+        "tests": len(cases),
+        "failures": _count(cases, "failure"),
+        "errors": _count(cases, "error"),
+        "skipped": _count(cases, "skipped"),
+        "time": 0,
+    }
     attributes = {name: str(count) for name, count in counts.items()}
     root = ET.Element("testsuites", {"name": "karat", **attributes})
     suite = ET.SubElement(root, "testsuite", {"name": _clean(check.name or "karat"), **attributes})

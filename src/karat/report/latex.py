@@ -5,18 +5,31 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from karat.checking import labelled
 from karat.metrics.grammar import parse
-from karat.report.decided import grouped, ranged, valued
-from karat.report.terminal import best_of, plain
+from karat.report.terminal.check import grouped, ranged, valued
+from karat.report.terminal.evaluate import best_of, plain
+from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
-    from karat.checking import Check
+    from karat.verbs.check import Check
 
 _MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-            ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': "''", "Δ": r"$\Delta$",
-            "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\dots{}", "→": r"$\to$"}  # fmt: skip
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': "''",
+    "Δ": r"$\Delta$",
+    "−": "$-$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "…": r"\dots{}",
+    "→": r"$\to$",
+}
 
 
 def text(words: str) -> str:

@@ -6,17 +6,17 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from karat.checking import labelled
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.components import short
-from karat.report.decided import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
-from karat.report.terminal import plain, short_range
+from karat.report.terminal.check import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
+from karat.report.terminal.components import short
+from karat.report.terminal.evaluate import plain, short_range
+from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.checking import Check
-    from karat.judgements import Judgement
+    from karat.gates.evidence import Judgement
+    from karat.verbs.check import Check
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
@@ -29,10 +29,7 @@ NAME, SENTENCE, COMMENT = 60, 240, 4_900
 
 def rendered(check: Check) -> str:
     """The comment."""
-    first = [
-        f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why, SENTENCE)}",
-        text(scope(check), SENTENCE),
-    ]
+    first = [f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why, SENTENCE)}", text(scope(check), SENTENCE)]
     if check.forced:
         told = "; ".join(map(str, check.forced))
         first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError, UsageError
-from karat.output import encoded
 from karat.report import files
-from karat.result import FORMAT_VERSION
+from karat.results.result import FORMAT_VERSION
+from karat.store.atomic import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.checking import Check
     from karat.config.reading import Read
+    from karat.verbs.check import Check
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub shows beside a step."""
@@ -92,7 +92,7 @@ def write(check: Check, to: Files, texts: Mapping[str, str | None] | None = None
     if to.save is not None:
         check.save(to.save)
     if to.html is not None:
-        from karat.report.html.writing import write_report
+        from karat.report.html.write import write_report
 
         write_report(check, to.html, **(texts or {}))
     if to.junit is not None:

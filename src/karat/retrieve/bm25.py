@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, MissingPackage, UsageError, nearest
 from karat.retrieve import ranking
-from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.store import kept
 
@@ -16,17 +16,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
     Stems = Callable[[list[str]], list[str]]
 
 LANGUAGES = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
-    "es": "spanish", "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi",
-    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "nl": "dutch",
-    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
-    "sv": "swedish", "ta": "tamil", "tr": "turkish",
-}  # fmt: skip
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
 """Codes of languages that can be stemmed; stop words are there for a part of them."""
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
@@ -72,8 +96,17 @@ class BM25(Base):
         only = set(of)
         if len(only) == 1 and self.language == "auto":
             self._default = only.pop()  # a corpus in one language: queries that do not say theirs are in it too
-        key = ["bm25", library.__version__, self.k1, self.b, self.method, self.stem, self.stopwords, corpus.fingerprint,
-               sorted(set(of)) if len(set(of)) == 1 else of]  # fmt: skip
+        key = [
+            "bm25",
+            library.__version__,
+            self.k1,
+            self.b,
+            self.method,
+            self.stem,
+            self.stopwords,
+            corpus.fingerprint,
+            sorted(set(of)) if len(set(of)) == 1 else of,
+        ]
 
         def build() -> Any:
             tokens = self._tokens(corpus.texts, of)
@@ -84,10 +117,12 @@ class BM25(Base):
             return index
 
         self._index = kept(
-            self.store, key, build,
+            self.store,
+            key,
+            build,
             lambda index, folder: index.save(folder, show_progress=False),
             lambda folder: library.BM25.load(folder, show_progress=False),
-        )  # fmt: skip
+        )
         self._corpus, self._ids = corpus, list(corpus.ids)
         self._place = ranking.precedence(corpus.ids)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError
-from karat.ingest.queries import DOC, read_table
+from karat.read.queries import DOC, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.corpus import fingerprint
 from karat.retrieve.encoders import WORDLLAMA, encoder_of
-from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.store import kept
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.encoders import Kind, Matrix
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -70,9 +70,16 @@ class Dense(Base):
                 raise UsageError(f"dense: {name} must be text, found {shown(prefix)}")
         self.prefix: dict[Kind, str] = {"query": _clean(query_prefix), "passage": _clean(passage_prefix)}
         self.encoder = encoder_of(
-            model, pooling=pooling, batch=batch, device=device, dims=dims, base_url=base_url, key_env=key_env,
-            timeout=timeout, own_prompts=not (query_prefix or passage_prefix),
-        )  # fmt: skip
+            model,
+            pooling=pooling,
+            batch=batch,
+            device=device,
+            dims=dims,
+            base_url=base_url,
+            key_env=key_env,
+            timeout=timeout,
+            own_prompts=not (query_prefix or passage_prefix),
+        )
         self.ids: Sequence[str] = []
         self.matrix: Matrix = np.zeros((0, 0), dtype=np.float32)
         self._row: dict[str, int] = {}
@@ -156,11 +163,13 @@ class Dense(Base):
         share = search.ms["search"] / max(len(queries), 1)
         return [
             Found(
-                self._named[rows].tolist(), scores.tolist(),
-                latency_ms={**laps.ms, "search": share}, cost={} if tokens is None else {"tokens": tokens},
+                self._named[rows].tolist(),
+                scores.tolist(),
+                latency_ms={**laps.ms, "search": share},
+                cost={} if tokens is None else {"tokens": tokens},
             )
             for (rows, scores), laps, tokens in zip(listed, taken, spent, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _search(self, vectors: Sequence[Matrix], k: int) -> list[tuple[Rows, Scores]]:
         k = min(k, len(self.ids) - len(self._without)) if len(self.ids) else 0
@@ -208,11 +217,12 @@ class Dense(Base):
             return found
 
         return kept(
-            store, ["vectors", 1, identity, self.prefix["passage"], fingerprint(texts)],
+            store,
+            ["vectors", 1, identity, self.prefix["passage"], fingerprint(texts)],
             lambda: self._encoded(texts, "passage"),
             lambda vectors, folder: np.save(os.path.join(folder, _FILE), vectors),
             load,
-        )  # fmt: skip
+        )
 
     def _encoded(self, texts: Sequence[str], kind: Kind) -> Matrix:
         """Unit vectors with the prefix of their kind; a text without content gets zeros, and no prefix."""

@@ -90,8 +90,14 @@ def encoder_of(
     for name, value in (("batch", batch), ("dims", dims)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise UsageError(f"dense: {name} must be an integer from 1, found {value!r}")
-    given = {"pooling": pooling, "device": device, "dims": dims, "base_url": base_url, "key_env": key_env,
-             "timeout": timeout}  # fmt: skip
+    given = {
+        "pooling": pooling,
+        "device": device,
+        "dims": dims,
+        "base_url": base_url,
+        "key_env": key_env,
+        "timeout": timeout,
+    }
     if model == WORDLLAMA:
         _refuse(model, given, ("dims",))
         return WordLlama(dims)
@@ -100,9 +106,13 @@ def encoder_of(
 
         _refuse(model, given, ("dims", "base_url", "key_env", "timeout"))
         return Endpoint(
-            model.removeprefix(OPENAI), dims=dims, base_url=base_url, key_env=key_env, batch=batch,
+            model.removeprefix(OPENAI),
+            dims=dims,
+            base_url=base_url,
+            key_env=key_env,
+            batch=batch,
             **({} if timeout is None else {"timeout": timeout}),
-        )  # fmt: skip
+        )
     if is_function(model):
         _refuse(model, given, ())
         return Function(model, batch)

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, nearest, shown
-from karat.ingest.objects import text_id
+from karat.read.objects import text_id
 from karat.retrieve.registry import imported
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, MissingPackage, UsageError, shown
 from karat.retrieve.answer import Path, seen
-from karat.retrieve.found import Base, Found, found_of
+from karat.retrieve.protocol import Base, Found, found_of
 from karat.retrieve.registry import retriever
-from karat.retrieve.template import fill, fill_url, places, read_json, variable_of, with_secrets
+from karat.retrieve.request import fill, fill_url, places, read_json, variable_of, with_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 METHODS = ("GET", "POST", "PUT")
 UNITS = {"ms": 1.0, "s": 1000.0}

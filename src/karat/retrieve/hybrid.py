@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
-from karat.retrieve.found import Base, Found, Laps, found_of
+from karat.retrieve.protocol import Base, Found, Laps, found_of
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 FUSIONS = ("rrf", "minmax", "zscore")
 

@@ -7,15 +7,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
-from karat.retrieve.found import Base, Found, Laps
 from karat.retrieve.framework import id_of, object_of
+from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 _DEPTHS = ("similarity_top_k", "_similarity_top_k")
 

@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
-from karat.ingest.objects import text_id
+from karat.read.objects import text_id
 from karat.retrieve.embedding import Embedding, in_order
-from karat.retrieve.found import Base, Found, Laps
+from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
-from karat.retrieve.template import variable_of
+from karat.retrieve.request import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.embedding import Vectors
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 METRICS = {"cosine": ("<=>", "vector_cosine_ops"), "l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops")}
 INDEXES = ("none", "hnsw", "ivfflat")
@@ -137,10 +137,13 @@ class PgVector(Base):
             lists = sql.SQL(f" WITH (lists = {max(len(corpus) // 1000, 1)})") if self.ann == "ivfflat" else sql.SQL("")
             connection.execute(
                 sql.SQL("CREATE INDEX ON {} USING {} ({} {})").format(
-                    self._table(), sql.SQL(self.ann), sql.Identifier(self.vector_column),
+                    self._table(),
+                    sql.SQL(self.ann),
+                    sql.Identifier(self.vector_column),
                     sql.SQL(METRICS[self.metric][1]),
-                ) + lists
-            )  # fmt: skip
+                )
+                + lists
+            )
 
     def _copy(self, connection: Any, columns: Any, corpus: Corpus, rows: Sequence[int], vectors: Vectors) -> None:
         copy = self._pg.sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(self._table(), columns)

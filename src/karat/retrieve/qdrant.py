@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
 from karat.retrieve.embedding import Embedding, in_order, rows_with_text
-from karat.retrieve.found import Base, Found, Laps
 from karat.retrieve.framework import id_of
+from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
-from karat.retrieve.template import variable_of
+from karat.retrieve.request import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 MEMORY = ":memory:"
 OWN_ID = "id"

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import KaratError, UsageError, nearest, shown
-from karat.retrieve.found import Base, found_of
+from karat.retrieve.protocol import Base, found_of
 from karat.retrieve.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Found, Query
+    from karat.retrieve.protocol import Found, Query
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
-_BUILT_IN = (
-    "bm25", "dense", "hybrid", "select", "rerank", "http", "langchain", "llamaindex", "qdrant", "pgvector",
-)  # fmt: skip
+_BUILT_IN = ("bm25", "dense", "hybrid", "select", "rerank", "http", "langchain", "llamaindex", "qdrant", "pgvector")
 """Modules of this package that declare retrievers; each loads only what it needs to declare them."""
 _KINDS: dict[str, Kind] = {}
 

@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.encoders import is_function
-from karat.retrieve.found import Base, Found, Laps, found_of
+from karat.retrieve.protocol import Base, Found, Laps, found_of
 from karat.retrieve.registry import imported, make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
 
 MODELS = "a folder or a hub name of a cross-encoder of sentence-transformers, or module:function"
 _STAGE = "rerank"
@@ -105,9 +105,13 @@ class Rerank(Base):
         name = _STAGE if _STAGE not in stages else f"{_STAGE}.{len(stages) + 1}"
         laps.lap(name)
         return Found(
-            final[:k], values[:k], stages={**stages, name: final[:k]}, latency_ms={**ms, **laps.ms},
-            cost=given.cost, more=given.more,
-        )  # fmt: skip
+            final[:k],
+            values[:k],
+            stages={**stages, name: final[:k]},
+            latency_ms={**ms, **laps.ms},
+            cost=given.cost,
+            more=given.more,
+        )
 
     def _scores(self, query: str, ids: Sequence[str]) -> NDArray[np.float64]:
         if not ids:

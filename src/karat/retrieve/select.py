@@ -9,14 +9,14 @@ import numpy as np
 
 from karat.errors import UsageError, shown
 from karat.retrieve import selection
-from karat.retrieve.found import Base, Found, Laps, everything_in, found_of
+from karat.retrieve.protocol import Base, Found, Laps, everything_in, found_of
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.found import Query
+    from karat.retrieve.protocol import Query
     from karat.retrieve.selection import Floats, Positions
 
 _ON_ONE_THREAD = 250_000

@@ -151,8 +151,16 @@ class SentenceModel:
 
         device = str(self._model().device)  # loaded first: only then it is sure which commit it is
         libraries = [version(name) for name in ("sentence-transformers", "transformers", "torch")]
-        return ["sentence-transformers", *libraries, self.source.version, self.pooling, self.dims, self.batch,
-                self.own_prompts, device]  # fmt: skip
+        return [
+            "sentence-transformers",
+            *libraries,
+            self.source.version,
+            self.pooling,
+            self.dims,
+            self.batch,
+            self.own_prompts,
+            device,
+        ]
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
         model = self._model()
@@ -160,9 +168,13 @@ class SentenceModel:
         prompt = None if self.own_prompts else ""
         with self._lock:  # tokenizers of transformers cannot be used by two threads at once
             found = encode(
-                list(texts), prompt=prompt, batch_size=self.batch, show_progress_bar=False, convert_to_numpy=True,
+                list(texts),
+                prompt=prompt,
+                batch_size=self.batch,
+                show_progress_bar=False,
+                convert_to_numpy=True,
                 truncate_dim=self.dims,
-            )  # fmt: skip
+            )
         return unit(found, len(texts), self.source.model)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from karat.cache import cache_folder
+from karat.store.cache import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

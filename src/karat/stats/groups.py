@@ -64,9 +64,15 @@ def interval(
             raise UsageError(f"statistic must be 'mean', 'median' or a function, found {statistic!r}")
         return _of_statistic(data[~np.isnan(data)], function, confidence, checked_method(method), resamples, seed)
     return intervals(
-        data[None, :], Units.of(len(data), clusters, weights), binary=[binary], confidence=confidence, method=method,
-        resamples=resamples, seed=seed, threads=threads,
-    )[0]  # fmt: skip
+        data[None, :],
+        Units.of(len(data), clusters, weights),
+        binary=[binary],
+        confidence=confidence,
+        method=method,
+        resamples=resamples,
+        seed=seed,
+        threads=threads,
+    )[0]
 
 
 def _of_statistic(
@@ -106,9 +112,16 @@ def intervals(
     """The interval of each row's mean over all queries."""
     everything = [np.arange(values.shape[1])]
     return grouped_intervals(
-        values, units, everything, binary=binary, confidence=confidence, method=method, resamples=resamples, seed=seed,
+        values,
+        units,
+        everything,
+        binary=binary,
+        confidence=confidence,
+        method=method,
+        resamples=resamples,
+        seed=seed,
         threads=threads,
-    )[0]  # fmt: skip
+    )[0]
 
 
 def grouped_intervals(

@@ -63,9 +63,15 @@ def paired_test(
     mean = mean_of(difference, units)
     direction = "a > b" if mean > 0 else "a < b" if mean < 0 else "equal"
     return PairedTest(
-        test, statistic, p, p < level, mean_of(np.where(both, first, np.nan), units),
-        mean_of(np.where(both, second, np.nan), units), direction, int(both.sum()),
-    )  # fmt: skip
+        test,
+        statistic,
+        p,
+        p < level,
+        mean_of(np.where(both, first, np.nan), units),
+        mean_of(np.where(both, second, np.nan), units),
+        direction,
+        int(both.sum()),
+    )
 
 
 def p_value(test: str, difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:

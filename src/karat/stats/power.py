@@ -144,8 +144,10 @@ def power(
         raise UsageError("power needs values or deviation, and one of difference and n")
     out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
     if difference is not None:
-        out |= {"difference": difference,
-                "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha)}  # fmt: skip
+        out |= {
+            "difference": difference,
+            "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha),
+        }
     if n is not None:
         out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
     return out

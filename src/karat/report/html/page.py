@@ -9,11 +9,11 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from karat.cache import cache_folder
 from karat.errors import MissingPackage
-from karat.output import write_atomically
-from karat.report.html.shown import shown
-from karat.report.html.view import view_of
+from karat.report.html.data import view_of
+from karat.report.html.sections import shown
+from karat.store.atomic import write_atomically
+from karat.store.cache import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +50,13 @@ def rendered(document: Mapping[str, Any], *, docs: Mapping[str, str] | None = No
         lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(
-        v=view, policy=POLICY + hashes, style=Markup(_asset("page.css")), data=Markup(_embedded(view)),
-        scripts=[Markup(text) for text in scripts], **shown(view),
-    )  # fmt: skip
+        v=view,
+        policy=POLICY + hashes,
+        style=Markup(_asset("page.css")),
+        data=Markup(_embedded(view)),
+        scripts=[Markup(text) for text in scripts],
+        **shown(view),
+    )
 
 
 def _asset(name: str) -> str:

@@ -1,0 +1,171 @@
+"""What every way of aligning yields, and how it becomes rankings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from karat.errors import InputError, shown
+from karat.model.qrels import ordered_by
+from karat.model.rankings import Rankings, place_in_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+
+RELEVANT = 1.0
+"""The lowest grade that makes a query's gold not empty."""
+
+
+class Item(NamedTuple):
+    """A doc as it was returned, the doc that it is a chunk of, and the day of its version."""
+
+    doc: str
+    score: float | None
+    parent: str
+    version: float = float("nan")
+
+
+class RepeatedDocs(Exception):
+    """Docs that were returned twice where that is to be an error: (query, doc) pairs."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        super().__init__()
+        self.pairs = list(pairs)
+
+    def told(self, name: str) -> InputError:
+        """The error that names the run."""
+        return InputError(
+            f"{name}: query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
+            "Remove the repeats, or use duplicates=first to count its best place"
+            for q, d in self.pairs
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """Judged docs at their ranks.
+
+    `gold` and `rank` are one row per judged doc that was returned (an index into the qrels, and its
+    rank). `later_gold` and `later_rank` are further chunks of a doc that already took its grade.
+    `returned` is the number of docs per query of the gold, −1 where the run lacks the query.
+    """
+
+    gold: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    returned: NDArray[np.int64]
+    later_gold: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    later_rank: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    without_gold: int = 0
+    duplicates: int = 0
+    at_doc: bool = False
+    """Whether gold ids were matched with the docs that chunks belong to."""
+    chunked: bool = False
+    """Whether the run names chunks apart from their docs."""
+    items: dict[int, list[Item]] = field(default_factory=dict)
+    """The top docs in their order, by query of the gold, where they were asked for."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Rankings of one run, and what was counted on the way."""
+
+    rankings: Rankings
+    counts: dict[str, int]
+    queries: NDArray[np.int64]
+    """Which queries of the qrels the rankings hold."""
+    found: Found
+
+
+def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
+    """Apply the policies on queries, and sort what was found by query and rank."""
+    relevant = np.bincount(qrels.query_of[qrels.grades >= RELEVANT], minlength=len(qrels))
+    unanswerable = np.zeros(len(qrels), dtype=bool)
+    for q in no_answer:
+        if q in qrels.query_index:
+            unanswerable[qrels.query_index[q]] = True
+    absent, empty = (found.returned < 0) & ~unanswerable, (relevant == 0) & ~unanswerable
+    keep = ~unanswerable
+    if policy.missing == "skip":
+        keep &= ~absent
+    if policy.empty_gold == "skip":
+        keep &= ~empty
+    counts = {
+        "queries": int(keep.sum()),
+        "missing": int(absent.sum()),
+        "without_gold": found.without_gold,
+        "empty_gold": int(empty.sum()),
+        "no_answer": len(set(no_answer)),
+        "duplicates": found.duplicates,
+    }
+    returned = np.maximum(found.returned, 0)
+    gold, rank = found.gold, found.rank
+    later = (found.later_gold, found.later_rank)
+    if policy.condensed:
+        gold, rank, later, returned = condensed(qrels, found)
+    rankings = _rankings(qrels, keep, gold, rank, returned)
+    if len(later[0]):
+        earn = policy.chunk_credit == "all"
+        rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
+    counts["unjudged_at_10"] = int(_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
+    return Aligned(rankings, counts, np.flatnonzero(keep), found)
+
+
+def _rankings(
+    qrels: Qrels, keep: NDArray[np.bool_], gold: NDArray[np.int64], rank: NDArray[np.int64], returned: NDArray[np.int64]
+) -> Rankings:
+    number = np.cumsum(keep) - 1
+    query = qrels.query_of[gold]
+    rows = np.flatnonzero(keep[query])
+    rows = rows[ordered_by(query[rows], rank[rows])]
+    ideal = qrels.by_grade[keep[qrels.query_of[qrels.by_grade]]]
+    everything = bool(keep.all())
+    return Rankings(
+        query_ids=qrels.query_ids if everything else [q for q, k in zip(qrels.query_ids, keep, strict=True) if k],
+        query=number[query[rows]],
+        rank=rank[rows],
+        grade=qrels.grades[gold[rows]],
+        returned=returned[keep],
+        gold_query=number[qrels.query_of[ideal]],
+        gold_grade=qrels.grades[ideal],
+    )
+
+
+def condensed(
+    qrels: Qrels, found: Found
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
+    """Ranks among the judged docs alone. A negative grade is not a judgment."""
+    gold = np.concatenate((found.gold, found.later_gold))
+    rank = np.concatenate((found.rank, found.later_rank))
+    first = np.arange(len(gold)) < len(found.gold)
+    judged = qrels.grades[gold] >= 0
+    gold, rank, first = gold[judged], rank[judged], first[judged]
+    order = np.lexsort((rank, qrels.query_of[gold]))
+    gold, first = gold[order], first[order]
+    query = qrels.query_of[gold]
+    place = place_in_group(query)
+    returned = np.bincount(query, minlength=len(qrels))
+    return gold[first], place[first], (gold[~first], place[~first]), returned
+
+
+def _unjudged(
+    qrels: Qrels,
+    keep: NDArray[np.bool_],
+    gold: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    later: tuple[NDArray[np.int64], NDArray[np.int64]],
+    returned: NDArray[np.int64],
+    upto: int,
+) -> int:
+    """How many docs among the top ones have no judgment, over all queries that count."""
+    deep = np.minimum(returned, upto)[keep].sum()
+    judged = 0
+    for g, r in ((gold, rank), later):
+        judged += int(((r <= upto) & (qrels.grades[g] >= 0) & keep[qrels.query_of[g]]).sum())
+    return int(deep) - judged

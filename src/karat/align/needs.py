@@ -1,0 +1,211 @@
+"""What some metrics need beside judged docs at their ranks: the top docs themselves, and what the run log says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.align.pipeline import Asked
+from karat.errors import InputError, UsageError, nearest, shown
+from karat.metrics.grammar import LARGEST
+from karat.metrics.registry import GOLD_ALONE
+from karat.model.items import Items
+from karat.model.run import OrderedLists
+from karat.read.logged import FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.align.hits import Aligned, Item
+    from karat.metrics.grammar import Measure
+    from karat.model.items import Log
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.model.run import Run
+    from karat.read.embeddings import Embeddings
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the metrics asked for need beyond the judged docs, and the metrics that do."""
+
+    measures: tuple[Measure, ...]
+    parts: frozenset[str]
+    depth: int
+    """How many docs of each query are looked at; 0 for none."""
+    as_of: Mapping[str, float] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
+    embeddings: Embeddings | None = None
+    docs: Queries | None = None
+    """The table of docs, for their texts."""
+
+    @staticmethod
+    def of(
+        measures: Sequence[Measure],
+        queries: Queries | None,
+        policy: Policy,
+        *,
+        embeddings: Any = None,
+        model: str | None = None,
+        docs: Queries | None = None,
+    ) -> Needs:
+        """What these measures need, with the dates of the queries where they are among it."""
+        asking = tuple(m for m in measures if m.needs != GOLD_ALONE)
+        parts = frozenset(n for m in asking for n in m.needs)
+        cuts = [m.k for m in asking if "items" in m.needs]
+        # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
+        depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
+        needs = Needs(asking, parts, depth if cuts else 0, docs=docs)
+        needs = replace(needs, asked=Asked.of(asking, queries))
+        if "embeddings" in parts and embeddings is None:
+            raise UsageError(
+                f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
+                "(--embeddings FILE, dataset.embeddings in karat.yaml): a .npy matrix with its ids beside it, .npz, "
+                "Parquet or a dict"
+            )
+        if "embeddings" in parts:
+            from karat.read.embeddings import embeddings_of
+
+            needs = replace(needs, embeddings=embeddings_of(embeddings, model))
+        if "texts" in parts and docs is None:
+            raise UsageError(
+                f"{needs.first('texts')} needs the texts of the docs; give a table of docs with docs= "
+                "(--docs FILE, dataset.corpus in karat.yaml)"
+            )
+        if "as_of" not in parts:
+            return needs
+        from karat.read.logged import as_of_days
+
+        days = as_of_days(queries) if queries is not None else {}
+        if not days:
+            raise UsageError(
+                f"{needs.first('as_of')} needs queries with an as_of field; give a table of queries that has it"
+            )
+        return replace(needs, as_of=days)
+
+    def first(self, part: str) -> str:
+        """The first measure that needs a part, by name."""
+        return next(m.name for m in self.measures if part in m.needs)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model of the embeddings that each measure looks at, for those that do."""
+        if self.embeddings is None:
+            return {}
+        return {m.name: self.embeddings.model for m in self.measures if "embeddings" in m.needs}
+
+    def deepest(self, part: str) -> int:
+        """The last rank at which some measure looks at this part of an item."""
+        cuts = [m.k for m in self.measures if part in m.needs]
+        return LARGEST if None in cuts else int(max((k for k in cuts if k), default=0))
+
+
+def check_gold(qrels: Qrels, needs: Needs) -> None:
+    """Refuse gold that lacks what a metric needs."""
+    if "subtopics" in needs.parts and qrels.subtopics is None:
+        raise InputError(
+            f"{qrels.source}: holds no subtopics, which {needs.first('subtopics')} needs; expected a column 'subtopic',"
+            " {query: {doc: {subtopic: grade}}}, or TREC qrels (query subtopic doc grade) with --subtopics "
+            "(subtopics=True, dataset.subtopics in karat.yaml)"
+        )
+
+
+def check_run(run: Run, needs: Needs, policy: Policy) -> None:
+    """Refuse a run that lacks what a metric needs on every line; one that lacks it on some is fine."""
+    for measure in needs.measures:
+        for kind in (n for n in measure.needs if n in FIELDS):
+            _check_logged(run, measure, kind)
+    if "doc_version" not in needs.parts:
+        return
+    name = needs.first("doc_version")
+    if policy.stage is not None:
+        raise UsageError(f"{name} needs doc_version, which the items of stage {shown(policy.stage)} do not have")
+    content = run.content
+    versions = content.versions if isinstance(content, OrderedLists) else None
+    if not versions or all(v != v for listed in versions.values() for v in listed):
+        raise InputError(f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items")
+
+
+def _check_logged(run: Run, measure: Measure, kind: str) -> None:
+    known = run.log.get(kind)
+    if not known:
+        raise InputError(
+            f"run {run.name!r} has no {FIELDS[kind]}: {measure.name} needs a run log with {FIELDS[kind]} on its lines"
+        )
+    asked = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(known))
+    if asked not in known:
+        near = nearest(asked, known)
+        hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
+        raise InputError(f"run {run.name!r} has no {shown(asked)} in {FIELDS[kind]}: {measure.name} needs it; {hint}")
+
+
+def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: Policy) -> Rankings:
+    """The rankings with what the metrics need."""
+    rankings = aligned.rankings
+    if needs.depth:
+        items, docs = _items(aligned, qrels, needs, policy)
+        if needs.parts & {"embeddings", "texts"}:
+            from karat.align.contents import with_contents
+
+            items = with_contents(items, docs, aligned, qrels, needs)
+        rankings = replace(rankings, items=items)
+    if "subtopics" in needs.parts:
+        from karat.align.contents import topics
+
+        rankings = replace(rankings, topics=topics(aligned, qrels, policy))
+    log: Log = {
+        kind: {key: _by_query(values, rankings.query_ids) for key, values in logged.items()}
+        for kind, logged in run.log.items()
+        if kind in FIELDS
+    }
+    if asked := needs.asked.rankings(run, policy):
+        rankings = replace(rankings, asked=asked)
+    return replace(rankings, log=log) if log else rankings
+
+
+def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([values.get(q, math.nan) for q in query_ids], dtype=np.float64)
+
+
+def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tuple[Items, list[str]]:
+    """The items, and their ids."""
+    judged = _judged(aligned, qrels) if policy.condensed else None
+    query: list[int] = []
+    rank: list[int] = []
+    version: list[float] = []
+    first: list[bool] = []
+    docs: list[str] = []
+    for number, q in enumerate(aligned.queries.tolist()):
+        top: Sequence[Item] = aligned.found.items.get(q, ())
+        if judged is not None:
+            top = [item for place, item in enumerate(top, start=1) if (q, place) in judged]
+        seen: set[str] = set()
+        for place, item in enumerate(top[: needs.depth], start=1):
+            query.append(number)
+            rank.append(place)
+            version.append(item.version)
+            docs.append(item.doc)
+            first.append(item.parent not in seen)
+            seen.add(item.parent)
+    items = Items(
+        np.array(query, dtype=np.int64),
+        np.array(rank, dtype=np.int64),
+        np.array(first, dtype=bool),
+        np.array(version, dtype=np.float64),
+        _by_query(needs.as_of, aligned.rankings.query_ids),
+    )
+    return items, docs
+
+
+def _judged(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
+    """Query and rank of the docs that have a judgment."""
+    found = aligned.found
+    gold = np.concatenate((found.gold, found.later_gold))
+    rank = np.concatenate((found.rank, found.later_rank))
+    kept = qrels.grades[gold] >= 0
+    return set(zip(qrels.query_of[gold[kept]].tolist(), rank[kept].tolist(), strict=True))

@@ -1,0 +1,121 @@
+"""Queries that metrics of the pipeline are about, with gold or without, and what became of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.align import find
+from karat.errors import InputError, UsageError
+from karat.metrics.grammar import LARGEST
+from karat.metrics.pipeline import GATE, PIPELINE, ROUTER, gating, is_of_pipeline, routing
+from karat.model.items import Items
+from karat.model.rankings import Rankings
+from karat.model.run import OrderedLists
+from karat.read.objects import build_qrels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karat.metrics.grammar import Measure
+    from karat.model.policy import Policy
+    from karat.model.queries import Queries
+    from karat.model.run import Run
+
+NOWHERE = "\x00"
+"""A judgment that no doc can meet: through it a query without gold is looked up."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is expected of the pipeline for each query, and by which measures it is asked."""
+
+    measures: tuple[Measure, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    needing: Mapping[str, bool] = field(default_factory=dict)
+    no_answer: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(measures: Sequence[Measure], queries: Queries | None) -> Asked:
+        """The fields of the queries that these measures need."""
+        from karat.read import query_fields
+
+        mine = tuple(m for m in measures if is_of_pipeline(m.metric))
+        readers: dict[str, Callable[[Queries], Any]] = {
+            ROUTER[1]: query_fields.sources,
+            GATE[1]: query_fields.needing,
+            "no_answer": lambda q: tuple(q.no_answer),
+        }
+        found: dict[str, Any] = {}
+        for name, read in readers.items():
+            first = next((m.name for m in mine if name in m.metric.needs), None)
+            if first is None:
+                continue
+            found[name] = read(queries) if queries is not None else ()
+            if not found[name]:
+                raise UsageError(f"{first} needs queries with a field {name}; give a table of queries that has it")
+        return Asked(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
+
+    def rankings(self, run: Run, policy: Policy) -> Rankings | None:
+        """The outcomes of all queries that are asked about, in a ranking of their own."""
+        if not self.measures:
+            return None
+        ids = sorted({*self.sources, *self.needing, *self.no_answer})
+        rows: dict[str, list[float]] = {n: [math.nan] * len(ids) for n in (*routing(None, ""), *gating(True, True))}
+        routes, retrieved = self._logged(run, ROUTER[0]), self._logged(run, GATE[0]).get(GATE[0], {})
+        chosen = {q: source for source, queries in routes.items() for q in queries}
+        logged = run.content.lists if isinstance(run.content, OrderedLists) else {}
+        for i, q in enumerate(ids):
+            outcomes: dict[str, float] = {}
+            if q in self.sources and (q in logged or policy.missing == "zero"):
+                outcomes |= routing(chosen.get(q), self.sources[q])
+            if q in self.needing and q in retrieved:
+                outcomes |= gating(bool(retrieved[q]), self.needing[q])
+            for name, value in outcomes.items():
+                rows[name][i] = value
+        none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+        log = {PIPELINE: {name: np.array(row) for name, row in rows.items()}}
+        items, returned = self._items(run, policy, ids)
+        return Rankings(ids, none, none, empty, returned, none, empty, items=items, log=log)
+
+    def _logged(self, run: Run, part: str) -> Mapping[str, Mapping[str, float]]:
+        first = next((m.name for m in self.measures if part in m.metric.needs), None)
+        found = run.log.get(part, {})
+        if first is not None and not found:
+            raise InputError(f"run {run.name!r} has no {part}: {first} needs a run log with {part} on its lines")
+        return found
+
+    def _items(self, run: Run, policy: Policy, ids: Sequence[str]) -> tuple[Items | None, Any]:
+        """The scores of what queries without an answer got; −1 returned for those that the run lacks."""
+        returned = np.full(len(ids), -1, dtype=np.int64)
+        if not self.no_answer:
+            return None, returned
+        cuts = [m.k for m in self.measures if "scores" in m.metric.needs]
+        depth = LARGEST if None in cuts else int(max(k for k in cuts if k))
+        gold = build_qrels({q: {NOWHERE: -1.0} for q in self.no_answer}, "queries")
+        found = find(gold, run, replace(policy, level="chunk"), keep_items=depth)[0]
+        place = {q: i for i, q in enumerate(ids)}
+        query, rank, score = [], [], []
+        for i, q in enumerate(gold.query_ids):
+            if found.returned[i] < 0:
+                continue
+            top = found.items.get(i, [])
+            returned[place[q]] = len(top)
+            query += [place[q]] * len(top)
+            rank += list(range(1, len(top) + 1))
+            score += [math.nan if item.score is None else float(item.score) for item in top]
+        if score and all(s != s for s in score):
+            first = next(m.name for m in self.measures if "scores" in m.metric.needs)
+            raise InputError(f"run {run.name!r} has no scores on the items of no_answer queries: {first} needs them")
+        unknown = np.full(len(score), math.nan)
+        return Items(
+            np.array(query, dtype=np.int64),
+            np.array(rank, dtype=np.int64),
+            np.ones(len(score), dtype=bool),
+            unknown,
+            np.full(len(ids), math.nan),
+            score=np.array(score, dtype=np.float64),
+        ), returned

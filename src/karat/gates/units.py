@@ -1,0 +1,129 @@
+"""Numbers of gates with their units, and whether a gate can decide anything."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation, Overflow
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import UsageError, nearest, shown
+from karat.metrics.grammar import parse
+
+if TYPE_CHECKING:
+    from karat.gates.language import Gate
+
+_NUMBER = re.compile(
+    r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[%a-zA-Zµμ]+|\s+(?:%|[uµμm]?s|min)(?=\s|$))?(?=\s|$)"
+)
+_TIMES = {
+    "us": Decimal("0.001"),
+    "µs": Decimal("0.001"),
+    "μs": Decimal("0.001"),
+    "ms": Decimal(1),
+    "s": Decimal(1000),
+    "min": Decimal(60_000),
+}
+_AFTER = ("where", "for", "at", "on")
+"""The first words of what may follow a number."""
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric's values: ms for latencies, none for shares."""
+    return parse(metric).metric.unit
+
+
+def leading(rest: str, metric: str, text: str, *, margin: bool = False) -> tuple[float, str, bool]:
+    """The number with its unit at the start of this text, what follows it, and whether it is a share of another."""
+    found = _NUMBER.match(rest)
+    if found is None:
+        words = rest.split()
+        raise UsageError(f"gate {text!r}: expected a number, found {shown(words[0] if words else None)}")
+    unit, after = (found["unit"] or "").strip(), rest[found.end() :]
+    following = re.match(r"\s+([A-Za-zµμ]+)(?=\s|$)", after)
+    if not unit and unit_of(metric) and following and nearest(following[1], _AFTER) is None:
+        unit = following[1]  # no clause begins so: it was meant as a unit
+    value, relative = _scaled(found["number"], unit, metric, text, margin=margin)
+    return value, after, relative
+
+
+def given(value: Any, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
+    """A YAML number, or a text with a unit."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise UsageError(f"gate {{{text}}}: expected a number, found {shown(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"gate {{{text}}}: expected a finite number, found {value}")
+    found = _NUMBER.fullmatch(str(value))
+    if found is None:
+        raise UsageError(f"gate {{{text}}}: expected a number such as 0.9 or 60ms, found {shown(value)}")
+    return _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
+
+
+def _scaled(number: str, unit: str, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
+    """A number in the metric's own unit, and whether it is a share of another."""
+    try:
+        exact = Decimal(number)
+    except InvalidOperation:
+        raise UsageError(f"gate {text!r}: expected a number, found {shown(number)}") from None
+    if margin and exact < 0:
+        raise UsageError(f"gate {text!r}: a margin must be a number from 0, found {number}")
+    factor = _factor(unit, metric, text, margin=margin)
+    try:
+        value = float(exact * factor)
+    except Overflow:
+        value = math.inf
+    if not math.isfinite(value):
+        raise UsageError(f"gate {text!r}: expected a finite number, found {number}{unit}")
+    return value, unit == "%" and margin
+
+
+def _factor(unit: str, metric: str, text: str, *, margin: bool) -> Decimal:
+    own = unit_of(metric)
+    if unit == "%":
+        if own and not margin:
+            raise UsageError(f"gate {text!r}: {metric} is in {own}, found a percentage; write a number with {own}")
+        return Decimal("0.01")
+    if unit in _TIMES and own == "ms":
+        return _TIMES[unit]
+    if unit and unit != own:
+        expected = f"a number in {own}" if own else "a bare number or a percentage"
+        expected += " (or us, s, min)" if own == "ms" else ""
+        near = nearest(unit, _TIMES) if own == "ms" else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"gate {text!r}: {metric} takes {expected}, found the unit {unit!r}{hint}")
+    return Decimal(1)
+
+
+def check_decides(gate: Gate, text: str) -> None:
+    """Refuse a gate that no run could fail, or none could pass, whatever was measured."""
+    measure = parse(gate.metric)
+    low, high = measure.metric.bounds
+    top = math.inf if high is None or measure.aggregate == "sum" else high
+    told = _never_fails(gate, low, top), _never_passes(gate, low, top)
+    if not any(told):
+        return
+    scope = f"{gate.metric} is from {low:g} " + (f"to {top:g}" if math.isfinite(top) else "on")
+    amount = f"{gate.value * 100:g}%" if gate.relative else f"{gate.value:g}"
+    # 85 of a share was meant as 85%.
+    share = (low, top) == (0, 1) and 1 < gate.value <= 100 and not gate.relative
+    hint = f"did you mean {gate.value:g}%?" if share else "write a threshold between, or leave the gate out"
+    why = "every run passes" if told[0] else "no run can pass"
+    raise UsageError(f"gate {text!r}: {scope}, found {amount}: {why}; {hint}")
+
+
+def _never_fails(gate: Gate, low: float, top: float) -> bool:
+    value = gate.value
+    if gate.against is None:
+        return {">=": value <= low, ">": value < low, "<=": value >= top, "<": value > top}[gate.relation]
+    if gate.relative:
+        return gate.relation == "no worse" and gate.op.startswith(">") and low >= 0 and value >= 1
+    return gate.relation == "no worse" and value >= top - low
+
+
+def _never_passes(gate: Gate, low: float, top: float) -> bool:
+    value = gate.value
+    if gate.against is None:
+        return {">=": value > top, ">": value >= top, "<=": value < low, "<": value <= low}[gate.relation]
+    if gate.relative:
+        return gate.relation == "better" and gate.op.startswith("<") and low >= 0 and value > 1
+    return gate.relation == "better" and value > top - low

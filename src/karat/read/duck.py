@@ -1,0 +1,105 @@
+"""Text files as DuckDB reads them: for runs that are too large and too disordered for memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.read.frames import connect, quoted
+from karat.read.layout import BROKEN_PACKING, open_bytes, unpacking_error
+
+if TYPE_CHECKING:
+    from karat.read.textfile import TextFile
+
+
+def clean_source(file: TextFile) -> tuple[str, int] | None:
+    """SQL that yields query, doc, score (and parent) of every row, and how many queries there are.
+
+    None where DuckDB cannot read the file, or where a row lacks its ids or a finite score.
+    """
+    if file.stdin is not None:
+        return None
+    marks = (file.layout.delimiter,) if file.layout.delimiter is not None else (_single_mark(file), None)
+    for mark in dict.fromkeys(marks):
+        source = _source(file, mark)
+        queries = _queries_if_clean(file, source)
+        if queries is not None:
+            return source, queries
+    return None
+
+
+def _source(file: TextFile, mark: str | None) -> str:
+    """Rows cut at one mark, or at any white space."""
+    layout = file.layout
+    options = f"header = {str(bool(layout.header)).lower()}, auto_detect = false, compression = '{_packing(file.path)}'"
+    if mark is None:
+        lines = (
+            f"read_csv({quoted(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
+            f"escape = '', {options})"
+        )
+        cells = (
+            f"SELECT string_split_regex(trim(line, chr(32) || chr(9) || chr(13)), '[ \\t\\r]+') AS cell FROM {lines}"
+        )
+        named = [f"cell[{i + 1}] AS c{i}" for i in range(layout.width)]
+        source = f"SELECT {', '.join(named)} FROM ({cells}) WHERE len(cell) = {layout.width}"
+    else:
+        columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(layout.width))
+        quote = "'\"'" if layout.delimiter is not None else "''"
+        source = (
+            f"SELECT * FROM read_csv({quoted(file.path)}, columns = {{{columns}}}, delim = {quoted(mark)}, "
+            f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
+        )
+    clean = "trim(c{}, chr(32) || chr(9))" if layout.delimiter is not None else "c{}"
+    parent = f", {clean.format(layout.parent)} AS parent" if layout.parent is not None else ""
+    return (
+        f"SELECT {clean.format(layout.query)} AS query, {clean.format(layout.doc)} AS doc, "
+        f"CASE WHEN NOT contains(c{layout.value}, '_') THEN TRY_CAST(c{layout.value} AS DOUBLE) END AS score{parent} "
+        f"FROM ({source})"
+    )
+
+
+def _queries_if_clean(file: TextFile, source: str) -> int | None:
+    """How many queries the run has; None if a row lacks its ids or a finite score.
+
+    DuckDB itself lets `1e999`, NaN and `1_000` pass.
+    """
+    import duckdb
+
+    inside = " OR ".join(f"contains({c}, chr({mark}))" for c in ("query", "doc") for mark in (32, 9, 13))
+    parted = f"OR {inside}" if file.layout.delimiter is None else ""
+    try:
+        row = connect().execute(
+            f"SELECT count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
+            f"OR doc IS NULL OR doc = '' OR query LIKE '#%' {parted}), count(*), count(DISTINCT query) FROM ({source})"
+        )
+        bad, rows, queries = row.fetchone()
+    except duckdb.Error:
+        return None
+    return int(queries) if bad == 0 and rows == _line_count(file) else None
+
+
+def _line_count(file: TextFile) -> int:
+    count, last = 0, b"\n"
+    try:
+        with open_bytes(file.path) as stream:
+            while piece := stream.read(1 << 20):
+                count += piece.count(b"\n")
+                last = piece[-1:]
+    except BROKEN_PACKING as error:
+        raise unpacking_error(file.path, error) from None
+    return count + (last != b"\n") - bool(file.layout.header)
+
+
+def _single_mark(file: TextFile) -> str | None:
+    """The one character between the fields of the first lines, if it is always the same one."""
+    with open_bytes(file.path) as stream:
+        lines = stream.read(1 << 16).split(b"\n")[:-1][:500]
+    for mark in (b" ", b"\t"):
+        if lines and all(line.rstrip(b"\r").split(mark) == line.split() for line in lines):
+            return mark.decode()
+    return None
+
+
+def _packing(path: str) -> str:
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    return "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else "none"

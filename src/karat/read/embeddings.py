@@ -1,0 +1,350 @@
+"""Embeddings of docs: only the vectors that are asked for come into memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
+from karat.model.items import UNNAMED
+from karat.read import frames
+from karat.read.layout import checked_path, column
+from karat.read.objects import text_id
+from karat.read.queries import ID_NAMES
+from karat.read.sources import run_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[Any]
+    Rows = NDArray[np.int64]
+
+IDS = ".ids.txt"
+SHAPES = "a .npy matrix with its ids beside it, .npz (ids, vectors), Parquet (an id and a list column) or a dict"
+_VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
+_BLOCK = 1 << 21  # numbers that are looked at together
+_PIECE = 1 << 25  # bytes of a file that are mapped at a time
+_SAFE = (1e-140, 1e140)  # lengths whose squares neither vanish nor overflow
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Where the vectors of docs are, and the name of the model that made them."""
+
+    source: Any
+    name: str
+    model: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """Vectors that were asked for: `row` of each id in `matrix` (−1 where there is none), and the rows' lengths."""
+
+    row: Rows
+    matrix: Matrix
+    length: NDArray[np.float64]
+
+
+def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
+    """Embeddings from a path, a dict or a data frame; without a name the model is called as the file is."""
+    if model is not None and (not isinstance(model, str) or not model.strip()):
+        raise UsageError(f"embedding_model must be a name, found {model!r}")
+    if isinstance(source, Embeddings):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path = checked_path(os.fspath(source))
+        if path == "-":
+            raise InputError("-: embeddings are read from files, not from standard input")
+        return Embeddings(path, path, model or run_name(path))
+    if isinstance(source, Mapping) or frames.is_frame(source):
+        return Embeddings(source, "embeddings", model or UNNAMED)
+    raise InputError(f"embeddings: expected {SHAPES}, found {type(source).__name__}")
+
+
+def vectors_of(embeddings: Embeddings, wanted: Sequence[str]) -> Found:
+    """The vectors of these ids, each id once. Vectors without a direction are errors that name their ids."""
+    source, name = embeddings.source, embeddings.name
+    if isinstance(source, Mapping):
+        row, matrix = _from_mapping(source, wanted, name)
+    elif isinstance(source, str):
+        row, matrix = _from_file(source, wanted)
+    else:
+        connection = frames.connect()
+        row, matrix = _from_table(connection, frames.registered(connection, source, name), wanted, name)
+    ids = [""] * len(matrix)
+    for number, doc in zip(row.tolist(), wanted, strict=True):
+        if number >= 0:
+            ids[number] = doc
+    return Found(row, matrix, _lengths(matrix, ids, name))
+
+
+def _lengths(matrix: Matrix, ids: Sequence[str], name: str) -> NDArray[np.float64]:
+    """The length of each vector. Very long and very short ones are scaled: their cosines stay as they are."""
+    length = np.empty(len(matrix))
+    step = max(1, _BLOCK // max(1, matrix.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a in range(0, len(matrix), step):
+            block = matrix[a : a + step].astype(np.float64)
+            length[a : a + step] = np.sqrt(np.einsum("ij,ij->i", block, block))
+    problems = []
+    for i in np.flatnonzero(~((length > _SAFE[0]) & (length < _SAFE[1]))).tolist():
+        vector = matrix[i].astype(np.float64)
+        if not np.isfinite(vector).all():
+            bad = vector[~np.isfinite(vector)][0]
+            problems.append(f"{name}: doc {shown(ids[i])}: the vector holds {bad}, expected finite numbers")
+        elif not vector.any():
+            problems.append(
+                f"{name}: doc {shown(ids[i])}: the vector is all zeros and has no direction, so that no cosine is "
+                "defined; embed the doc again"
+            )
+        else:
+            matrix[i] = vector / np.abs(vector).max()
+            length[i] = np.sqrt((matrix[i].astype(np.float64) ** 2).sum())
+        if len(problems) > MAX_PROBLEMS:
+            break
+    if problems:
+        raise InputError(problems)
+    return length
+
+
+def _numbers(matrix: Matrix) -> Matrix:
+    """A copy in which computing is exact enough: single precision stays, all else becomes double."""
+    single = matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4
+    return np.array(matrix, dtype=np.float32 if single else np.float64, order="C")
+
+
+# --- dicts --------------------------------------------------------------------------------------------
+
+
+def _from_mapping(source: Mapping[Any, Any], wanted: Sequence[str], name: str) -> tuple[Rows, Matrix]:
+    keys = source
+    if any(type(key) is not str for key in source):
+        keys = {}
+        for key in source:
+            text = text_id(key)
+            if text is None:
+                raise InputError(f"{name}: a doc id must be text or an integer, found {shown(key)}")
+            if text in keys:
+                raise InputError(f"{name}: doc {shown(text)} is there twice, as text and as integer; expected it once")
+            keys[text] = source[key]
+    there = [(i, doc, keys[doc]) for i, doc in enumerate(wanted) if doc in keys]
+    vectors, problems = [], []
+    for _, doc, given in there:
+        try:
+            vector = np.asarray(given)
+        except ValueError:  # lists of unequal length
+            vector = np.zeros(0, dtype=object)
+        if vector.dtype.kind not in "fiu" or vector.ndim != 1:
+            problems.append(f"{name}: doc {shown(doc)}: expected a list of numbers, found {shown(given)}")
+            vector = np.zeros(0)
+        vectors.append(vector)
+    problems += _unequal(
+        [len(v) for v in vectors if len(v)], [d for (_, d, _), v in zip(there, vectors, strict=True) if len(v)], name
+    )
+    if problems:
+        raise InputError(problems)
+    row = np.full(len(wanted), -1, dtype=np.int64)
+    row[[i for i, _, _ in there]] = np.arange(len(there))
+    return row, _numbers(np.array(vectors)) if vectors else np.zeros((0, 1))
+
+
+def _unequal(sizes: Sequence[int], ids: Sequence[str], name: str) -> list[str]:
+    """Vectors with another number of dimensions than the first."""
+    return [
+        f"{name}: doc {shown(doc)}: the vector has {size} dimensions, and that of doc {shown(ids[0])} has {sizes[0]}; "
+        "expected one model for all"
+        for doc, size in zip(ids, sizes, strict=True)
+        if size != sizes[0]
+    ][: MAX_PROBLEMS + 1]
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def _from_file(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    if magic == b"\x93NUMPY":
+        return _from_npy(path, wanted)
+    if magic[:4] == b"PK\x03\x04":
+        return _from_npz(path, wanted)
+    if magic[:4] == b"PAR1":
+        import duckdb
+
+        try:
+            return _from_table(frames.connect(), f"read_parquet({frames.quoted(path)})", wanted, path)
+        except duckdb.Error as error:
+            raise frames.parquet_error(path, error) from None
+    raise InputError(f"{path}: is no file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
+
+
+def _from_npy(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+    beside = path.removesuffix(".npy") + IDS
+    if not os.path.exists(beside):
+        raise InputError(f"{path}: no ids beside it; expected {beside} with one id a line, in the order of the rows")
+    try:
+        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read as .npy ({error}); write the matrix of numbers again") from None
+    _check_shape(matrix, path)
+    with open(beside, "rb") as file:
+        rows = _looked_up(
+            (line.rstrip(b"\r\n") for line in file),
+            {d.encode(): i for i, d in enumerate(wanted)},
+            len(matrix),
+            beside,
+            "line",
+        )
+    return _taken(matrix, rows, path)
+
+
+def _from_npz(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if lacking := [n for n in ("ids", "vectors") if n not in held]:
+                found = ", ".join(held) or "nothing"
+                raise InputError(f"{path}: no array {lacking[0]!r}; expected ids and vectors, found {found}")
+            ids, matrix = held["ids"], held["vectors"]
+    except InputError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path}: cannot be read as .npz ({error}); write ids as texts and vectors as numbers"
+        ) from None
+    _check_shape(matrix, path)
+    if ids.ndim != 1 or ids.dtype.kind not in "USiu":
+        raise InputError(
+            f"{path}: ids are of shape {ids.shape} and type {ids.dtype}, expected a list of texts or integers"
+        )
+    encoded = (i if isinstance(i, bytes) else str(i).encode() for i in ids.tolist())
+    return _taken(matrix, _looked_up(encoded, {d.encode(): i for i, d in enumerate(wanted)}, len(matrix), path, "row"))
+
+
+def _check_shape(matrix: Matrix, path: str) -> None:
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InputError(f"{path}: holds an array of shape {matrix.shape}, expected a row of numbers for each id")
+    if matrix.dtype.kind not in "fiu":
+        raise InputError(f"{path}: holds {matrix.dtype}, expected numbers")
+
+
+def _looked_up(ids: Iterator[bytes], wanted: Mapping[bytes, int], size: int, name: str, word: str) -> Rows:
+    """The row of each wanted id. Ids that nobody wants are only counted."""
+    rows = np.full(len(wanted), -1, dtype=np.int64)
+    problems: list[str] = []
+    count = 0
+    for count, raw in enumerate(ids, start=1):
+        doc = raw.removeprefix(b"\xef\xbb\xbf") if count == 1 else raw
+        place = wanted.get(doc)
+        if place is None:
+            if not doc:
+                problems.append(f"{name}:{count}: the id is empty, expected one id a {word}")
+        elif rows[place] >= 0:
+            problems.append(
+                f"{name}:{count}: doc {shown(doc)} was there before at {word} {rows[place] + 1}; expected each id once"
+            )
+        else:
+            rows[place] = count - 1
+        if len(problems) > MAX_PROBLEMS:
+            break
+    if count != size and len(problems) <= MAX_PROBLEMS:
+        problems.append(f"{name}: holds {count} ids for {size} vectors, expected an id for each")
+    if problems:
+        raise InputError(problems)
+    return rows
+
+
+def _taken(matrix: Matrix, rows: Rows, path: str | None = None) -> tuple[Rows, Matrix]:
+    """The wanted rows of a matrix, read in their order on disk."""
+    there = np.flatnonzero(rows >= 0)
+    there = there[np.argsort(rows[there])]
+    out = np.full(len(rows), -1, dtype=np.int64)
+    out[there] = np.arange(len(there))
+    wanted = rows[there]
+    if path is None or not isinstance(matrix, np.memmap) or not matrix.flags.c_contiguous:
+        return out, _numbers(matrix[wanted])
+    # Piece by piece: pages of a file that is mapped count as memory until it is closed.
+    wide = matrix.shape[1] * matrix.dtype.itemsize
+    step = max(1, _PIECE // wide)
+    found = np.empty((len(wanted), matrix.shape[1]), dtype=matrix.dtype.newbyteorder("="))
+    for a in range(0, len(matrix), step):
+        low, high = np.searchsorted(wanted, (a, a + step)).tolist()
+        if low < high:
+            span = (min(step, len(matrix) - a), matrix.shape[1])
+            piece = np.memmap(path, matrix.dtype, "r", offset=matrix.offset + a * wide, shape=span)
+            found[low:high] = piece[wanted[low:high] - a]
+    return out, found if found.dtype in (np.float32, np.float64) else _numbers(found)
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def _from_table(connection: Any, source: str, wanted: Sequence[str], name: str) -> tuple[Rows, Matrix]:
+    """The wanted rows of a table with an id column and a column of lists."""
+    import nanoarrow as na
+
+    described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    types = {str(r[0]): str(r[1]) for r in described}
+    id_, vector = _columns(types, name)
+    element = "FLOAT" if types[vector].startswith("FLOAT") else "DOUBLE"
+    connection.execute("CREATE TEMP TABLE wanted AS SELECT unnest($1::VARCHAR[]) AS id", [list(wanted)])
+    sql = (
+        f'SELECT CAST(t."{id_}" AS VARCHAR) AS id, CAST(t."{vector}" AS {element}[]) AS vector FROM {source} t '
+        f'WHERE CAST(t."{id_}" AS VARCHAR) IN (SELECT id FROM wanted)'
+    )
+    ids: list[str] = []
+    sizes: list[NDArray[np.int64]] = []
+    values: list[Matrix] = []
+    with na.ArrayStream(connection.sql(sql)) as stream:
+        for batch in stream:
+            texts, lists = batch.iter_children()
+            ids += frames.texts_of(texts)
+            size, numbers = frames.lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
+            sizes.append(size)
+            values.append(numbers)
+    return _in_order(ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64), values, wanted, name)
+
+
+def _columns(types: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The names of the id column and of the column of vectors."""
+    names = list(types)
+    lowered = [n.lower() for n in names]
+    id_ = column(lowered, ID_NAMES)
+    if id_ is None:
+        raise InputError(f"{name}: no id column; expected one of {', '.join(ID_NAMES)}; found {', '.join(names)}")
+    if types[names[id_]] not in frames.ID_TYPES:
+        raise InputError(f"{name}: ids in column {names[id_]!r} are {types[names[id_]]}, expected text or integers")
+    lists = [n for n in names if re.fullmatch(r"(FLOAT|DOUBLE|U?\w*INT\w*|DECIMAL\([\d,]+\))\[\d*\]", types[n])]
+    chosen = [n for n in lists if n.lower() in _VECTOR_NAMES] or lists
+    if len(chosen) != 1:
+        told = ", ".join(f"{n} ({t})" for n, t in types.items())
+        what = "no column of lists of numbers" if not chosen else f"{len(chosen)} columns of lists of numbers"
+        raise InputError(f"{name}: {what}; expected one, such as {_VECTOR_NAMES[0]!r}; found {told}")
+    return names[id_], chosen[0]
+
+
+def _in_order(
+    ids: Sequence[str], sizes: Rows, values: Sequence[Matrix], wanted: Sequence[str], name: str
+) -> tuple[Rows, Matrix]:
+    first: dict[str, int] = {}
+    twice = [doc for i, doc in enumerate(ids) if first.setdefault(doc, i) != i]
+    problems = [
+        f"{name}: doc {shown(doc)} is there more than once; expected each id once" for doc in dict.fromkeys(twice)
+    ]
+    problems += [f"{name}: doc {shown(ids[i])}: no vector (null or empty)" for i in np.flatnonzero(sizes == 0).tolist()]
+    full = np.flatnonzero(sizes > 0)
+    problems += _unequal(sizes[full].tolist(), [ids[i] for i in full.tolist()], name)
+    if problems:
+        raise InputError(problems)
+    row = np.array([first.get(doc, -1) for doc in wanted], dtype=np.int64)
+    if not ids:
+        return row, np.zeros((0, 1))
+    return row, np.concatenate(list(values)).reshape(len(ids), -1)

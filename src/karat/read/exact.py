@@ -1,0 +1,167 @@
+"""The definition of the text formats, line by line: reads anything that is legal, and explains what is not.
+
+Used for what the fast reader cannot cut (quotes, comments, blank lines) and to say where a broken
+file is broken. A broken line is never skipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.errors import MAX_PROBLEMS, InputError, shown
+from karat.model.run import Rows
+from karat.model.strings import Strings
+from karat.read.layout import ascii_split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from karat.read.layout import Layout
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+Row = tuple[int, str, str, float, str | None]
+"""Line, query, doc, value (grade or score), parent (of gold: the subtopic)."""
+
+
+class Problems:
+    """Collects what is wrong with one input, and stops when it is enough."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.found: list[str] = []
+
+    def add(self, line: int | None, text: str) -> None:
+        """Note a problem; one more than are shown ends the reading."""
+        self.found.append(f"{self.name}:{line}: {text}" if line is not None else f"{self.name}: {text}")
+        if len(self.found) > MAX_PROBLEMS:
+            raise InputError(self.found)
+
+    def check(self) -> None:
+        """Raise what was collected, if anything was."""
+        if self.found:
+            raise InputError(self.found)
+
+
+class Noted(Problems):
+    """Collects every problem and stops for none: for a linter, which reads on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.lines: list[tuple[int | None, str]] = []
+
+    def add(self, line: int | None, text: str) -> None:
+        """Note a problem."""
+        self.found.append(text)
+        self.lines.append((line, text))
+
+    def check(self) -> None:
+        """Raise nothing."""
+
+
+def number(text: str) -> float | None:
+    """The finite number that this text is, or None."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def read_rows(
+    data: bytes,
+    layout: Layout,
+    role: Literal["qrels", "run"],
+    name: str,
+    first_line: int = 1,
+    problems: Problems | None = None,
+) -> list[Row]:
+    """All rows of a piece of text that starts at a line, or an error with up to 20 problems."""
+    problems = problems or Problems(name)
+    rows: list[Row] = []
+    what = "grade" if role == "qrels" else "score"
+    wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)
+    broken_off = None if data.endswith(b"\n") else first_line + data.count(b"\n")
+    mark = layout.delimiter or " "
+    for line, cells in _cells(data, layout, problems, first_line):
+        if len(cells) != layout.width:
+            problems.add(
+                line,
+                f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(mark.join(cells))}), expected "
+                f"{layout.width} ({_shape(layout, role)}){_likely(cells, layout, line == broken_off)}",
+            )
+            if len(cells) <= wanted:
+                continue
+        query, doc, text = cells[layout.query], cells[layout.doc], cells[layout.value]
+        parent = cells[layout.parent] if layout.parent is not None else None
+        if parent == "" and role == "qrels":
+            problems.add(line, "the subtopic is empty, expected a name")
+        for idea, cell in (("query", query), ("doc", doc)):
+            if not cell:
+                problems.add(line, f"the {idea} id is empty, expected an id")
+            elif "\x00" in cell:
+                problems.add(line, f"the {idea} id {shown(cell)} holds a NUL byte, expected text")
+        value = number(text.strip())
+        if value is None:
+            problems.add(line, f"{what} must be a finite number, found {shown(text)}")
+            continue
+        rows.append((line, query, doc, value, parent))
+    problems.check()
+    return rows
+
+
+def _cells(data: bytes, layout: Layout, problems: Problems, first_line: int) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row with its line number."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        bad = data[max(0, error.start - 10) : error.start + 10]
+        problems.add(line, f"not UTF-8 near {shown(bad)}; expected UTF-8 text: convert the file, e.g. with iconv")
+        problems.check()
+        return
+    if layout.delimiter is None:
+        for line, content in enumerate(text.split("\n"), start=first_line):
+            cells = ascii_split(content)
+            if cells and not content.startswith("#"):
+                yield line, cells
+        return
+    csv.field_size_limit(1 << 30)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=False)
+    line = first_line
+    try:
+        for cells in reader:
+            if cells:
+                yield line, [cell.strip(" \t") for cell in cells]
+            line = first_line + reader.line_num
+    except csv.Error as error:
+        problems.add(line, f"cannot be read as a table ({error})")
+
+
+def _shape(layout: Layout, role: Literal["qrels", "run"]) -> str:
+    if layout.header:
+        return ", ".join(layout.header)
+    shape = "query iter doc grade" if role == "qrels" else "query Q0 doc rank score tag"
+    return " ".join(shape.split()[: layout.width])
+
+
+def _likely(cells: list[str], layout: Layout, last: bool) -> str:
+    """The likely reason for a wrong number of columns, where one can be told."""
+    if any("\n" in cell for cell in cells):
+        return "; is a quote not closed?"
+    return "; the file breaks off here: copy or write it again" if last and len(cells) < layout.width else ""
+
+
+def as_rows(rows: Iterable[Row]) -> Rows:
+    """Rows as columns."""
+    listed = list(rows)
+    return Rows(
+        Strings.of(r[1] for r in listed),
+        Strings.of(r[2] for r in listed),
+        np.array([r[3] for r in listed], dtype=np.float64),
+        parent=Strings.of(r[4] or "" for r in listed) if any(r[4] for r in listed) else None,
+    )

@@ -1,0 +1,265 @@
+"""Dicts, lists and sets → gold and runs. Ids are strings; integers become their decimal form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from karat.errors import InputError, shown
+from karat.model.policy import DEFAULT_SEPARATOR
+from karat.model.qrels import Qrels
+from karat.model.run import OrderedLists, Run, ScoredLists
+from karat.read.exact import Problems
+
+LOOKED_AT = 300_000
+"""Docs of a run in memory whose ids are all looked at before the run is trusted."""
+
+
+def text_id(value: Any) -> str | None:
+    """The id that this value is, or None if it is none."""
+    if type(value) is str:
+        return value if value and "\x00" not in value else None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return str(value) if isinstance(value, str) and value else None
+
+
+def build_qrels(grades: Mapping[str, Mapping[str, float]], source: str) -> Qrels:
+    """Gold from clean ids and finite grades."""
+    query_ids = sorted(grades)
+    sizes = [len(grades[q]) for q in query_ids]
+    return Qrels(
+        query_ids,
+        np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64),
+        [d for q in query_ids for d in grades[q]],
+        np.array([g for q in query_ids for g in grades[q].values()], dtype=np.float64),
+        source,
+    )
+
+
+def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
+    """Gold from {query: {doc: grade}}, or from {query: docs} with grade 1 for each."""
+    if not data:
+        raise InputError(f"{source}: is empty, expected judgments as {{query: {{doc: grade}}}}")
+    clean = _clean_qrels(data, source)
+    if clean is not None:
+        return clean
+    from karat.read import subtopics
+
+    return subtopics.gold_from_mapping(data, source) if subtopics.is_nested(data) else _checked_qrels(data, source)
+
+
+def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
+    """Gold from dicts of dicts in which nothing is wrong, as nearly always; None to look closer."""
+    if set(map(type, data.values())) != {dict}:
+        return None
+    try:
+        query_ids = sorted(data)
+        judged = [data[q] for q in query_ids]
+        docs = list(chain.from_iterable(judged))
+        text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
+        grades = np.fromiter(chain.from_iterable(map(dict.values, judged)), np.float64, count=len(docs))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not all(docs) or not all(query_ids) or "\x00" in text or not np.isfinite(grades).all():
+        return None
+    sizes = np.fromiter(map(len, judged), np.int64, count=len(query_ids))
+    return Qrels(query_ids, np.concatenate(([0], np.cumsum(sizes))), docs, grades, source)
+
+
+def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
+    problems = Problems(source)
+    out: dict[str, dict[str, float]] = {}
+    for query, judged in data.items():
+        q = text_id(query)
+        if q is None:
+            problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
+            continue
+        if isinstance(judged, (str, bytes)) or not isinstance(judged, Iterable):
+            problems.add(
+                None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {shown(judged)}"
+            )
+            continue
+        pairs = judged.items() if isinstance(judged, Mapping) else ((doc, 1) for doc in judged)
+        grades = out.setdefault(q, {})
+        for doc, grade in pairs:
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+            elif not is_finite(grade):
+                problems.add(
+                    None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {shown(grade)}"
+                )
+            elif grades.setdefault(d, float(grade)) != float(grade):
+                problems.add(None, f"query {shown(q)}, doc {shown(d)}: judged twice, as {grades[d]:g} and as {grade:g}")
+    problems.check()
+    return build_qrels(out, source)
+
+
+def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | None = None) -> Run:
+    """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied.
+
+    `source` is what errors name: the file, if there is one.
+    """
+    source = source or name
+    if not data:
+        raise InputError(f"{source}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
+    if "ids" in data and isinstance(data["ids"], Sequence) and ("metadatas" in data or "distances" in data):
+        raise InputError(
+            f"{source}: looks like one result of Chroma, which does not name its queries; "
+            "write {query_id: result} with one result for each query"
+        )
+    values = list(data.values())
+    if set(map(type, values)) == {dict} and "ids" not in values[0]:
+        return Run(name, _scored(data, source))
+    if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
+        return Run(name, OrderedLists(*_chroma(data, source)))
+    if all(isinstance(v, Mapping) for v in values):
+        return Run(name, _scored(data, source))
+    if any(isinstance(v, Mapping) for v in values):
+        raise InputError(f"{source}: some queries have scores and some have lists; expected one kind for all")
+    return Run(name, OrderedLists(_ordered(data, source)))
+
+
+def _scored(data: Mapping[Any, Any], name: str) -> ScoredLists:
+    """The data itself if nothing is wrong with it by the look of it, else a checked copy."""
+    try:
+        unmarked = _looked_at(data) if set(map(type, data)) <= {str} and all(data) else None
+    except (TypeError, OverflowError):
+        unmarked = None
+    return ScoredLists(checked_scores(data, name), name) if unmarked is None else ScoredLists(data, name, unmarked)
+
+
+def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
+    """Look at every id of a run of usual size; beyond, at the first and last id of each list.
+
+    Returns the marks that no id holds, None if something is wrong. Of the scores the first of each list is
+    looked at; all of them are when they are used.
+    """
+    left, unmarked = LOOKED_AT, DEFAULT_SEPARATOR
+    beyond = []
+    for docs in data.values():
+        if left > 0:
+            left -= len(docs)
+            text = "".join(docs)  # the quickest test that all ids are strings
+            if "\x00" in text or "" in docs:
+                return None
+            if DEFAULT_SEPARATOR in text:
+                unmarked = ""
+        elif docs:
+            beyond.append(docs)
+    scored: Any = filter(None, data.values())
+    if str in set(map(type, map(next, map(iter, map(dict.values, scored))))):
+        return None
+    ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
+    if not all(kinds <= {str} for kinds in ends):
+        return None
+    return "" if beyond else unmarked
+
+
+def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:
+    """The scores with every id as a string; an error for each id or score that is none."""
+    problems = Problems(name)
+    out: dict[str, dict[str, float]] = {}
+    for query, docs in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        mine = out.setdefault(q, {})
+        for doc, score in docs.items():
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+            elif not is_finite(score):
+                problems.add(
+                    None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {shown(score)}"
+                )
+            else:
+                mine[d] = float(score)
+    problems.check()
+    return out
+
+
+def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
+    problems = Problems(name)
+    out: dict[str, list[str]] = {}
+    for query, docs in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
+            problems.add(None, f"query {shown(q)}: expected a dict of scores or a list of docs, found {shown(docs)}")
+            continue
+        if isinstance(docs, (set, frozenset)):
+            problems.add(None, f"query {shown(q)}: a set has no order; expected a list of docs, best first")
+            continue
+        listed = []
+        for doc in docs:
+            d = text_id(doc)
+            if d is None:
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+            else:
+                listed.append(d)
+        out[q] = listed
+    problems.check()
+    return out
+
+
+def _chroma(
+    data: Mapping[Any, Any], name: str
+) -> tuple[dict[str, list[str]], dict[str, list[str]] | None, dict[str, list[float | None]] | None]:
+    """{query: Chroma's result} → ids in order, and the docs that the metadata name."""
+    problems = Problems(name)
+    lists: dict[str, list[str]] = {}
+    parents: dict[str, list[str]] = {}
+    for query, result in data.items():
+        q = _known_query(query, problems)
+        if q is None:
+            continue
+        ids, metadata = result["ids"], result.get("metadatas")
+        if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], (list, tuple)):
+            if len(ids) > 1:  # Chroma nests one level for its list of queries
+                problems.add(None, f"query {shown(q)}: holds the results of {len(ids)} queries, expected those of one")
+                continue
+            ids, metadata = ids[0], metadata[0] if metadata else None
+        known = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
+        if None in known:
+            problems.add(None, f"query {shown(q)}: ids must be a list of texts or integers, found {shown(ids)}")
+            continue
+        metadata = metadata or [None] * len(known)
+        if len(metadata) != len(known) or not all(m is None or isinstance(m, Mapping) for m in metadata):
+            problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(known)} ids")
+            continue
+        lists[q] = [i for i in known if i is not None]
+        parents[q] = [
+            str(m["doc_id"]) if m and "doc_id" in m else i.partition("#")[0]
+            for i, m in zip(lists[q], metadata, strict=True)
+        ]
+    problems.check()
+    return lists, parents, None
+
+
+def _found(value: Any) -> str:
+    """What stands where an id should; bytes are shown as such, since they are no text."""
+    return repr(value)[:60] if isinstance(value, bytes) else shown(value)
+
+
+def _known_query(query: Any, problems: Problems) -> str | None:
+    q = text_id(query)
+    if q is None:
+        problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
+    return q
+
+
+def is_finite(value: Any) -> bool:
+    """Whether this is a number, and a finite one."""
+    try:
+        return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False

@@ -1,0 +1,71 @@
+"""The fields of queries that the parts of a pipeline are measured against, checked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import shown
+from karat.read.exact import Problems
+from karat.read.objects import text_id
+
+if TYPE_CHECKING:
+    from karat.model.queries import Queries
+
+_YES, _NO = ("true", "1", "1.0", "yes", "y"), ("false", "0", "0.0", "no", "n")
+
+
+def sources(queries: Queries) -> dict[str, str]:
+    """`expected_source` of each query that has it."""
+    problems, out = Problems(queries.source), {}
+    for q, value in queries.field("expected_source").items():
+        source = text_id(value)
+        if source is None:
+            problems.add(queries.lines.get(q), f"query {shown(q)}: expected_source must be text, found {shown(value)}")
+        else:
+            out[q] = source
+    problems.check()
+    return out
+
+
+def needing(queries: Queries) -> dict[str, bool]:
+    """`needs_retrieval` of each query that has it."""
+    problems, out = Problems(queries.source), {}
+    for q, value in queries.field("needs_retrieval").items():
+        word = str(value).strip().lower()
+        if word not in (*_YES, *_NO):
+            problems.add(
+                queries.lines.get(q), f"query {shown(q)}: needs_retrieval must be true or false, found {shown(value)}"
+            )
+        else:
+            out[q] = word in _YES
+    problems.check()
+    return out
+
+
+def listed(queries: Queries, name: str) -> dict[str, tuple[str, ...]]:
+    """A field that is a list of ids; in a table of text it is written as JSON."""
+    problems, out = Problems(queries.source), {}
+    for q, value in queries.field(name).items():
+        ids = id_list(value)
+        if ids is None:
+            problems.add(queries.lines.get(q), f"query {shown(q)}: {name} must be a list of ids, found {shown(value)}")
+        else:
+            out[q] = ids
+    problems.check()
+    return out
+
+
+def id_list(value: Any) -> tuple[str, ...] | None:
+    """The ids of a list, each once; None if it is no list of ids."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if hasattr(value, "tolist"):  # an array of a Parquet column
+        value = value.tolist()
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        return None
+    ids = [text_id(i) for i in value]
+    return None if None in ids else tuple(dict.fromkeys(i for i in ids if i is not None))

@@ -1,0 +1,352 @@
+"""Anything that holds gold, a run or queries → the model. The one place that looks at types."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from karat.errors import InputError, UsageError, shown
+from karat.model.policy import Policy
+from karat.model.qrels import Qrels
+from karat.model.run import OrderedLists, Run, Table
+from karat.model.strings import hashed
+from karat.read import frames
+from karat.read.exact import Problems, as_rows, number
+from karat.read.layout import (
+    BROKEN_PACKING,
+    PACKED,
+    checked_path,
+    detect,
+    head_of,
+    lines_of,
+    unpacked_zstd,
+    unpacking_error,
+)
+from karat.read.objects import qrels_from_mapping, run_from_mapping
+from karat.read.textfile import TextFile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.run import Rows
+    from karat.read.exact import Row
+    from karat.read.layout import Layout
+
+Role = Literal["qrels", "run"]
+LOOKED_AT = 500
+"""Rows of a run at whose scores is looked for grades."""
+
+
+def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
+    """Gold from a path, a dict, a frame, or what is gold already.
+
+    A column `subtopic` is read where there is one; `subtopics=True` says that TREC qrels hold one in their second
+    column, and `False` that none is wanted.
+    """
+    if subtopics is not None:
+        from karat.read.subtopics import checked
+
+        return checked(_read_qrels(source, format, subtopics), subtopics)
+    return _read_qrels(source, format, None)
+
+
+def _read_qrels(source: Any, format: str | None, subtopics: bool | None) -> Qrels:
+    if isinstance(source, Qrels):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return _qrels_from_file(checked_path(os.fspath(source)), format, subtopics)
+    if isinstance(source, Mapping):
+        return qrels_from_mapping(source)
+    if frames.is_frame(source):
+        return qrels_from_rows(_wanted(frames.frame_rows(source, "qrels", "qrels"), subtopics), "qrels")
+    raise InputError(f"qrels: expected a path, a dict, a data frame or karat.Qrels, found {type(source).__name__}")
+
+
+def read_run(
+    source: Any,
+    *,
+    name: str | None = None,
+    format: str | None = None,
+    policy: Policy | None = None,
+    as_of: Mapping[str, str] | None = None,
+    needs: Collection[str] = (),
+) -> Run:
+    """A run from a path, a dict, a frame, or what is a run already.
+
+    `needs` names what is read of a run log beside its results: latency, cost, doc_version.
+    """
+    chosen = policy or Policy()
+    if isinstance(source, Run):
+        return _without_stage(source, chosen)
+    if isinstance(source, (str, os.PathLike)):
+        return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of, needs)
+    if isinstance(source, Mapping):
+        return _without_stage(run_from_mapping(source, name or "run"), chosen)
+    if frames.is_frame(source):
+        rows = frames.frame_rows(source, "run", name or "run")
+        return _without_stage(Run(name or "run", Table(rows)), chosen)
+    raise InputError(
+        f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
+    )
+
+
+def run_files(patterns: Sequence[str]) -> dict[str, str]:
+    """The runs that paths and globs name: a unique name for each, and its path."""
+    paths: list[str] = []
+    for pattern in patterns:
+        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) and not os.path.exists(pattern) else [pattern]
+        if not found:
+            raise InputError(f"{pattern}: no file matches, expected at least one; check the folder and the pattern")
+        known = set(map(os.path.abspath, paths))
+        paths += dict.fromkeys(p for p in found if os.path.abspath(p) not in known)
+    places = [_with_folder(p, run_name(p), 99) for p in paths]
+    # Files of one folder that differ in their endings only keep them.
+    stems = [
+        run_name(p) if places.count(place) == 1 else os.path.basename(p) for p, place in zip(paths, places, strict=True)
+    ]
+    names = stems
+    for depth in range(1, 99):
+        if len(set(names)) == len(names):
+            break
+        names = [
+            _with_folder(p, s, depth) if names.count(n) > 1 else n for p, s, n in zip(paths, stems, names, strict=True)
+        ]
+    return dict(zip(names, paths, strict=True))
+
+
+def run_name(path: str) -> str:
+    """The stem of a file's name, without the endings of compression."""
+    if path == "-":
+        return "stdin"
+    base = os.path.basename(path)
+    for ending in PACKED:
+        base = base.removesuffix(ending)
+    return os.path.splitext(base)[0] or base
+
+
+def _with_folder(path: str, stem: str, depth: int) -> str:
+    folders = os.path.abspath(path).split(os.sep)[:-1]
+    return "/".join([*folders[-depth:], stem])
+
+
+def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
+    """A file's first bytes; standard input is read whole, since it comes only once."""
+    if path != "-":
+        return head_of(path), None
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise InputError("-: standard input is empty, or was read already; name at most one input -")
+    try:
+        if data[:2] == b"\x1f\x8b":
+            import gzip
+
+            data = gzip.decompress(data)
+        elif data[:4] == b"\x28\xb5\x2f\xfd":
+            data = unpacked_zstd(path, io.BytesIO(data)).read()
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+    return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
+
+
+def _wanted(rows: Rows, subtopics: bool | None) -> Rows:
+    return replace(rows, parent=None) if subtopics is False else rows
+
+
+def _qrels_from_file(path: str, format: str | None, subtopics: bool | None) -> Qrels:
+    head, stdin = head_and_stdin(path)
+    layout = detect(path, "qrels", format, head)
+    if subtopics is not None:
+        from karat.read.subtopics import layout_with
+
+        layout = layout_with(layout, path, subtopics)
+    if layout.kind in ("json", "jsonl"):
+        from karat.read import jsonl
+
+        if layout.kind == "json":
+            return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
+        listed = jsonl.read_json_rows(path, "qrels", stdin)
+        if subtopics is False:
+            listed = [(*row[:4], None) for row in listed]
+        return _qrels_with_lines(listed, path, layout)
+    if layout.kind == "parquet":
+        return qrels_from_rows(_wanted(frames.parquet_rows(path, "qrels"), subtopics), path)
+    text = TextFile(path, layout, "qrels", stdin=stdin)
+    rows = text.everything()
+    if len(rows) == 0:
+        raise InputError(f"{path}: holds no judgments, expected at least one")
+    try:
+        return qrels_from_rows(rows, path)
+    except _Contradiction:
+        return _qrels_with_lines(text.exact_rows(), path, layout)
+
+
+class _Contradiction(InputError):
+    """A pair judged with two grades, before the lines are known."""
+
+
+def _qrels_with_lines(rows: list[Row], path: str, layout: Layout) -> Qrels:
+    """Gold from rows that know their lines: a contradiction names both places."""
+    problems = Problems(path)
+    if any(row[4] is not None for row in rows):
+        from karat.read.subtopics import gold_from_rows, missing_names
+
+        missing_names(rows, problems)
+        return gold_from_rows(rows, path, "line")
+    hint = "" if layout.kind != "trec" else ", or say --subtopics (subtopics=True) if the second column is a subtopic"
+    first: dict[tuple[str, str], tuple[int, float]] = {}
+    for line, query, doc, grade, _ in rows:
+        before = first.setdefault((query, doc), (line, grade))
+        if before[1] != grade:
+            problems.add(
+                line,
+                f"query {shown(query)}, doc {shown(doc)} is judged {grade:g} here and {before[1]:g} at line "
+                f"{before[0]}; expected one grade: remove one{hint}",
+            )
+    problems.check()
+    if not rows:
+        raise InputError(f"{path}: holds no judgments, expected at least one")
+    return qrels_from_rows(as_rows(rows), path)
+
+
+def qrels_from_rows(rows: Rows, source: str) -> Qrels:
+    """Gold from columns. A pair judged twice with one grade counts once."""
+    if rows.parent is not None:
+        return _by_subtopic(rows, source)
+    texts = rows.query.texts()
+    names = sorted(set(texts))
+    number = {name: i for i, name in enumerate(names)}
+    code = np.fromiter((number[t] for t in texts), dtype=np.int64, count=len(texts))
+    keys = hashed(rows.doc.words(), (code + 1).view(np.uint64) * np.uint64(0xD6E8FEB86659FD93))
+    order = np.argsort(keys, kind="stable")
+    twin = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    keep = np.ones(len(rows), dtype=bool)
+    for here, other in zip(order[twin + 1].tolist(), order[twin].tolist(), strict=True):
+        pair = rows.doc.take(np.array([here, other])).texts()
+        if pair[0] == pair[1] and code[here] == code[other]:
+            if rows.score[here] != rows.score[other]:
+                raise _Contradiction(
+                    f"{source}: query {shown(names[code[here]])}, doc {shown(pair[0])} is judged "
+                    f"{rows.score[other]:g} in row {other + 1} and {rows.score[here]:g} in row {here + 1}; "
+                    "expected one grade: remove one"
+                )
+            keep[here] = False
+    chosen = np.flatnonzero(keep)
+    chosen = chosen[np.argsort(code[chosen], kind="stable")]
+    sizes = np.bincount(code[chosen], minlength=len(names))
+    grades = _grades(rows)
+    return Qrels(names, np.concatenate(([0], np.cumsum(sizes))), rows.doc.take(chosen).texts(), grades[chosen], source)
+
+
+def _grades(rows: Rows) -> NDArray[np.float64]:
+    if rows.near is None or rows.score_text is None:
+        return rows.score
+    from karat.model.decimals import exact_decimals
+
+    return exact_decimals(rows.score_text)[0]
+
+
+def _by_subtopic(rows: Rows, source: str) -> Qrels:
+    from karat.read.subtopics import gold_from_rows
+
+    assert rows.parent is not None
+    columns = (rows.query.texts(), rows.doc.texts(), _grades(rows).tolist(), rows.parent.texts())
+    try:
+        return gold_from_rows(zip(range(1, len(rows) + 1), *columns, strict=True), source, "row")
+    except InputError as error:
+        raise _Contradiction(error.problems, more=error.more) from None
+
+
+def _run_from_file(
+    path: str,
+    name: str | None,
+    format: str | None,
+    policy: Policy,
+    as_of: Mapping[str, str] | None,
+    needs: Collection[str],
+) -> Run:
+    head, stdin = head_and_stdin(path)
+    layout = detect(path, "run", format, head)
+    name = name or run_name(path)
+    if layout.kind in ("json", "jsonl"):
+        run = _run_from_json(path, name, layout, head, policy, as_of, needs, stdin)
+    elif layout.kind == "parquet":
+        rows = frames.parquet_rows(path, "run")
+        few = rows.query.take(np.arange(min(len(rows), LOOKED_AT))).texts()
+        run = Run(name, Table(rows), path=path, notes=_doubts(zip(few, rows.score.tolist(), strict=False)))
+    else:
+        facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
+        notes = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
+        run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None, notes)
+    return _without_stage(run, policy)
+
+
+def _run_from_json(
+    path: str,
+    name: str,
+    layout: Layout,
+    head: bytes,
+    policy: Policy,
+    as_of: Mapping[str, str] | None,
+    needs: Collection[str],
+    stdin: bytes | None,
+) -> Run:
+    from karat.read import jsonl
+
+    if layout.kind == "json":
+        return jsonl.read_json(path, "run", name, stdin)  # type: ignore[return-value]
+    if jsonl.is_run_log(head):
+        if policy.as_of_filter and not as_of:
+            raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
+        return jsonl.read_run_log(path, name, policy, as_of, stdin, needs)
+    rows = jsonl.read_json_rows(path, "run", stdin)
+    return Run(name, Table(as_rows(rows)), path=path, notes=_doubts((r[1], r[3]) for r in rows[:LOOKED_AT]))
+
+
+def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:
+    """Query and score of the first rows of a table; the last line of the head may be cut."""
+    whole = head if len(head) < 1 << 16 else head[: head.rfind(b"\n")]
+    for _, line in islice(lines_of(whole), 1, 1 + LOOKED_AT):
+        cells = line.split(layout.delimiter)
+        if len(cells) == layout.width and (score := number(cells[layout.value].strip('"'))) is not None:
+            yield cells[layout.query], score
+
+
+def _doubts(scores: Iterable[tuple[str, float]]) -> tuple[str, ...]:
+    """A note on scores that look like grades: small whole numbers that leave docs of a query in no order."""
+    rows = list(scores)
+    values = sorted({score for _, score in rows})
+    small = bool(values) and all(v == int(v) and -2 <= v <= 4 for v in values)
+    if not small or len(rows) < 2 or (len(set(rows)) == len(rows) and len(values) > 1):
+        return ()
+    listed = ", ".join(f"{v:g}" for v in values)
+    return (f"every score is a small whole number ({listed}): is this gold? A run holds the scores of a system",)
+
+
+def _tag(layout: Layout, head: bytes) -> str | None:
+    if layout.kind != "trec" or layout.width != 6:
+        return None
+    for line in head.split(b"\n")[:50]:
+        cells = line.split()
+        if len(cells) == 6 and not line.startswith(b"#"):
+            return cells[5].decode("utf-8", "replace")
+    return None
+
+
+def _without_stage(run: Run, policy: Policy) -> Run:
+    """Only a run log has stages and dates; asking others for them is an error."""
+    if isinstance(run.content, OrderedLists) and run.path is not None:
+        return run
+    for asked, what in ((policy.stage, "stage"), (policy.as_of_filter, "as_of_filter")):
+        if asked:
+            raise UsageError(f"{run.name}: {what} needs a run log (JSONL with topk), which this run is not")
+    return run

@@ -1,0 +1,142 @@
+"""What the declarations of the metrics say, for a person."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import UsageError, nearest
+from karat.metrics import DEFAULT_METRICS, all_metrics, lookup, parse
+from karat.report.terminal.evaluate import console
+
+if TYPE_CHECKING:
+    from karat.metrics import Metric
+
+
+def declared(metric: Metric) -> dict[str, Any]:
+    """A declaration as plain data."""
+    low, high = metric.bounds
+    return {
+        "name": metric.name,
+        "title": metric.title,
+        "family": metric.family,
+        "formula": metric.formula,
+        "tells": metric.tells,
+        "use_when": metric.use_when,
+        "caution": metric.caution,
+        "aliases": list(metric.aliases),
+        "cutoff": metric.cutoff,
+        "params": {p.name: dict(p.default) if isinstance(p.default, tuple) else p.default for p in metric.params},
+        "bounds": [low, high],
+        "unit": metric.unit,
+        "higher_is_better": metric.higher_is_better,
+        "aggregate": metric.aggregate,
+        "binary": metric.binary,
+        "monotone": metric.monotone,
+        "no_results": None if metric.no_results != metric.no_results else metric.no_results,
+        "empty_gold": None if metric.empty_gold != metric.empty_gold else metric.empty_gold,
+        "needs": list(metric.needs),
+        "needs_when": {f"{param}={value}": list(needs) for (param, value), needs in metric.needs_when.items()},
+        "complexity": metric.complexity,
+        "bands": {name: [[at, word] for at, word in bands] for name, bands in metric.bands.items()},
+        "targets": dict(metric.targets),
+        "suits": list(metric.suits),
+        "cites": metric.cites,
+    }
+
+
+def as_json(name: str | None) -> str:
+    """One declaration, or all of them, as JSON."""
+    chosen = [_metric(name)] if name is not None else list(all_metrics())
+    return json.dumps([declared(m) for m in chosen], indent=2, ensure_ascii=False)
+
+
+def _metric(name: str) -> Metric:
+    return parse(name).metric if any(c in name for c in "@(.") else lookup(name)
+
+
+def show_all(purpose: str | None) -> None:
+    """All metrics by family, or those that suit a purpose."""
+    from rich.table import Table
+
+    listed = all_metrics()
+    if purpose is not None:
+        known = sorted({s for m in listed for s in m.suits})
+        wanted = purpose.strip().lower()
+        if wanted not in known:
+            near = nearest(wanted, known)
+            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
+            raise UsageError(f"unknown purpose {purpose!r}; {hint}")
+        listed = tuple(m for m in listed if wanted in m.suits)
+    out = console()
+    for family in dict.fromkeys(m.family for m in listed):
+        table = Table(box=None, pad_edge=False, title=None, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True, style="bold", min_width=14)
+        table.add_column()
+        for metric in (m for m in listed if m.family == family):
+            table.add_row(example(metric), metric.tells)
+        out.print(f"[dim]{family}[/dim]")
+        out.print(table)
+        out.print()
+    out.print(f"[dim]more on one: karat metrics ndcg · used by default: {', '.join(DEFAULT_METRICS)}[/dim]")
+
+
+def example(metric: Metric) -> str:
+    """The metric's name as it is mostly written."""
+    return (
+        metric.example or metric.name + {"required": "@k", "optional": "@k", "recall": "@r", "none": ""}[metric.cutoff]
+    )
+
+
+def over_queries(metric: Metric) -> str:
+    """How the queries' values become one."""
+    chosen = next((p.choices for p in metric.params if p.name == "statistic"), ())
+    return f"by its statistic: {', '.join(chosen)}" if chosen else metric.aggregate
+
+
+def show_one(name: str) -> None:
+    """Everything that is declared of one metric."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    metric = _metric(name)
+    low, high = metric.bounds
+    better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
+    params = ", ".join(
+        p.name + (f"={p.default}" if not p.required else "") + (f" ({' | '.join(p.choices)})" if p.choices else "")
+        for p in metric.params
+        if not isinstance(p.default, tuple)
+    )
+    params += ", gains={grade:gain,…}" if any(isinstance(p.default, tuple) for p in metric.params) else ""
+    rows = {
+        "what it tells": metric.tells,
+        "formula": metric.formula,
+        "use when": metric.use_when,
+        "beware": metric.caution,
+        "range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
+        + (f" {metric.unit}" if metric.unit else "")
+        + (f", {better}" if better else ""),
+        "cutoff": {
+            "none": "none",
+            "optional": "@k, or none for the whole list",
+            "required": "@k",
+            "recall": "@r, 0 to 1",
+        }[metric.cutoff],
+        "parameters": params,
+        "over queries": over_queries(metric),
+        "other names": ", ".join(metric.aliases),
+        "reading": "; ".join(
+            f"{n}: " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()
+        ),
+        "targets": ", ".join(f"{n} {t:g}" for n, t in metric.targets.items()),
+        "source": metric.cites,
+    }
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, text in rows.items():
+        if text:
+            table.add_row(label, escape(text))
+    out = console()
+    out.print(f"[bold]{metric.name}[/bold]  {escape(metric.title)}\n")
+    out.print(table)

@@ -1,0 +1,155 @@
+"""The table of misses: for a terminal, as CSV for a spreadsheet, as Markdown for a ticket."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from typing import TYPE_CHECKING
+
+from karat.errors import UsageError
+from karat.report.files import write_text
+from karat.report.markdown import code, text
+from karat.report.terminal.evaluate import console
+
+if TYPE_CHECKING:
+    from karat.verbs.diagnose.misses import Listed, Misses
+
+KINDS = (".csv", ".md")
+GOLD = 8
+"""Gold docs of a miss that a terminal shows."""
+SHORT = 80
+"""Characters of a text that are shown."""
+COLUMNS = (
+    "query_id",
+    "query",
+    "gold",
+    "rank",
+    "doc",
+    "grade",
+    "doc_text",
+    "baseline_doc",
+    "baseline_grade",
+    "baseline_text",
+)
+
+
+def check_name(path: str) -> None:
+    """Refuse an unknown kind of table before any work is done."""
+    if os.path.splitext(path)[1].lower() not in KINDS:
+        raise UsageError(f"{path}: the table of misses must end in one of {', '.join(KINDS)}")
+
+
+def write(misses: Misses, path: str, top: int | None = None) -> None:
+    """The table as a file; its ending chooses the kind."""
+    check_name(path)
+    kind = os.path.splitext(path)[1].lower()
+    write_text(as_csv(misses, top) if kind == ".csv" else as_markdown(misses, top), path)
+
+
+def as_csv(misses: Misses, top: int | None = None) -> str:
+    """A row for each rank of each query, the baseline's doc beside; cells that a spreadsheet would run are quoted."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for miss in misses.rows[:top]:
+        gold = " ".join(f"{g.doc} ({_grade(g)})" for g in miss.gold)
+        beside = miss.baseline or ()
+        for i in range(max(len(miss.top), len(beside), 1)):
+            mine, other = (listed[i] if i < len(listed) else None for listed in (miss.top, beside))
+            cells = [miss.query_id, _flat(miss.text, 0), gold, str(i + 1)]
+            for doc in (mine, other):
+                cells += [doc.doc, _grade(doc), _flat(doc.text, SHORT)] if doc is not None else ["", "", ""]
+            writer.writerow(_safe(c) for c in cells)
+    return out.getvalue()
+
+
+def as_markdown(misses: Misses, top: int | None = None) -> str:
+    """A small table for each query."""
+    parts = [f"# Misses of {text(misses.run)}", _counted(misses, top)]
+    for miss in misses.rows[:top]:
+        about = f": {text(_flat(miss.text, 0))}" if miss.text else ""
+        gold = [f"- gold {code(g.doc)}, grade {_grade(g)}, {_found(g)}{_words(g, ': ')}" for g in miss.gold]
+        head = ["rank", text(misses.run)] + ([text(misses.baseline)] if misses.baseline is not None else [])
+        rows = [head, ["---:", *("---" for _ in head[1:])]]
+        beside = miss.baseline or ()
+        for i in range(max(len(miss.top), len(beside))):
+            cells = [str(i + 1), _cell(miss.top, i)]
+            rows.append(cells + ([_cell(beside, i)] if misses.baseline is not None else []))
+        parts.append(f"## {code(miss.query_id)}{about}")
+        parts.append("\n".join(gold))
+        parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def show(misses: Misses, top: int = 5) -> None:
+    """The first few misses, each with its gold and the lists side by side."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(_counted(misses, top), style="bold"), soft_wrap=True)
+    for miss in misses.rows[:top]:
+        out.print()
+        out.print(Text(f"{_flat(miss.query_id, 0)}  {_flat(miss.text, 0)}", style="bold cyan"), soft_wrap=True)
+        for g in miss.gold[:GOLD]:
+            out.print(
+                Text(f"  gold {_flat(g.doc, 0)} (grade {_grade(g)}, {_found(g)})  {_flat(g.text, SHORT)}"),
+                soft_wrap=True,
+            )
+        if len(miss.gold) > GOLD:
+            out.print(f"  [dim]and {len(miss.gold) - GOLD} more; files hold all[/dim]")
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+        table.add_column("rank", justify="right")
+        table.add_column(Text(_flat(misses.run, 0)), overflow="fold")
+        if misses.baseline is not None:
+            table.add_column(Text(_flat(misses.baseline, 0)), overflow="fold")
+        beside = miss.baseline or ()
+        for i in range(max(len(miss.top), len(beside))):
+            shown = [miss.top] + ([beside] if misses.baseline is not None else [])
+            table.add_row(str(i + 1), *(Text(_line(listed, i)) for listed in shown))
+        out.print(table)
+
+
+def _counted(misses: Misses, top: int | None) -> str:
+    count = len(misses)
+    told = f"{count:,} of {misses.queries:,} queries have no relevant doc in the top 10"
+    return told + (f"; the first {top} are shown" if top is not None and top < count else "")
+
+
+def _line(listed: tuple[Listed, ...], i: int) -> str:
+    if i >= len(listed):
+        return ""
+    doc = listed[i]
+    words = f"  {_flat(doc.text, SHORT)}" if doc.text else ""
+    return f"{_flat(doc.doc, 0)} ({_grade(doc)}){words}"
+
+
+def _cell(listed: tuple[Listed, ...], i: int) -> str:
+    return f"{code(_flat(listed[i].doc, 0))} ({_grade(listed[i])}){_words(listed[i], ' ')}" if i < len(listed) else ""
+
+
+def _words(doc: Listed, before: str) -> str:
+    return f"{before}{text(_flat(doc.text, SHORT))}" if doc.text else ""
+
+
+def _found(doc: Listed) -> str:
+    return f"found at {doc.rank}" if doc.rank else "not found"
+
+
+def _grade(doc: Listed) -> str:
+    return "not judged" if doc.grade is None or doc.grade < 0 else f"{doc.grade:g}"
+
+
+def _flat(words: str, limit: int) -> str:
+    """Text on one line, without characters that a terminal obeys, and short where a limit is given."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in words).split())
+    return line if not limit or len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; plain ids and numbers stay as they are."""
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"[-+]?[\w.#:]*", cell):
+        return f"'{cell}"
+    return cell

@@ -1,0 +1,107 @@
+"""Two runs on the same queries: their values side by side, and whether they may be compared at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import NotComparable, UsageError
+from karat.results.fingerprints import differences, of_system
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.results.fingerprints import Difference
+    from karat.results.result import Result, RunResult
+
+    Floats = NDArray[np.float64]
+
+SAME = 1e-11
+"""Relative: values this close are equal; results are written with 12 digits."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The values of two runs on the queries that both have, metrics × queries."""
+
+    query_ids: Sequence[str]
+    base: Floats
+    candidate: Floats
+
+    def contrast(self, factor: float = 1.0) -> Floats:
+        """Candidate − factor × baseline, query by query."""
+        base = factor * self.base
+        out = self.candidate - base
+        out[np.abs(out) <= SAME * np.maximum(1.0, np.abs(base))] = 0.0
+        return out
+
+
+def paired(base: RunResult, run: RunResult, metrics: Sequence[str]) -> Paired:
+    """Line up two runs by query."""
+    if list(base.query_ids) == list(run.query_ids):
+        rows: tuple[Any, Any] = (slice(None), slice(None))
+        ids: Sequence[str] = base.query_ids
+    else:
+        index = {q: i for i, q in enumerate(base.query_ids)}
+        shared = [(index[q], i) for i, q in enumerate(run.query_ids) if q in index]
+        if not shared:
+            raise UsageError(f"{base.name} and {run.name} share no query; nothing can be paired")
+        rows = tuple(np.array(column) for column in zip(*shared, strict=True))  # type: ignore[assignment]
+        ids = [base.query_ids[i] for i in rows[0]]
+    values = (np.array([r.values[m][kept] for m in metrics]) for r, kept in ((base, rows[0]), (run, rows[1])))
+    return Paired(ids, *values)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What two comparable runs differ in: what was overridden, and what belongs to the system under test."""
+
+    forced: tuple[Difference, ...] = ()
+    system: tuple[Difference, ...] = ()
+
+
+def verified(
+    here: Result,
+    run: RunResult,
+    there: Result,
+    base: RunResult,
+    metrics: Sequence[str],
+    *,
+    force: bool = False,
+    named: str | None = None,
+    places: Mapping[str, str] | None = None,
+) -> Verified:
+    """Refuse a comparison of results that rest on different things, and name them; `force` compares all the same.
+
+    `named` is how the baseline is called in the message, `places` are the files of gold, queries and baseline.
+    """
+    wrong: list[Difference] = []
+    if here is not there:
+        mine, theirs = ({**r.fingerprints, "conventions": r.conventions} for r in (here, there))
+        wrong = differences(mine, theirs, metrics)
+    system = of_system(run.facts, base.facts)
+    if "chunk" in (run.gold_level, base.gold_level):
+        wrong += [d for d in system if d.what == "chunker"]
+        system = [d for d in system if d.what != "chunker"]
+    if wrong and not force:
+        files = places or {}
+        told = [
+            f"{run.name} cannot be compared with {named or base.name}: "
+            + d.told(files.get(d.what, ""), files.get("baseline", ""))
+            for d in wrong
+        ]
+        if any(d.what == "chunker" for d in wrong):
+            told.append("the gold is by chunk, and its ids do not carry over to another chunker: use gold by doc")
+        told.append(f"{_todo(wrong) if 'baseline' in files else 'evaluate both alike'}; --force compares all the same")
+        raise NotComparable(told)
+    return Verified(tuple(wrong), tuple(system))
+
+
+def _todo(wrong: Sequence[Difference]) -> str:
+    """What to do about a baseline that rests on something else: never to bless the run that is to be judged."""
+    what = " and ".join(d.what for d in wrong if d.what in ("gold", "queries", "corpus")) or "settings"
+    return f"bless the system that is in production with the new {what}, then compare"

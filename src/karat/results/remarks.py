@@ -1,0 +1,57 @@
+"""What a reader must know of the data behind a result before believing its numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.metrics.grammar import parse
+
+if TYPE_CHECKING:
+    from karat.results.result import Result, RunResult
+
+
+def warnings(run: RunResult) -> list[str]:
+    """What a reader of the means must know before believing them."""
+    c = run.counts
+    out = [told] if (told := _nothing_found(run)) else []
+    if c.get("missing"):
+        out.append(f"{_many(c['missing'], 'query', 'queries')} of the gold without results in this run")
+    if c.get("without_gold"):
+        out.append(f"{_many(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
+    if c.get("empty_gold"):
+        out.append(f"{_many(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
+    if c.get("duplicates"):
+        out.append(f"{_many(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
+    return out
+
+
+def _nothing_found(run: RunResult) -> str:
+    """Ids of two kinds make every value 0; a run that shares no query with the gold says so itself."""
+    names = [n for n in run.values if _of_relevance(n)]
+    answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)
+    if not names or not answered or any(np.nan_to_num(run.values[n]).any() for n in names):
+        return ""
+    if run.judged is not None and not np.nan_to_num(run.judged).any():
+        return "no judged doc was returned for any query: check the ids"
+    listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"no relevant doc was found for any query ({listed}: 0 throughout): check the ids"
+
+
+def _of_relevance(name: str) -> bool:
+    metric = parse(name).metric
+    return metric.higher_is_better is True and metric.bounds == (0.0, 1.0) and metric.empty_gold == 0.0
+
+
+def unjudged(result: Result) -> list[str]:
+    """How many of the top docs nobody judged: they count as not relevant, and not for all runs alike."""
+    shares = [(run.name, run.counts.get("unjudged_at_10", 0)) for run in result.runs]
+    if not any(count for _, count in shares):
+        return []
+    told = ", ".join(f"{name} {count:,}" for name, count in shares)
+    return [f"docs in the top 10 without a judgment, counted as not relevant: {told}"]
+
+
+def _many(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"

@@ -1,0 +1,208 @@
+"""What the queries are a sample of: weights, conversations, segments, and how intervals are found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import InputError, UsageError, nearest, shown
+from karat.stats.resample import Units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.queries import Queries
+
+MINIMUM = 10
+"""Segments with fewer queries are shown, and never judged alone."""
+NONE = "(none)"
+GOLD = "gold."
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A slice of the queries: the values of its fields, and which queries it holds."""
+
+    by: Mapping[str, str]
+    rows: NDArray[np.int64]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(f"{field}={value}" for field, value in self.by.items())
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How sure: the choices behind intervals, and what is known of each query."""
+
+    confidence: float = 0.95
+    method: str = "auto"
+    resamples: int = 2000
+    seed: int = 0
+    minimum: int = MINIMUM
+    by: tuple[tuple[str, ...], ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    conversations: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
+    """The value of each field that queries are sliced by, or several: {field: {query: value}}."""
+
+    def units(self, query_ids: Sequence[str]) -> Units:
+        """What is resampled: the query, or the conversation it belongs to."""
+        clusters = [self.conversations.get(q) for q in query_ids] if self.conversations else None
+        weights = [self.weights.get(q, 1.0) for q in query_ids] if self.weights else None
+        return Units.of(len(query_ids), clusters, weights)
+
+    def segments(self, query_ids: Sequence[str]) -> tuple[Segment, ...]:
+        """The slices of these queries, by each field or cross of fields; values in order."""
+        memo: dict[int, tuple[Sequence[str], tuple[Segment, ...]]] = self.__dict__.setdefault("_slices", {})
+        if id(query_ids) not in memo:  # the ids are kept too, so that no other list can take their place
+            memo[id(query_ids)] = (query_ids, self._sliced(query_ids))
+        return memo[id(query_ids)][1]
+
+    def _sliced(self, query_ids: Sequence[str]) -> tuple[Segment, ...]:
+        out = []
+        for names in self.by:
+            members: dict[tuple[str, ...], list[int]] = {}
+            for i, q in enumerate(query_ids):
+                mine = (self.fields[n].get(q, NONE) for n in names)
+                for values in product(*((v,) if isinstance(v, str) else v for v in mine)):
+                    members.setdefault(values, []).append(i)
+            for values in sorted(members):
+                out.append(Segment(dict(zip(names, values, strict=True)), np.array(members[values], dtype=np.int64)))
+        return tuple(out)
+
+    def told(self) -> dict[str, Any]:
+        """How intervals are found, as every result says it."""
+        kind = "expanded" if self.method == "auto" else "plain"
+        return {
+            "confidence": self.confidence,
+            "method": self.method,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "bca": kind,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, to be read back."""
+        return {**asdict(self), "by": [list(names) for names in self.by]}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Sampling:
+        """What `as_json` wrote."""
+        return Sampling(**{**data, "by": tuple(tuple(names) for names in data["by"])})
+
+
+def sampling(
+    queries: Queries | None,
+    by: str | Sequence[str | Sequence[str]] | None,
+    *,
+    docs: Queries | None = None,
+    relevant: Callable[[], Mapping[str, Sequence[str]]] = dict,
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = 2000,
+    seed: int = 0,
+    minimum: int = MINIMUM,
+) -> Sampling:
+    """The choices, checked, with the fields of the queries that they need.
+
+    `gold.source` slices by a field of the docs that are relevant (`relevant` names them for each query).
+    """
+    from karat.stats.intervals import checked_method, checked_share
+
+    for name, value, least in (("resamples", resamples, 100), ("seed", seed, 0), ("minimum", minimum, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UsageError(f"{name} must be an integer from {least}, found {value!r}")
+    names = _named(by)
+    table = queries.fields if queries is not None else {}
+    fields: dict[str, Mapping[str, str | Sequence[str]]] = {}
+    for f in dict.fromkeys(f for group in names for f in group):
+        fields[f] = _gold_values(f, docs, relevant) if f.startswith(GOLD) else _values(f, queries)
+    return Sampling(
+        checked_share("confidence", confidence),
+        checked_method(method),
+        resamples,
+        seed,
+        minimum,
+        names,
+        _weights(queries),
+        {q: str(f["conversation"]) for q, f in table.items() if f.get("conversation") is not None},
+        fields,
+    )
+
+
+def _gold_values(
+    name: str, docs: Queries | None, relevant: Callable[[], Mapping[str, Sequence[str]]]
+) -> dict[str, Sequence[str]]:
+    """The values that a field has in the relevant docs of each query; a query may be in several segments."""
+    if docs is None:
+        raise UsageError(f"by={name!r} needs a table of docs with that field (docs=, --docs FILE)")
+    known = docs.field(name.removeprefix(GOLD))
+    if not known:
+        raise UsageError(f"{docs.source}: no doc has a field {name.removeprefix(GOLD)!r}")
+    out: dict[str, Sequence[str]] = {}
+    for q, ids in relevant().items():
+        values = [known.get(d, known.get(d.partition("#")[0])) for d in ids]
+        out[q] = tuple(sorted({str(v) for v in values if v is not None})) or (NONE,)
+    return out
+
+
+def _named(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
+    """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
+    listed = [] if by is None else [by] if isinstance(by, str) else list(by)
+    groups = [tuple(p.strip() for p in g.split(",") if p.strip()) if isinstance(g, str) else tuple(g) for g in listed]
+    if any(not g for g in groups):
+        raise UsageError(f"by must name fields of the queries, such as 'language', found {by!r}")
+    return tuple(dict.fromkeys(groups))
+
+
+def _weights(queries: Queries | None) -> dict[str, float]:
+    out = {}
+    for q, value in (queries.field("weight") if queries is not None else {}).items():
+        try:
+            weight = float(value)
+        except (TypeError, ValueError):
+            weight = math.nan
+        if not 0 <= weight < math.inf:
+            source = queries.source if queries is not None else "queries"
+            raise InputError(f"{source}: query {shown(q)}: weight must be a number from 0, found {shown(value)}")
+        out[q] = weight
+    return out
+
+
+def _values(name: str, queries: Queries | None) -> dict[str, str]:
+    """One field of all queries as text; `field:4` cuts numbers into that many quantiles."""
+    plain, colon, parts = name.partition(":")
+    known = sorted({f for fields in (queries.fields if queries else {}).values() for f in fields})
+    if queries is None:
+        raise UsageError(f"by={name!r} needs a table of queries with that field (queries=, --queries FILE)")
+    if plain not in known:
+        near = nearest(plain, known)
+        listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"{queries.source}: no query has a field {plain!r}; they have {listed or 'no fields'}{hint}")
+    values = queries.field(plain)
+    if not colon:
+        return {q: str(v) for q, v in values.items()}
+    return _quantiles(name, plain, parts, values)
+
+
+def _quantiles(name: str, plain: str, parts: str, values: Mapping[str, Any]) -> dict[str, str]:
+    if not parts.isdecimal() or int(parts) < 2:
+        raise UsageError(f"by={name!r}: expected a number of quantiles from 2 after the colon, such as '{plain}:4'")
+    try:
+        numbers = {q: float(v) for q, v in values.items()}
+    except (TypeError, ValueError):
+        raise UsageError(f"by={name!r}: quantiles need numbers, and field {plain!r} holds other values") from None
+    cuts = np.quantile(list(numbers.values()), np.linspace(0, 1, int(parts) + 1)[1:-1])
+    place = {q: int(np.searchsorted(cuts, v, side="left")) for q, v in numbers.items()}
+    edges = [f"{c:g}" for c in cuts]
+    labels = [f"≤ {edges[0]}", *(f"{a} – {b}" for a, b in itertools.pairwise(edges)), f"> {edges[-1]}"]
+    return {q: f"{i + 1}: {labels[i]}" for q, i in place.items()}

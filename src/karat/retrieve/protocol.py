@@ -1,0 +1,164 @@
+"""The protocol of a retriever, and what it finds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from karat.errors import InputError, shown
+from karat.read.objects import text_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from karat.retrieve.corpus import Corpus
+    from karat.retrieve.store import Store
+
+SHAPES = "a list of ids, of (id, score) pairs or of dicts with an id, or a dict of scores"
+_ID_NAMES = ("chunk_id", "doc_id", "id", "_id")
+
+
+class Query(str):
+    """The text of a query; `id` and `fields` say the rest (language, as_of, …). Plain text works too."""
+
+    id: str
+    fields: Mapping[str, Any]
+
+    def __new__(cls, text: str, id: str = "", fields: Mapping[str, Any] | None = None) -> Query:
+        made = super().__new__(cls, text)
+        made.id, made.fields = id, fields or {}
+        return made
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a retriever found for one query, best first.
+
+    `stages` holds the list after each stage, `latency_ms` what each took; both may be left out, and the
+    time of the whole call is then the latency of the stage `retrieve`. `more` goes into the run log as it is.
+    """
+
+    ids: Sequence[str]
+    scores: Sequence[float] | None = None
+    stages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    cost: Mapping[str, float] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def cut(self, k: int) -> Found:
+        """The first k."""
+        if len(self.ids) <= k:
+            return self
+        scores = None if self.scores is None else self.scores[:k]
+        return Found(self.ids[:k], scores, self.stages, self.latency_ms, self.cost, self.more)
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Anything that indexes a corpus and answers queries.
+
+    `retrieve` gives one `Found` (or any of the shapes that `found_of` reads) for each query, in their order.
+    """
+
+    def index(self, corpus: Corpus) -> None: ...
+
+    def retrieve(self, queries: Sequence[Query], k: int) -> Sequence[Found]: ...
+
+
+class Base:
+    """What built-in retrievers share; a retriever of your own may inherit from it or not."""
+
+    name: str = ""
+    store: Store | None = None
+    """Where indexes and vectors are kept between runs; None keeps nothing."""
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The retrievers that this one is made of."""
+        return ()
+
+    @property
+    def rests_on(self) -> Any:
+        """What decides the answers beside how the retriever is written; None where that cannot be known."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """What a run log says of the run as a whole: embedding_model, reranker, index_storage, …"""
+        return {}
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Laps:
+    """The time of each stage, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, float] = {}
+        self._at = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """Add the time since the last lap to a stage."""
+        now = time.perf_counter()
+        self.ms[stage] = self.ms.get(stage, 0.0) + (now - self._at) * 1000
+        self._at = now
+
+
+def found_of(result: Any, where: str) -> Found:
+    """What a retriever returned for one query, in whatever shape."""
+    if isinstance(result, Found):
+        return result
+    if isinstance(result, Mapping):
+        ordered = sorted(result.items(), key=lambda item: _score(item[1], where), reverse=True)
+        return Found([_id(i, where) for i, _ in ordered], [_score(s, where) for _, s in ordered])
+    if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
+        raise InputError(f"{where}: expected {SHAPES}, found {shown(result)}")
+    return _from_items(list(result), where)
+
+
+def _from_items(items: Sequence[Any], where: str) -> Found:
+    ids: list[str] = []
+    scores: list[float] = []
+    for item in items:
+        if isinstance(item, Mapping):
+            name = next((n for n in _ID_NAMES if n in item), None)
+            if name is None:
+                raise InputError(f"{where}: a result must have {' or '.join(_ID_NAMES[:2])}, found {shown(dict(item))}")
+            ids.append(_id(item[name], where))
+            if item.get("score") is not None:
+                scores.append(_score(item["score"], where))
+        elif isinstance(item, (tuple, list)) and len(item) == 2:
+            ids.append(_id(item[0], where))
+            scores.append(_score(item[1], where))
+        else:
+            ids.append(_id(item, where))
+    if scores and len(scores) != len(ids):
+        raise InputError(f"{where}: {len(scores)} of {len(ids)} results have a score; expected all of them or none")
+    return Found(ids, scores or None)
+
+
+def _id(value: Any, where: str) -> str:
+    found = text_id(value)
+    if found is None:
+        raise InputError(f"{where}: an id must be text or an integer, found {shown(value)}; expected {SHAPES}")
+    return found
+
+
+def _score(value: Any, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{where}: a score must be a finite number, found {shown(value)}")
+    return number
+
+
+def everything_in(retriever: Any) -> Iterable[Any]:
+    """A retriever and all that it is made of, the innermost first."""
+    for part in getattr(retriever, "parts", ()):
+        yield from everything_in(part)
+    yield retriever

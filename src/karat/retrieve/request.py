@@ -1,0 +1,124 @@
+"""Requests with places for what is asked: {query}, {k}, {language} and {field.NAME}, in JSON and in addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from karat.errors import InputError, UsageError, shown
+
+if TYPE_CHECKING:
+    from karat.retrieve.protocol import Query
+
+_PLACE = re.compile(r"\{(?P<name>query|k|language|field\.[^{}:]+)(?::-(?P<other>[^{}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_SECRET = re.compile(r"(?i)authorization|cookie|(^|[-_])(api[-_]?)?(key|token|secret|password)$")
+
+
+def read_json(given: Any, what: str) -> Any:
+    """What was given, as JSON: a structure as it is, text parsed, `@file` read from there."""
+    if not isinstance(given, str):
+        return given
+    text, where = given, what
+    if given.startswith("@"):
+        where = given[1:]
+        try:
+            with open(os.path.expanduser(where), encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{where}: cannot be read ({error}); {what} names it") from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{where}:{error.lineno}:{error.colno}: expected JSON ({error.msg}), "
+            f"found {shown(text[error.pos : error.pos + 40])}"
+        ) from None
+
+
+def places(template: Any) -> set[str]:
+    """The names of all places in a text or a structure."""
+    if isinstance(template, str):
+        return {found["name"] for found in _PLACE.finditer(template)}
+    if isinstance(template, Mapping):
+        return {name for pair in template.items() for part in pair for name in places(part)}
+    if isinstance(template, (list, tuple)):
+        return {name for part in template for name in places(part)}
+    return set()
+
+
+def fill(template: Any, query: Query | str, k: int) -> Any:
+    """A structure with its places filled; a text that is one place and nothing else takes the value as it is.
+
+    What fills a place is never parsed, so that no query can break the JSON around it.
+    """
+    if isinstance(template, str):
+        whole = _PLACE.fullmatch(template)
+        if whole:
+            return _value(whole, query, k)
+        return _PLACE.sub(lambda found: _text(_value(found, query, k)), template)
+    if isinstance(template, Mapping):
+        return {fill(name, query, k): fill(part, query, k) for name, part in template.items()}
+    if isinstance(template, (list, tuple)):
+        return [fill(part, query, k) for part in template]
+    return template
+
+
+def fill_url(template: str, query: Query | str, k: int) -> str:
+    """An address with its places filled, percent-encoded."""
+    return _PLACE.sub(lambda found: quote(_text(_value(found, query, k)).encode("utf-8", "replace"), safe=""), template)
+
+
+def _value(place: re.Match[str], query: Query | str, k: int) -> Any:
+    name, other = place["name"], place["other"]
+    if name == "query":
+        return str(query)
+    if name == "k":
+        return k
+    fields = getattr(query, "fields", {})
+    value = fields.get(name.removeprefix("field."))
+    if value is not None:
+        return value
+    if other is not None:
+        return other
+    raise InputError(
+        f"query {getattr(query, 'id', '') or shown(str(query))}: the request asks for {place[0]}, and the query has "
+        f"no such field; its fields: {', '.join(fields) or 'none'}. Write {{{name}:-something}} for those without"
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def with_secrets(headers: Mapping[str, Any], where: str) -> tuple[dict[str, str], list[str]]:
+    """Headers with `${NAME}` replaced from the environment, and the values that must never be shown."""
+    out: dict[str, str] = {}
+    secrets: list[str] = []
+    for name, text in headers.items():
+        if not isinstance(text, (str, int, float)):
+            raise UsageError(f"{where}: header {name} must be a text, found {shown(text)}")
+        found = _VARIABLE.findall(str(text))
+        if _SECRET.search(name) and not found:
+            raise UsageError(
+                f"{where}: header {name} is written out; put it into a variable of the environment and write "
+                f'{name}: "${{NAME}}", so that it is in no file, run or log'
+            )
+        values = {variable: variable_of(variable, where) for variable in found}
+        secrets += values.values()
+        out[str(name)] = _VARIABLE.sub(lambda place, values=values: values[place[1]], str(text))  # type: ignore[misc]
+    return out, secrets
+
+
+def variable_of(name: str, where: str) -> str:
+    """A variable of the environment, without white space around it."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise UsageError(f"{where}: environment variable {name} is not set; set it to what {where} needs")
+    if not value.isprintable() or not value.isascii():
+        raise UsageError(f"{where}: environment variable {name} holds characters that a request cannot; set it anew")
+    return value

@@ -1,0 +1,221 @@
+"""Rankings of files that did not change, kept on disk.
+
+An entry is trusted by path, size, times in nanoseconds and inode of both files. Where these differ,
+or were younger than two seconds when the file was read, its content decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.model.rankings import Rankings
+from karat.read.textfile import Hasher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+VERSION = 2
+SMALLEST = 1 << 20
+"""Smaller inputs are read faster than the cache is asked."""
+LIMIT = 512 << 20
+_YOUNG = 2_000_000_000
+_ARRAYS = ("query", "rank", "grade", "returned", "gold_query", "gold_grade")
+_HITS = ("query", "rank", "grade")
+_KINDS = {n: "<f8" if n.endswith("grade") else "<i8" for n in (*_ARRAYS, *(f"later_{n}" for n in _HITS))}
+
+
+def cache_folder() -> str:
+    """Where entries are: `KARAT_CACHE_DIR`, else the user's cache folder."""
+    if chosen := os.environ.get("KARAT_CACHE_DIR"):
+        return chosen
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "karat")
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What identifies the state of a file without reading it."""
+
+    path: str
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+    @staticmethod
+    def of(path: str) -> Stamp | None:
+        try:
+            s = os.stat(path)
+        except OSError:
+            return None
+        return Stamp(os.path.abspath(path), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+
+
+def digest(path: str) -> str:
+    """The fingerprint of a file's bytes as they lie on disk."""
+    hasher = Hasher()
+    with open(path, "rb", buffering=0) as file:
+        buffer = bytearray(1 << 20)
+        while count := file.readinto(buffer):
+            hasher.update(memoryview(buffer)[:count])
+    return hasher.digest()
+
+
+class Cache:
+    """The folder of entries, with a limit to its size."""
+
+    def __init__(self, folder: str | None = None, limit: int = LIMIT) -> None:
+        self.folder, self.limit = folder or cache_folder(), limit
+
+    def entry(self, qrels: Any, run: Any, choices: object) -> Entry | None:
+        """The place for this pair of files; None where they are no files or not worth it."""
+        paths = [os.fspath(p) for p in (qrels, run) if isinstance(p, (str, os.PathLike))]
+        if len(paths) != 2 or "-" in paths:
+            return None
+        stamps = [Stamp.of(p) for p in paths]
+        first, second = stamps
+        if first is None or second is None or first.size + second.size < SMALLEST:
+            return None
+        import hashlib
+
+        from karat import __version__
+
+        key = json.dumps([VERSION, __version__, first.path, second.path, repr(choices)])
+        name = hashlib.sha256(key.encode()).hexdigest()[:32]
+        return Entry(self, os.path.join(self.folder, name + ".karat"), (first, second), time.time_ns())
+
+    def files(self) -> list[tuple[str, int, float]]:
+        """Path, size and time of last use of all entries."""
+        try:
+            listed = [e for e in os.scandir(self.folder) if e.name.endswith(".karat")]
+        except OSError:
+            return []
+        return [(e.path, e.stat().st_size, e.stat().st_mtime) for e in listed]
+
+    def clear(self) -> int:
+        """Remove all entries; how many there were."""
+        files = self.files()
+        for path, _, _ in files:
+            _forget(path)
+        return len(files)
+
+    def trim(self) -> None:
+        """Remove the entries not used for longest, until the rest is within the limit."""
+        files = sorted(self.files(), key=lambda f: -f[2])
+        total = 0
+        for path, size, _ in files:
+            total += size
+            if total > self.limit:
+                _forget(path)
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+@dataclass
+class Entry:
+    """One pair of files: what was found in them, if they are still the same."""
+
+    cache: Cache
+    path: str
+    stamps: tuple[Stamp, Stamp]
+    started: int
+    _hasher: Hasher | None = field(default=None)
+
+    def load(self) -> tuple[Rankings, dict[str, Any]] | None:
+        """The rankings, if the entry is there and both files are what they were."""
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        try:
+            length = int.from_bytes(data[:8], "little")
+            head = json.loads(data[8 : 8 + length])
+            if not self._trusted(head["files"], head["read"]):
+                return None
+            rankings = _unpacked(head, memoryview(data)[8 + length :])
+        except (ValueError, KeyError, TypeError, IndexError):
+            _forget(self.path)
+            return None
+        try:
+            os.utime(self.path)
+        except OSError:
+            pass
+        return rankings, head["about"]
+
+    def _trusted(self, files: list[dict[str, Any]], read: int) -> bool:
+        for stamp, known in zip(self.stamps, files, strict=True):
+            same = all(getattr(stamp, n) == known[n] for n in ("path", "size", "mtime", "ctime", "inode"))
+            settled = max(stamp.mtime, stamp.ctime) < read - _YOUNG
+            if same and settled:
+                continue
+            if stamp.size != known["size"] or digest(stamp.path) != known["digest"]:
+                return False
+        return True
+
+    def hasher(self) -> Hasher:
+        """Takes the fingerprint of the run while it is read, so that it need not be read again."""
+        self._hasher = Hasher()
+        return self._hasher
+
+    def store(self, rankings: Rankings, about: Mapping[str, Any]) -> None:
+        """Keep the rankings. A cache that cannot be written is no error."""
+        if tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
+            return
+        seen = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
+        digests = [digest(self.stamps[0].path), seen.digest() if seen else digest(self.stamps[1].path)]
+        head = {
+            "files": [{**vars(s), "digest": d} for s, d in zip(self.stamps, digests, strict=True)],
+            "read": self.started,
+            "about": dict(about),
+            "sizes": {n: len(a) for n, a in _arrays(rankings).items()},
+            "repeats_earn": rankings.repeats_earn,
+            "query_ids": list(rankings.query_ids),
+        }
+        try:
+            packed = json.dumps(head, ensure_ascii=False).encode()
+        except TypeError:
+            return
+        arrays = b"".join(np.ascontiguousarray(a, dtype=_KINDS[n]).tobytes() for n, a in _arrays(rankings).items())
+        from karat.errors import InputError
+        from karat.store.atomic import write_atomically
+
+        try:
+            os.makedirs(self.cache.folder, exist_ok=True)
+            write_atomically(self.path, len(packed).to_bytes(8, "little") + packed + arrays)
+            self.cache.trim()
+        except (OSError, InputError):
+            return
+
+
+def _arrays(rankings: Rankings) -> dict[str, NDArray[Any]]:
+    """All arrays of the rankings, those of the repeats among them, by name."""
+    own = {n: getattr(rankings, n) for n in _ARRAYS}
+    later = rankings.repeats
+    return own if later is None else {**own, **{f"later_{n}": getattr(later, n) for n in _HITS}}
+
+
+def _unpacked(head: Mapping[str, Any], data: memoryview) -> Rankings:
+    arrays: dict[str, Any] = {}
+    place = 0
+    for name, count in head["sizes"].items():
+        arrays[name] = np.frombuffer(data, dtype=_KINDS[name], count=count, offset=place)
+        place += 8 * count
+    later = {n: arrays.pop(f"later_{n}") for n in _HITS if f"later_{n}" in arrays}
+    rankings = Rankings(head["query_ids"], **arrays)
+    if not later:
+        return rankings
+    return replace(rankings, repeats=replace(rankings, **later), repeats_earn=head["repeats_earn"])

@@ -1,0 +1,51 @@
+"""More than two runs at once: all pairs of them, and the replicates of one system."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import UsageError
+from karat.metrics.grammar import parse
+from karat.stats.multiple import randomised_hsd
+from karat.store.atomic import rounded
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karat.results.result import Result
+
+
+def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
+    """By metric: p of every pair of runs by randomised HSD, which compares means, and the number of draws."""
+    shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
+    out: dict[str, dict[str, Any]] = {}
+    first = result.runs[0]
+    weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
+    scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
+    for name in (n for n in result.metrics if parse(n).aggregate != "quantile"):
+        values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
+        p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
+        names = [r.name for r in result.runs]
+        out[name] = {
+            "draws": used,
+            "p": {a: {b: rounded(float(p[i, j])) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)},
+        }
+    return out
+
+
+def noise_of(qrels: Any, replicates: Any, result: Result, options: Mapping[str, Any]) -> dict[str, float]:
+    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
+    from scipy.special import stdtrit
+
+    again = evaluate(qrels, replicates, list(result.metrics), **{**options, "by": None})
+    if len(again.runs) < 2:
+        raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
+    out = {}
+    for name in result.metrics:
+        means = np.array([r.mean[name] for r in again.runs])
+        out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
+    return out

@@ -1,0 +1,200 @@
+"""Systems over languages (and datasets): a cell for each, how much it varies, and whether it beats the baseline.
+
+Languages are never pooled in one mean of queries: the average is that of the languages' means, each weighing the
+same, and its difference from the baseline has the standard error of such an average (stratified by language).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.stats.multiple import holm
+from karat.store.atomic import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.results.differences import Compared
+    from karat.verbs.bench.benchmark import Benched
+
+PRIMARY = "ndcg@10"
+FIELD = "language"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One system in one language: its mean with an interval, and Δ from the baseline where it is not it."""
+
+    place: str
+    mean: float
+    low: float
+    high: float
+    n: int
+    delta: float = math.nan
+    p: float = math.nan
+    """Of the paired test, adjusted over all languages of this system (Holm)."""
+    significant: bool = False
+
+
+@dataclass(frozen=True)
+class Across:
+    """One system over all languages."""
+
+    system: str
+    cells: tuple[Cell, ...]
+    average: float
+    variance: float
+    lowest: str
+    delta: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p: float = math.nan
+    significant: bool = False
+
+
+@dataclass(frozen=True)
+class Languages:
+    """A table of systems by language, for one metric."""
+
+    metric: str
+    baseline: str | None
+    places: tuple[str, ...]
+    rows: tuple[Across, ...]
+    alpha: float = 0.05
+    by: str = FIELD
+    """What a column is: a language, or a dataset."""
+
+    def as_json(self) -> dict[str, Any]:
+        """This table as the JSON document has it."""
+        return {
+            "metric": self.metric,
+            "baseline": self.baseline,
+            "alpha": self.alpha,
+            "average": "of the languages' means",
+            "systems": [_row_json(row) for row in self.rows],
+        }
+
+
+def over_languages(parts: Sequence[Benched], metric: str | None = None) -> Languages | None:
+    """The table over all languages of all datasets; None where there is only one."""
+    first = parts[0].result
+    metric = metric or (PRIMARY if PRIMARY in first.metrics else first.metrics[0])
+    places = _places(parts)
+    if len(places) < 2:
+        return None
+    baseline = parts[0].comparison.baseline if parts[0].comparison is not None else None
+    alpha = parts[0].comparison.alpha if parts[0].comparison is not None else 0.05
+    rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
+    by = FIELD if any(language for _, language in places.values()) else "dataset"
+    return Languages(metric, baseline, tuple(places), rows, alpha, by)
+
+
+def _places(parts: Sequence[Benched]) -> dict[str, tuple[Benched, str | None]]:
+    """What a column is: a language, of a dataset where there are several; a dataset that names none is one itself."""
+    out: dict[str, tuple[Benched, str | None]] = {}
+    for part in parts:
+        run = part.result.runs[0]
+        found = [s.by[FIELD] for s in run.segments if tuple(s.by) == (FIELD,)]
+        languages: list[str | None] = [*found] or [None]
+        for language in languages:
+            name = part.dataset.name if language is None else language
+            if len(parts) > 1 and language is not None:
+                name = f"{part.dataset.name} {language}" if len(found) > 1 else part.dataset.name
+            out[name] = (part, language)
+    return out
+
+
+def _row(
+    system: str,
+    parts: Sequence[Benched],
+    places: Mapping[str, tuple[Benched, str | None]],
+    metric: str,
+    baseline: str | None,
+    alpha: float,
+) -> Across:
+    cells, pairs = [], []
+    for place, (part, language) in places.items():
+        run = part.result[system]
+        if language is None:
+            found = run.intervals[metric]
+        else:
+            found = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
+        paired = _compared(part, system, metric, language)
+        pairs.append(paired)
+        delta = paired.delta if paired is not None else math.nan
+        p = paired.p[paired.decided_by] if paired is not None else math.nan
+        cells.append(Cell(place, found.estimate, found.low, found.high, found.n, delta, p))
+    if system != baseline and baseline is not None:
+        adjusted = holm([1.0 if c.p != c.p else c.p for c in cells])
+        cells = [
+            Cell(c.place, c.mean, c.low, c.high, c.n, c.delta, math.nan if c.p != c.p else float(p), bool(p < alpha))
+            for c, p in zip(cells, adjusted, strict=True)
+        ]
+    defined = [c for c in cells if c.mean == c.mean]
+    means = [c.mean for c in defined]
+    average = float(np.mean(means)) if means else math.nan
+    variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
+    lowest = min(defined, key=lambda c: c.mean).place if defined else ""
+    together = [(p.delta, p.spread, p.n) for p in pairs if p is not None]
+    if system == baseline or not together or len(together) < len(cells):
+        return Across(system, tuple(cells), average, variance, lowest)
+    delta, low, high, p = averaged(together, alpha)
+    return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
+
+
+def _compared(part: Benched, system: str, metric: str, language: str | None) -> Compared | None:
+    if part.comparison is None:
+        return None
+    wanted = (system, metric, {} if language is None else {FIELD: language})
+    return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == wanted), None)
+
+
+def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = 0.05) -> tuple[float, float, float, float]:
+    """Δ of an average over languages, its interval and p, from each one's mean difference, spread and queries.
+
+    The standard error is that of a mean of independent means; degrees of freedom by Satterthwaite (1946).
+    """
+    from scipy.special import stdtr, stdtrit
+
+    delta = float(np.mean([d for d, _, _ in strata]))
+    if any(n < 2 or s != s for _, s, n in strata):
+        return delta, math.nan, math.nan, math.nan
+    parts = [s * s / n / len(strata) ** 2 for _, s, n in strata]
+    total = sum(parts)
+    if total <= 0:
+        return delta, delta, delta, 1.0 if delta == 0 else 0.0
+    freedom = total**2 / sum(v * v / (n - 1) for v, (_, _, n) in zip(parts, strata, strict=True) if v > 0)
+    error = math.sqrt(total)
+    reach = float(stdtrit(freedom, 1 - alpha / 2)) * error
+    return delta, delta - reach, delta + reach, float(2 * stdtr(freedom, -abs(delta) / error))
+
+
+def _row_json(row: Across) -> dict[str, Any]:
+    cells = {
+        c.place: {
+            "mean": rounded(c.mean),
+            "ci": None if c.low != c.low else [rounded(c.low), rounded(c.high)],
+            "n": c.n,
+            **(
+                {}
+                if c.delta != c.delta
+                else {"delta": rounded(c.delta), "p_adjusted": rounded(c.p), "significant": c.significant}
+            ),
+        }
+        for c in row.cells
+    }
+    out: dict[str, Any] = {
+        "system": row.system,
+        "languages": cells,
+        "average": rounded(row.average),
+        "variance": rounded(row.variance),
+        "lowest": row.lowest,
+    }
+    if row.delta == row.delta:
+        ends = None if row.low != row.low else [rounded(row.low), rounded(row.high)]
+        out |= {"delta": rounded(row.delta), "ci": ends, "p": rounded(row.p), "significant": row.significant}
+    return out

@@ -1,0 +1,69 @@
+"""What a benchmark was asked for: the command line, and what a config says where that is silent."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from karat.config.reading import DEFAULT_NAMES, find_config, read_config
+from karat.errors import InputError, UsageError
+from karat.verbs.bench.dataset import config_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.config.reading import Read
+
+
+def asked_of(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **given: Any) -> dict[str, Any]:
+    """The arguments of `bench`; a config that names retrievers gives those that were not given."""
+    read = _config(datasets)
+    told = read.config.bench if read is not None else None
+    listed = list(datasets) if datasets else [read.path] if read is not None else None
+    if listed is None:
+        raise UsageError(
+            "no dataset; name a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv: karat bench -d FOLDER"
+        )
+    out: dict[str, Any] = {"dataset": listed}
+    if retrievers:
+        out["retrievers"] = list(retrievers)
+    elif told is not None:
+        out["retrievers"] = told.retrievers
+    for name, value in given.items():
+        chosen = value if value is not None else getattr(told, name, None)
+        if name == "baseline" and value is None and retrievers:
+            chosen = None  # the config's is of its own retrievers
+        if chosen is not None:
+            out[name] = chosen
+    if read is not None and read.config.metrics:
+        out["metrics"] = read.config.metrics
+    if read is not None and read.config.segments.by:
+        out["by"] = read.config.segments.by
+    if read is not None and told is not None and given.get("out") is None:
+        out["out"] = read.place(told.out)
+    out["chunks"] = [chunks_of(text) for text in out.get("chunks", ())]
+    return {"out": "runs", **out}
+
+
+def _config(datasets: Sequence[str] | None) -> Read | None:
+    """The one config that is among the datasets, or lies in this folder where none is named."""
+    if not datasets:
+        if not any(os.path.exists(name) for name in DEFAULT_NAMES):
+            return None
+        read = read_config(find_config())
+        if read.config.bench is None:
+            raise InputError(f"{read.path}: has no bench:; add it (docs/retrievers.md), or name a dataset")
+        return read
+    found = [d.split("=", 1)[-1] for d in datasets if d.endswith((".yaml", ".yml")) or config_in(d)]
+    return read_config(find_config(found[0])) if len(found) == 1 and len(datasets) == 1 else None
+
+
+def chunks_of(text: str) -> tuple[int, int] | None:
+    """`120:30` → words and overlap; `asis` leaves the corpus as it is."""
+    if str(text).strip().lower() == "asis":
+        return None
+    parts = re.fullmatch(r"\s*(\d+)\s*(?::\s*(\d+))?\s*", str(text))
+    if parts is None:
+        raise UsageError(f"a chunk is written WORDS:OVERLAP, such as 120:30, or asis, found {text!r}")
+    return int(parts[1]), int(parts[2] or 0)

@@ -1,0 +1,395 @@
+"""Ship, block, or not sure yet: gates over a result, and what follows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from karat.config.checks import check_files, check_gates, evaluation_of
+from karat.config.reading import find_config, read_config
+from karat.errors import InputError, nearest
+from karat.gates.evidence import as_html, as_text, judged_gates
+from karat.gates.judge import verdict_of
+from karat.gates.language import BASELINE, parse_gate
+from karat.metrics.grammar import parse
+from karat.results.differences import Versus, adjusted
+from karat.results.pairing import verified
+from karat.results.remarks import warnings
+from karat.results.saved import load, load_baseline
+from karat.stats.paired import DRAWS
+from karat.store.atomic import write_document
+from karat.verbs.compare import DEFAULT_TESTS, told_differences
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karat.config.models import Config
+    from karat.config.reading import Read
+    from karat.gates.evidence import Judgement
+    from karat.gates.judge import Verdict
+    from karat.gates.language import Gate
+    from karat.model.engine import Watch
+    from karat.results.differences import Compared
+    from karat.results.fingerprints import Difference
+    from karat.results.result import Result, RunResult
+
+CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
+
+
+@dataclass(frozen=True)
+class Check:
+    """The verdict, every judgement behind it, and the results that these rest on."""
+
+    result: Result
+    rows: tuple[Judgement, ...]
+    candidates: tuple[str, ...]
+    baseline: RunResult | None = None
+    baseline_file: str | None = None
+    forced: tuple[Difference, ...] = ()
+    """What differs between the results and was overridden by force."""
+    comparisons: tuple[Compared, ...] = ()
+    """Every metric of the candidates against the baseline."""
+    system: tuple[Difference, ...] = ()
+    """What differs between the systems under test."""
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    link: str | None = None
+    """Where a report can be read."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """SHIP, BLOCK or INCONCLUSIVE, over the gates at level error."""
+        return verdict_of((row.gate.level, row.judged.outcome) for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """0 SHIP, 1 BLOCK, 3 INCONCLUSIVE."""
+        return CODES[self.verdict]
+
+    def __bool__(self) -> bool:
+        return self.verdict == "SHIP"
+
+    @property
+    def why(self) -> str:
+        """One sentence for the verdict."""
+        serious = [r for r in self.rows if r.gate.level == "error"]
+        for outcome, one, many in (("fail", "fails", "fail"), ("undecided", "is undecided", "are undecided")):
+            found = [r for r in serious if r.judged.outcome == outcome]
+            if found:
+                return f"{told(found[0])} {one}{_rest(found, one, many)}"
+        count = len({r.gate for r in serious})
+        passed = "the gate passes" if count == 1 else f"all {count} gates pass"
+        warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
+        warning = f"; {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+        return (passed if serious else "no gate is at level error") + warning
+
+    @property
+    def baseline_name(self) -> str:
+        """What the baseline is called beside the runs."""
+        return marked(self.baseline, self.result) if self.baseline is not None else ""
+
+    @property
+    def remarks(self) -> tuple[tuple[str, bool], ...]:
+        """What to know of the data of the runs judged before believing the verdict, and whether it is a warning."""
+        names = {*self.candidates, *([self.baseline.name] if self.baseline is not None else [])}
+        runs = [r for r in self.result.runs if r.name in names]
+        found = [(r.name, told, True) for r in runs for told in warnings(r)]
+        found += [(r.name, told, False) for r in runs for told in r.notes]
+        return tuple((f"{name}: {told}" if len(runs) > 1 else told, serious) for name, told, serious in found)
+
+    def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
+        """The judgements of this outcome and level."""
+        return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
+
+    @property
+    def gates(self) -> tuple[Judgement, ...]:
+        """The judgements, by the name that the JSON has for them."""
+        return self.rows
+
+    def __repr__(self) -> str:
+        return f"Check({self.verdict}: {self.why})"
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.verdict}: {self.why}", as_text(self.rows), *self.notes))
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p><b>{self.verdict}</b>: {escape(self.why)}</p>{as_html(self.rows)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        return {**self.result.as_json(), **self._own()}
+
+    def full_json(self) -> dict[str, Any]:
+        """The document that `save` writes, from which a report can be made."""
+        return {**self.result.full_json(), **self._own()}
+
+    def save(self, path: str) -> None:
+        """Write the check with the full result; a name that ends in .gz is packed."""
+        write_document(self.full_json(), path)
+
+    def _own(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"kind": "check", "verdict": self.verdict, "why": self.why}
+        if self.name:
+            document["dataset"] = self.name
+        document["candidates"] = list(self.candidates)
+        document["gates"] = [r.as_json() for r in self.rows]
+        if self.baseline is not None:
+            document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
+        if self.comparisons:
+            document["comparisons"] = [c.as_json() for c in self.comparisons]
+        if self.notes:
+            document["notes"] = list(self.notes)
+        if self.remarks:
+            document["warnings"] = [told for told, _ in self.remarks]
+        return document | told_differences(self.forced, self.system)
+
+
+def _rest(found: Sequence[Judgement], one: str, many: str) -> str:
+    """What else has the same outcome: other gates, else other runs, else other segments."""
+    first = found[0]
+    gates = len({r.gate for r in found}) - 1
+    if gates:
+        return f", and {gates} more gate{'s' if gates > 1 else ''} {many if gates > 1 else one}"
+    runs = len({r.run for r in found}) - 1
+    segments = sum(r.run == first.run for r in found) - 1
+    if runs:
+        return f", and on {runs} more run{'s' if runs > 1 else ''}"
+    return f", and in {segments} more segment{'s' if segments > 1 else ''}" if segments else ""
+
+
+def labelled(gate: Gate) -> str:
+    """A gate as every output shows it: its name, where it has one, and its text."""
+    return f"{gate.name}: {gate}" if gate.name else str(gate)
+
+
+def marked(base: RunResult, result: Result) -> str:
+    """The baseline's name with a mark; one from elsewhere that has the name of a run is told apart from it."""
+    double = any(r.name == base.name and r is not base for r in result.runs)
+    return BASELINE if double else f"{base.name} ({BASELINE})"
+
+
+def _called(base: RunResult, result: Result) -> str:
+    name = marked(base, result)
+    return f"the {name}" if name == BASELINE else name
+
+
+def told(row: Judgement) -> str:
+    """A judgement in words: the run, the gate, where, and what was found, in the metric's unit."""
+    where = f" where {row.where}" if row.where else ""
+    of = row.gate.metric if row.against is None else f"Δ {row.gate.metric}"
+    value, low, high = row.found.estimate, row.found.low, row.found.high
+    if value != value:
+        return f"{row.run}: {labelled(row.gate)} ({row.judged.why})"
+    metric = parse(row.gate.metric).metric
+    digits = 1 if metric.bounds[1] is None else 3
+    ends = f" [{low:,.{digits}f}, {high:,.{digits}f}]" if low == low and high == high else ""
+    shown = f"{value:{'+' if row.against is not None else ''},.{digits}f}{f' {metric.unit}' if metric.unit else ''}"
+    plain = labelled(replace(row.gate, every=(), least=None, where=(), run=None))
+    return f"{row.run}: {plain}{where} ({of} {shown}{ends}, {row.found.n} queries)"
+
+
+def check(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config | Read | Result | None = None,
+    gates: str | Iterable[str | Mapping[str, Any] | Gate] | None = None,
+    *,
+    baseline: Result | str | None = None,
+    result: Result | str | None = None,
+    candidate: str | Sequence[str] | None = None,
+    force: bool = False,
+    details: bool = False,
+    threads: int | None = None,
+    cache: bool | None = None,
+    watch: Watch | None = None,
+) -> Check:
+    """Judge gates and give the verdict.
+
+    From a `karat.yaml` (the one in this folder unless named): evaluates, compares with the baseline, judges. Or from a
+    `Result` with `gates` as texts. `result` takes a result that was saved instead of evaluating; `baseline` is the
+    name of a run, a file that `karat bless` wrote, or a result; `force` compares results that rest on different gold,
+    queries or definitions, and says so everywhere. The check is true if the verdict is SHIP.
+    """
+    from karat.results.result import Result
+
+    listed = [gates] if isinstance(gates, str) else list(gates or ())
+    extra = [parse_gate(g) for g in listed]
+    named = [candidate] if isinstance(candidate, str) else list(candidate or ())
+    if isinstance(config, Result):
+        return _judged(config, extra, named, baseline, force=force)
+    read = read_config(find_config() if config is None else _file(config))
+    chosen = read.config
+    asked = [*chosen.gates, *extra]
+    if not asked:
+        raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
+    fresh = result is None and chosen.result is None
+    check_files(read, evaluated=fresh, compared=baseline is None)
+    if fresh and chosen.runs is not None:
+        check_gates(read, asked, compared=(baseline or chosen.baseline) is not None)
+    held = evaluated(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
+    base = baseline if baseline is not None else _baseline(read, held)
+    found = _judged(
+        held,
+        asked,
+        named or chosen.candidate,
+        base,
+        force=force,
+        correction=chosen.confidence.correction,
+        tests=_tests(chosen),
+        at=read.at("candidate"),
+        places=_places(read, result),
+        segments=details or chosen.outputs.save is not None,
+    )
+    name = chosen.dataset.name if chosen.dataset is not None else ""
+    return replace(found, name=name, link=chosen.outputs.report_url)
+
+
+def _file(config: Any) -> Any:
+    return find_config(os.fspath(config)) if isinstance(config, (str, os.PathLike)) else config
+
+
+def _tests(config: Config) -> tuple[str, ...]:
+    block = config.retrieval_metrics
+    wanted = config.confidence.tests or (block is not None and block.statistical_analysis.significance_testing)
+    return DEFAULT_TESTS if wanted else ()
+
+
+def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
+    """The files that gold and queries come from, for a message."""
+    held = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
+    data = read.config.dataset
+    if held is not None:
+        return {"gold": held, "queries": held}
+    if data is None:
+        return {}
+    return {"gold": read.place(data.qrels), **({"queries": read.place(data.queries)} if data.queries else {})}
+
+
+def _baseline(read: Read, result: Result) -> str | None:
+    """The baseline of a config: the name of a run, or the path of a file."""
+    given = read.config.baseline
+    if given is None or given in [r.name for r in result.runs]:
+        return given
+    path = read.place(given)
+    if not os.path.exists(path) and "." not in os.path.basename(path):
+        names = [r.name for r in result.runs]
+        near = nearest(given, names)
+        hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+        raise InputError(f"{read.at('baseline')}: baseline {given!r} is no run of this config and no file{hint}")
+    return path
+
+
+def evaluated(
+    read: Read,
+    gates: Sequence[Gate],
+    saved: Result | str | None,
+    *,
+    details: bool,
+    threads: int | None,
+    cache: bool | None,
+    watch: Watch | None,
+) -> Result:
+    """The result to judge: a saved one, or that of the config's runs."""
+    from karat.results.result import Result
+
+    config = read.config
+    if isinstance(saved, Result):
+        return saved
+    if saved is not None or config.result is not None:
+        return load(saved if saved is not None else read.place(config.result or ""))
+    asked = evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch)
+    found = evaluate(**asked)
+    return found if config.components is None else _with_components(found, asked, **config.components.model_dump())
+
+
+def _with_components(result: Result, asked: Mapping[str, Any], **choices: Any) -> Result:
+    from karat.verbs.components import with_components
+
+    aside = (
+        "metrics",
+        "docs",
+        "by",
+        "min_segment",
+        "details",
+        "memory",
+        "cache",
+        "batch",
+        "watch",
+        "run",
+        "embeddings",
+        "embedding_model",
+    )
+    options = {name: value for name, value in asked.items() if name not in aside}
+    return with_components(result, options.pop("qrels"), asked["run"], **options, **choices)
+
+
+def _judged(
+    result: Result,
+    gates: Sequence[Gate],
+    candidates: Sequence[str],
+    baseline: Result | str | None,
+    *,
+    force: bool = False,
+    correction: str = "none",
+    tests: tuple[str, ...] = (),
+    at: str = "",
+    segments: bool = False,
+    places: Mapping[str, str] | None = None,
+) -> Check:
+    if not gates:
+        raise InputError("no gates, so nothing decides; give some, such as 'recall@5 >= 0.90'")
+    names = [r.name for r in result.runs]
+    there, base, path = _resolved(result, baseline)
+    for name in candidates:
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+            raise InputError(f"{at + ': ' if at else ''}no run is called {name!r}{hint}")
+    live = base is not None and path is None and there is result
+    judged = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
+    if not judged:
+        raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
+    forced: dict[Difference, None] = {}
+    system: dict[Difference, None] = {}
+    if base is not None and there is not None:
+        used = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
+        for name in judged:
+            found = verified(
+                result,
+                result[name],
+                there,
+                base,
+                used,
+                force=force,
+                named=_called(base, result),
+                places={**(places or {}), **({"baseline": path} if path else {})},
+            )
+            forced.update(dict.fromkeys(found.forced))
+            system.update(dict.fromkeys(found.system))
+    rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
+    compared: list[Compared] = []
+    if base is not None:
+        alpha = 1 - result.runs[0].sampling.confidence
+        how = Versus(base, tests, "holm" if tests else "none", alpha, None, DRAWS, {}, result.runs[0].threads)
+        compared = adjusted(
+            [c for name in judged for c in how.against(result[name], segments=segments)], how.correction, alpha
+        )
+    notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
+    return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(compared), tuple(system), tuple(notes))
+
+
+def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:
+    """The baseline's result, its run, and its file if it came from one."""
+    if baseline is None:
+        return None, None, None
+    if not isinstance(baseline, str):
+        return baseline, baseline.runs[0], None
+    if baseline in [r.name for r in result.runs]:
+        return result, result[baseline], None
+    there = load_baseline(baseline)
+    base, ours = there.runs[0], result.runs[0].sampling
+    # Its intervals are found as those of the runs beside it are.
+    own = {n: getattr(base.sampling, n) or getattr(ours, n) for n in ("weights", "conversations")}
+    return there, replace(base, sampling=replace(ours, by=(), fields={}, **own)), baseline

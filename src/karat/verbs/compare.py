@@ -1,0 +1,241 @@
+"""Which is better, and how sure: runs against a baseline on the same queries."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from karat.align.stream import default_threads
+from karat.errors import InputError, UsageError, nearest
+from karat.metrics.grammar import ByMeasure, parse_all
+from karat.results.differences import Versus, adjusted
+from karat.results.pairing import verified
+from karat.results.result import Result
+from karat.results.saved import is_saved, load_any
+from karat.stats.intervals import checked_share
+from karat.stats.paired import DRAWS, TESTS
+from karat.store.atomic import write_document
+from karat.verbs.all_pairs import all_pairs_of, noise_of
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karat.metrics.grammar import Measure
+    from karat.results.differences import Compared
+    from karat.results.fingerprints import Difference
+    from karat.results.pairing import Verified
+    from karat.results.result import RunResult
+
+DEFAULT_TESTS = ("t", "randomization")
+CORRECTIONS = ("holm", "bh", "none")
+FEW = 25
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that was compared, and the results it rests on."""
+
+    result: Result
+    baseline: str
+    rows: tuple[Compared, ...]
+    alpha: float
+    pairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
+    notes: tuple[str, ...] = ()
+    forced: tuple[Difference, ...] = ()
+    """What differs between the results and was overridden by force."""
+    system: tuple[Difference, ...] = ()
+    """What differs between the systems under test."""
+
+    def __repr__(self) -> str:
+        told = (f"{r.candidate} {r.metric} {r.delta:+.4f}" for r in self.rows if r.segment is None)
+        return f"Comparison(against {self.baseline}: {', '.join(told)})"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def row(r: Compared) -> str:
+            low, high = r.difference.low, r.difference.high
+            ends = f"[{low:+.4f}, {high:+.4f}]" if low == low else ""
+            means = (f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}")
+            cells = (r.candidate, r.metric, *means, f"{r.delta:+.4f}", ends, "yes" if r.significant else "no")
+            return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+
+        heads = ("candidate", "metric", escape(self.baseline), "candidate", "Δ", "interval", "significant")
+        head = "".join(f"<th>{h}</th>" for h in heads)
+        body = "".join(row(r) for r in self.rows if r.segment is None)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def __getitem__(self, metric: str) -> Compared:
+        """The overall comparison of one metric; with several candidates use `of`."""
+        found = self.of(metric)
+        if len(found) != 1:
+            raise UsageError(f"{len(found)} candidates were compared; choose one: comparison.of({metric!r}, 'name')")
+        return found[0]
+
+    def of(self, metric: str, candidate: str | None = None) -> tuple[Compared, ...]:
+        """The overall comparisons of one metric."""
+        name = ByMeasure({m: m for m in self.result.metrics})[metric]
+        return tuple(
+            r
+            for r in self.rows
+            if r.metric == name and r.segment is None and (candidate is None or r.candidate == candidate)
+        )
+
+    def differences(self, metric: str, candidate: str | None = None) -> list[tuple[str, float, float, float]]:
+        """Query, baseline, candidate and difference, the largest differences first."""
+        name = candidate or next(r.name for r in self.result.runs if r.name != self.baseline)
+        base, cand = self.result[self.baseline].per_query(metric), self.result[name].per_query(metric)
+        rows = [(q, base[q], cand[q], cand[q] - base[q]) for q in base if q in cand]
+        return sorted((r for r in rows if r[3] == r[3]), key=lambda r: (-abs(r[3]), r[0]))
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        return {**self.result.as_json(), **self._own()}
+
+    def full_json(self) -> dict[str, Any]:
+        """The document that `save` writes, from which a report can be made."""
+        return {**self.result.full_json(), **self._own()}
+
+    def save(self, path: str) -> None:
+        """Write the comparison with the full results; a name that ends in .gz is packed."""
+        write_document(self.full_json(), path)
+
+    def _own(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"kind": "comparison", "baseline": {"name": self.baseline, "file": None}}
+        document["comparisons"] = [r.as_json() for r in self.rows]
+        if self.pairs:
+            document["pairs"] = dict(self.pairs)
+        if self.notes:
+            document["notes"] = list(self.notes)
+        return document | told_differences(self.forced, self.system)
+
+
+def told_differences(forced: Sequence[Difference], system: Sequence[Difference]) -> dict[str, Any]:
+    """What two results differ in, as JSON documents have it."""
+    parts = {"forced": forced, "differences": system}
+    return {key: [d.as_json() for d in found] for key, found in parts.items() if found}
+
+
+def compare(
+    qrels: Any,
+    runs: Any,
+    metrics: str | Iterable[str | Measure] | None = None,
+    *,
+    baseline: str | None = None,
+    tests: Sequence[str] = DEFAULT_TESTS,
+    correction: str = "holm",
+    alpha: float = 0.05,
+    margin: float | None = None,
+    all_pairs: bool = False,
+    replicates: Any = None,
+    draws: int = DRAWS,
+    force: bool = False,
+    **options: Any,
+) -> Comparison:
+    """Compare runs with a baseline (the first unless named), metric by metric and segment by segment.
+
+    The differences are candidate − baseline on the same queries, with intervals from shared resamples, paired tests,
+    and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). Of a quantile, such as
+    latency.p90, Δ is the difference of the two quantiles, and interval and p come from resampling the queries of both
+    runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums. `margin` asks for
+    non-inferiority and equivalence; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of
+    one system whose spread is the noise floor. `options` are those of `karat.evaluate`.
+
+    Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
+    rest on different gold, queries or definitions are refused unless `force` is set.
+    """
+    level = checked_share("alpha", alpha)
+    chosen = _checked(tests, correction, margin)
+    if isinstance(qrels, Result) or is_saved(qrels):
+        if options or replicates is not None:
+            given = ", ".join([*options, *(["replicates"] if replicates is not None else [])])
+            raise UsageError(f"results that were evaluated already take no {given}; evaluate anew with it")
+        result, checked = _together(qrels, runs, metrics, force)
+    else:
+        result, checked = evaluate(qrels, runs, metrics, **options), None
+    if len(result.runs) < 2:
+        raise UsageError(
+            f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
+        )
+    base = _baseline(result, baseline)
+    if checked is None:
+        checked = [verified(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name]
+    floors = noise_of(qrels, replicates, result, options) if replicates is not None else {}
+    threads = options.get("threads") or default_threads()
+    job = Versus(base, chosen, correction, level, margin, draws, floors, threads)
+    rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
+    notes = []
+    shared = min(r.n for r in rows if r.segment is None)
+    if shared < FEW:
+        notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
+    pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
+    if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
+        notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
+    forced = dict.fromkeys(d for one in checked for d in one.forced)
+    system = dict.fromkeys(d for one in checked for d in one.system)
+    notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
+    return Comparison(
+        result,
+        base.name,
+        tuple(adjusted(rows, correction, level)),
+        level,
+        pairs,
+        tuple(notes),
+        tuple(forced),
+        tuple(system),
+    )
+
+
+def _together(
+    first: Any, others: Any, metrics: str | Iterable[str | Measure] | None, force: bool
+) -> tuple[Result, list[Verified]]:
+    """Saved results as one: the baseline's first run, then all runs of the others; refused where they differ."""
+    listed = [others] if isinstance(others, (Result, str, os.PathLike)) else list(others)
+    base, candidates = _opened(first), [_opened(one) for one in listed]
+    held = [n for n in base.metrics if all(n in c.metrics for c in candidates)]
+    wanted = held if metrics is None else [m.name for m in parse_all(metrics)]
+    if lacking := [n for n in wanted if n not in held] or (not held and ["any metric"]):
+        raise InputError(
+            f"{', '.join(lacking)} is not in all of these results, which share {', '.join(held) or 'none'}"
+        )
+    old = base.runs[0]
+    new = [(c, run) for c in candidates for run in c.runs]
+    checked = [verified(c, run, base, old, wanted, force=force) for c, run in new]
+    names = {run.name for _, run in new}
+    if len(names) < len(new):
+        raise InputError(f"two of these results hold a run of the same name: {', '.join(run.name for _, run in new)}")
+    kept = [replace(old, name=f"{old.name} (baseline)" if old.name in names else old.name), *(run for _, run in new)]
+    runs = tuple(replace(r, values={n: r.values[n] for n in wanted}) for r in kept)
+    return replace(candidates[0], runs=runs), checked
+
+
+def _opened(source: Any) -> Result:
+    if isinstance(source, Result):
+        return source
+    if not is_saved(source):
+        raise UsageError(f"{source!r}: expected a saved result, as the first one is; compare results or runs, not both")
+    return load_any(source)
+
+
+def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:
+    listed = (tests,) if isinstance(tests, str) else tuple(tests)
+    for test in listed:
+        if test not in TESTS:
+            near = nearest(str(test), TESTS)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise UsageError(f"test must be one of {', '.join(TESTS)}, found {test!r}{hint}")
+    if not listed:
+        raise UsageError(f"expected at least one test of {', '.join(TESTS)}")
+    if correction not in CORRECTIONS:
+        raise UsageError(f"correction must be one of {', '.join(CORRECTIONS)}, found {correction!r}")
+    if margin is not None and not 0 < margin < math.inf:
+        raise UsageError(f"margin must be a number above 0, found {margin!r}")
+    return listed
+
+
+def _baseline(result: Result, name: str | None) -> RunResult:
+    return result.runs[0] if name is None else result[name]

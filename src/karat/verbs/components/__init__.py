@@ -1,0 +1,224 @@
+"""The parts of a retrieval pipeline, each measured for itself: router, gate, rewriting, retriever, reranker, cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from karat.read import query_fields
+from karat.verbs.components import entities as entity_part
+from karat.verbs.components import funnel as funnel_part
+from karat.verbs.components import gate as gate_part
+from karat.verbs.components import levels, reranker, retriever, rewriting
+from karat.verbs.components import no_answer as no_answer_part
+from karat.verbs.components import router as router_part
+from karat.verbs.components.inputs import material, no_log
+from karat.verbs.components.part import Part, of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from karat.results.result import Result
+    from karat.verbs.components.inputs import Material
+
+
+@dataclass(frozen=True)
+class Components:
+    """Every part of a pipeline, measured or with what is missing to measure it."""
+
+    run: str
+    retriever: Part
+    reranker: Part
+    funnel: Part
+    router: Part
+    gate: Part
+    rewriting: Part
+    no_answer: Part
+    entities: Part
+    levels: Part
+    k: int = 5
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts, in the order in which reports show them."""
+        return tuple(part for part in self._all() if isinstance(part, Part))
+
+    def _all(self) -> Iterator[Any]:
+        return (getattr(self, f.name) for f in fields(self))
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """By part: what is missing to measure it."""
+        return {part.name: part.missing for part in self.parts if part.missing}
+
+    def as_json(self) -> dict[str, Any]:
+        """The parts as JSON documents have them."""
+        return {"k": self.k, **{part.name: part.as_json() for part in self.parts}}
+
+    def __repr__(self) -> str:
+        measured = ", ".join(part.name for part in self.parts if part.measured)
+        return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
+
+
+def components(
+    qrels: Any,
+    run: Any,
+    *,
+    queries: Any = None,
+    k: int = 5,
+    rel: float = 1.0,
+    threshold: float | None = None,
+    **options: Any,
+) -> Components:
+    """Measure every part of a pipeline that the run log and the table of queries allow.
+
+    `run` is a run log: a path, or its lines as dicts; of any other run only what needs no log is measured. A part
+    that cannot be measured says which field is missing and where. `threshold` is the score from which an item counts
+    as evidence. `options` are those of `karat.evaluate`: confidence, method, resamples, seed, threads, formats, and
+    the choices of alignment.
+    """
+    held = material(qrels, run, queries=queries, k=k, rel=rel, **options)
+    return Components(
+        held.run.name,
+        retriever.measured(held),
+        reranker.measured(held),
+        _funnel(held),
+        _router(held),
+        _gate(held),
+        rewriting.measured(held),
+        no_answer_part.measured(held, threshold),
+        _entities(held),
+        levels.measured(held),
+        k,
+    )
+
+
+def with_components(
+    result: Result,
+    qrels: Any,
+    runs: Mapping[str, Any],
+    *,
+    queries: Any = None,
+    threshold: float | None = None,
+    k: int = 5,
+    **options: Any,
+) -> Result:
+    """The result with the components of each of its runs, which `runs` names."""
+    from karat.read.queries import read_queries
+    from karat.read.sources import read_qrels
+
+    table = read_queries(queries) if queries is not None else None
+    subtopics = options.pop("subtopics", None)
+    gold = read_qrels(qrels, format=options.pop("qrels_format", None), subtopics=subtopics)
+    found = {
+        name: components(gold, {name: source}, queries=table, threshold=threshold, k=k, **options).as_json()
+        for name, source in runs.items()
+    }
+    return replace(result, runs=tuple(replace(r, components=found.get(r.name, {})) for r in result.runs))
+
+
+def _funnel(held: Material) -> Part:
+    if held.traces is None:
+        return Part("funnel", missing=no_log("topk"))
+    lines, gold = held.traces.lines, held.answerable
+    if held.policy.missing == "skip":
+        gold = {q: g for q, g in gold.items() if q in lines}
+    if not any(grade >= held.rel for g in gold.values() for grade in g.values()):
+        return Part("funnel", missing="needs gold with a relevant doc: no query that counts has one")
+    found = funnel_part.stage_funnel(
+        gold,
+        {q: t.stages for q, t in lines.items()},
+        {q: t.final for q, t in lines.items()},
+        k=held.k,
+        rel=held.rel,
+        parent=held.parent,
+        order=held.traces.stage_names(),
+        sure=held.sure,
+    )
+    skipped = sum(found.per_query[q]["gold"] for q in found.per_query if q in lines and lines[q].retrieved is False)
+    notes = [*found.notes]
+    if not held.traces.stage_names():
+        notes.append(f"no line has stages: what was lost before the final list counts as {funnel_part.NEVER}")
+    if skipped:
+        notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
+    if unknown := _unknown(held):
+        notes.append(f"{unknown} ids in stages belong to no doc that the log names: they cannot meet gold by doc")
+    return replace(found, notes=tuple(notes), counts={**found.counts, "unknown_docs": unknown})
+
+
+def _unknown(held: Material) -> int:
+    """Ids in stages whose doc nobody named, in a log that names docs which the ids do not tell."""
+    traces, mark = held.traces, held.policy.separator
+    if traces is None or not held.at_doc or all(c.partition(mark)[0] == d for c, d in traces.parents.items()):
+        return 0
+    ids = {d for t in traces.lines.values() for docs in t.stages.values() for d in docs}
+    return sum(d not in traces.parents and mark not in d for d in ids)
+
+
+def _router(held: Material) -> Part:
+    wants = "needs `route` on the log's lines and `expected_source` in the table of queries"
+    if held.traces is None:
+        return Part("router", missing=no_log("route"))
+    routes = {q: t.route for q, t in held.traces.lines.items()}
+    expected = query_fields.sources(held.queries) if held.queries is not None else {}
+    told = _lacking(held, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
+    if told:
+        return Part("router", missing=f"{wants}: {told}")
+    recall: dict[str, float] = {}
+    if held.answerable:
+        recall = held.evaluated(held.run, [f"recall@{held.k}"]).per_query(f"recall@{held.k}")
+    if held.policy.missing == "skip":
+        expected = {q: e for q, e in expected.items() if q in routes}
+    return router_part.router_metrics(routes, expected, recall=recall, k=held.k, sure=held.sure)
+
+
+def _gate(held: Material) -> Part:
+    wants = "needs `retrieved` on the log's lines and `needs_retrieval` in the table of queries"
+    if held.traces is None:
+        return Part("gate", missing=no_log("retrieved"))
+    retrieved = {q: t.retrieved for q, t in held.traces.lines.items() if t.retrieved is not None}
+    needs = query_fields.needing(held.queries) if held.queries is not None else {}
+    told = _lacking(held, "retrieved", len(retrieved), "needs_retrieval", len(needs))
+    if not told and not any(q in retrieved for q in needs):
+        told = "no query has both"
+    if told:
+        return Part("gate", missing=f"{wants}: {told}")
+    found = gate_part.gate_metrics(retrieved, needs, sure=held.sure)
+    return _left_out(found, "retrieved")
+
+
+def _entities(held: Material) -> Part:
+    wants = "needs `entities` on the log's lines and in the table of queries"
+    if held.traces is None:
+        return Part("entities", missing=no_log("entities"))
+    lines = held.traces.lines
+    found = {q: t.entities for q, t in lines.items() if t.entities is not None}
+    gold = query_fields.listed(held.queries, "entities") if held.queries is not None else {}
+    told = _lacking(held, "entities", len(found), "entities", len(gold))
+    if not told and not any(q in found for q in gold):
+        told = "no query has both"
+    if told:
+        return Part("entities", missing=f"{wants}: {told}")
+    if held.policy.missing == "zero":  # a query that the log lacks found nothing
+        found |= {q: () for q in gold if q not in lines}
+    return _left_out(entity_part.entity_metrics(found, gold, sure=held.sure), "entities")
+
+
+def _lacking(held: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:
+    """Which of the two fields nobody has, and how many were looked at; empty where both are there."""
+    assert held.traces is not None
+    told = []
+    if not lines:
+        told.append(of_all(0, len(held.traces), "lines", on_lines, ""))
+    if held.queries is None:
+        told.append("there is no table of queries")
+    elif not queries:
+        told.append(of_all(0, len(held.queries), "queries", in_queries, ""))
+    return ", ".join(told)
+
+
+def _left_out(part: Part, name: str) -> Part:
+    count = part.counts.get("not_logged", 0)
+    if not count:
+        return part
+    return replace(part, notes=(*part.notes, f"{count} queries whose lines have no {name} are left out"))

@@ -1,0 +1,64 @@
+"""Entity linking: are the entities of a query found, and no others?"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError
+from karat.verbs.components.part import Part, Sure
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+def entity_metrics(
+    found: Mapping[str, Collection[str]], gold: Mapping[str, Collection[str]], *, sure: Sure | None = None, **how: Any
+) -> Part:
+    """Precision, recall and F1 of entities, micro (over all entities) and macro (mean over queries).
+
+    Micro F1 = 2 · right / (found + gold), sums over all queries; its interval resamples queries. Of a query without
+    found entities precision is undefined, without gold entities recall, without both F1. Queries are those of `gold`
+    that `found` has. `how` takes queries, confidence, method, resamples, seed.
+    """
+    sure = sure or Sure.of(**how)
+    for name, given in (("found", found), ("gold", gold)):
+        if wrong := next((q for q, ids in given.items() if isinstance(ids, (str, bytes))), None):
+            raise InputError(f"{name}: query {wrong!r}: entities must be a list of ids, found {given[wrong]!r}")
+    ids = sorted(q for q in gold if q in found)
+    if not ids:
+        raise InputError("entity linking needs queries of which both is known: the entities found, and the gold ones")
+    mine, theirs = {q: set(found[q]) for q in ids}, {q: set(gold[q]) for q in ids}
+    right = [float(len(mine[q] & theirs[q])) for q in ids]
+    returned, wanted = [float(len(mine[q])) for q in ids], [float(len(theirs[q])) for q in ids]
+    both = [a + b for a, b in zip(returned, wanted, strict=True)]
+    twice = [2 * r for r in right]
+    macro = {
+        name: [r / w if w else math.nan for r, w in zip(part, whole, strict=True)]
+        for name, part, whole in (
+            ("entity_precision(average=macro)", right, returned),
+            ("entity_recall(average=macro)", right, wanted),
+            ("entity_f1(average=macro)", twice, both),
+        )
+    }
+    return Part(
+        "entities",
+        figures={
+            "entity_precision": sure.ratio(ids, right, returned),
+            "entity_recall": sure.ratio(ids, right, wanted),
+            "entity_f1": sure.ratio(ids, twice, both),
+            **sure.means(ids, macro),
+        },
+        counts={
+            "queries": len(ids),
+            "right": int(sum(right)),
+            "found": int(sum(returned)),
+            "gold": int(sum(wanted)),
+            "not_logged": sum(q not in found for q in gold),
+        },
+        per_query={
+            q: {"missed": sorted(theirs[q] - mine[q]), "wrong": sorted(mine[q] - theirs[q])}
+            for q in ids
+            if mine[q] != theirs[q]
+        },
+    )

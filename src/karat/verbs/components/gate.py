@@ -1,0 +1,46 @@
+"""The retrieval gate: is retrieval skipped where it is not needed, and only there?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError
+from karat.metrics.pipeline import gating
+from karat.verbs.components.part import Part, Sure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ALONE = "gate_efficiency alone also rewards skipping everything: read it with skip_precision and harmful_skips"
+
+
+def gate_metrics(
+    retrieved: Mapping[str, bool], needs: Mapping[str, bool], *, sure: Sure | None = None, **how: Any
+) -> Part:
+    """How well skips meet the queries that need no retrieval, on the queries of which both are known.
+
+    gate_efficiency = correct skips / queries; skip_precision = correct skips / skips; skip_recall = correct skips /
+    queries that need no retrieval; harmful_skips = skips of queries that need retrieval / such queries. A share of
+    nothing is undefined. `how` takes queries, confidence, method, resamples, seed.
+    """
+    sure = sure or Sure.of(**how)
+    ids = sorted(q for q in needs if q in retrieved)
+    if not ids:
+        raise InputError("the retrieval gate needs queries of which both is known: retrieved, and needs_retrieval")
+    skipped = {q: not retrieved[q] for q in ids}
+    single = [gating(retrieved[q], needs[q]) for q in ids]
+    rows = {name: [one[name] for one in single] for name in single[0]}
+    return Part(
+        "gate",
+        figures=sure.means(ids, rows, binary=True),
+        counts={
+            "queries": len(ids),
+            "skips": sum(skipped.values()),
+            "correct_skips": int(sum(rows["gate_efficiency"])),
+            "harmful_skips": sum(skipped[q] and needs[q] for q in ids),
+            "not_needed": sum(not needs[q] for q in ids),
+            "not_logged": sum(q not in retrieved for q in needs),
+        },
+        per_query={q: {"retrieved": retrieved[q], "needs_retrieval": needs[q]} for q in ids if skipped[q] == needs[q]},
+        notes=(ALONE,),
+    )

@@ -1,0 +1,223 @@
+"""What the parts are measured on: gold, queries, and a run with what its log says of each query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from karat.align import find
+from karat.align.hits import RELEVANT
+from karat.align.pipeline import NOWHERE
+from karat.align.stream import default_threads
+from karat.errors import UsageError
+from karat.model.policy import policy as choose
+from karat.model.run import OrderedLists, Run
+from karat.read.layout import checked_path, detect
+from karat.read.objects import build_qrels
+from karat.read.queries import read_queries
+from karat.read.sources import head_and_stdin, read_qrels, read_run, run_name
+from karat.results.sampling import sampling
+from karat.verbs.compare import compare
+from karat.verbs.components.part import Sure
+from karat.verbs.evaluate import evaluate, named_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.traces import Trace, Traces
+    from karat.results.differences import Compared
+    from karat.results.result import RunResult
+
+NOT_HERE = ("stage", "as_of_filter")
+"""Conventions that change which list is looked at: parts look at all of them as they were logged."""
+
+
+def no_log(*fields: str) -> str:
+    """What is missing where a part needs fields of a run log and the run is none."""
+    told = " and ".join(f"`{name}`" for name in fields)
+    return f"needs {told} on the lines of a run log (JSONL with topk), which this run is not"
+
+
+@dataclass(frozen=True)
+class Material:
+    """One run, ready to be taken apart."""
+
+    gold: Qrels
+    queries: Queries | None
+    run: Run
+    traces: Traces | None
+    policy: Policy
+    like: str | None
+    conventions: Mapping[str, Any]
+    k: int
+    rel: float
+    sure: Sure
+
+    @cached_property
+    def at_doc(self) -> bool:
+        """Whether gold ids are matched with the docs that chunks belong to."""
+        return find(self.gold, self.run, self.policy)[0].at_doc
+
+    @cached_property
+    def no_answer(self) -> tuple[str, ...]:
+        return tuple(self.queries.no_answer) if self.queries is not None else ()
+
+    @cached_property
+    def answerable(self) -> dict[str, dict[str, float]]:
+        """The gold of every query that has an answer and counts."""
+        without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
+        judged = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
+        return {q: g for q, g in judged.items() if not skip or any(grade >= RELEVANT for grade in g.values())}
+
+    def parent(self, doc: str) -> str:
+        """The id that gold is matched with: the doc of a chunk where gold is by doc."""
+        if not self.at_doc:
+            return doc
+        return self.doc_of(doc)
+
+    def doc_of(self, doc: str) -> str:
+        """The doc that a chunk belongs to."""
+        mark = self.policy.separator
+        return self.traces.parent(doc, mark) if self.traces is not None else doc.partition(mark)[0]
+
+    def lists(self, name: str, pick: Callable[[Trace], Sequence[str] | None], *, absent: bool = False) -> Run:
+        """One list of every line that has it, as a run; with `absent` a query that the log lacks has an empty one."""
+        assert self.traces is not None
+        found = {q: pick(trace) for q, trace in self.traces.lines.items()}
+        lists = {q: list(docs) for q, docs in found.items() if docs is not None}
+        if absent and self.policy.missing == "zero":
+            lists |= {q: [] for q in self.answerable if q not in found}
+        return self.run_of(name, lists)
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """How every list is evaluated."""
+        how = self.sure.sampling
+        method = "auto" if how.method in ("wilson", "clopper-pearson") else how.method  # not all values are shares
+        level = "doc" if self.at_doc else "chunk"
+        return {
+            "queries": self.queries,
+            "like": self.like,
+            **self.conventions,
+            "level": level,
+            "confidence": how.confidence,
+            "method": method,
+            "resamples": how.resamples,
+            "seed": how.seed,
+            "threads": self.sure.threads,
+            "cache": False,
+            **more,
+        }
+
+    def evaluated(self, run: Run, metrics: Sequence[str], **more: Any) -> RunResult:
+        """The figures of one list."""
+        return evaluate(more.pop("gold", self.gold), run, list(metrics), **self.options(**more)).runs[0]
+
+    def compared(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Compared]:
+        """What changes from one list to another, on the queries that have both."""
+        alpha = 1 - self.sure.sampling.confidence
+        found = compare(
+            self.gold,
+            {before.name: before, after.name: after},
+            list(metrics),
+            correction="none",
+            alpha=alpha,
+            **self.options(missing="skip"),
+        )
+        return {row.metric: row for row in found.rows}
+
+    @cached_property
+    def top(self) -> dict[str, list[tuple[str, float | None]]]:
+        """The first k docs with their scores, of the queries with an answer and of those without one."""
+        return self.listed(self.k)
+
+    def listed(self, depth: int) -> dict[str, list[tuple[str, float | None]]]:
+        """The first docs of each query with their scores; a doc that comes again is dropped."""
+        if self.traces is not None:
+            out = {}
+            for q, trace in self.traces.lines.items():
+                pairs: dict[str, float | None] = {}
+                for doc, score in zip(trace.final, trace.scores, strict=True):
+                    pairs.setdefault(doc, score)
+                out[q] = list(pairs.items())[:depth]
+            return out
+        # A query without gold is looked up through a judgment that no doc can meet.
+        wanted = {q: self.gold.for_query(q) for q in self.gold.query_ids}
+        wanted |= {q: {NOWHERE: -1.0} for q in self.no_answer if not wanted.get(q)}
+        gold = build_qrels(wanted, self.gold.source)
+        chosen = replace(self.policy, level="doc" if self.at_doc else "chunk")
+        found = find(gold, self.run, chosen, keep_items=depth)[0]
+        return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in found.items.items()}
+
+    def run_of(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
+        """Lists as a run, with the doc that each chunk belongs to."""
+        parents = {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()}
+        return Run(name, OrderedLists(lists, parents))
+
+
+def material(
+    qrels: Any,
+    run: Any,
+    *,
+    queries: Any = None,
+    k: int = 5,
+    rel: float = 1.0,
+    like: str | None = None,
+    qrels_format: str | None = None,
+    run_format: str | None = None,
+    threads: int | None = None,
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = 2000,
+    seed: int = 0,
+    **conventions: Any,
+) -> Material:
+    """Read what is to be measured; the run log is read once for all parts."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be an integer from 1, found {k!r}")
+    kept = {name: value for name, value in conventions.items() if name not in NOT_HERE}
+    policy = choose(like, **kept)
+    table = read_queries(queries) if queries is not None else None
+    gold = read_qrels(qrels, format=qrels_format)
+    if policy.binary:
+        gold = replace(gold, grades=(gold.grades >= 1).astype(float) * (gold.grades >= 0) - (gold.grades < 0))
+    sure = Sure(
+        sampling(table, None, confidence=confidence, method=method, resamples=resamples, seed=seed),
+        threads or default_threads(),
+    )
+    read, traces = _read(run, policy, run_format)
+    return Material(gold, table, read, traces, policy, like, kept, k, rel, sure)
+
+
+def _read(run: Any, policy: Policy, run_format: str | None) -> tuple[Run, Traces | None]:
+    from karat.read import traces as reading
+
+    if isinstance(run, Sequence) and not isinstance(run, str) and run and all(isinstance(x, Mapping) for x in run):
+        found = reading.traces_of(run, "run", policy)
+        return _final(found, policy), found
+    listed = named_runs(run)
+    if len(listed) != 1:
+        raise UsageError(f"components are of one run at a time, found {len(listed)}")
+    name, source = listed[0]
+    if isinstance(source, (str, os.PathLike)):
+        path = checked_path(os.fspath(source))
+        head, stdin = head_and_stdin(path)
+        from karat.read.jsonl import is_run_log
+
+        if detect(path, "run", run_format, head).kind == "jsonl" and is_run_log(head):
+            found = reading.read_traces(path, name or run_name(path), policy, stdin)
+            return _final(found, policy), found
+        if stdin is not None:
+            raise UsageError("components read a run from standard input only where it is a run log; name a file")
+    return read_run(source, name=name, format=run_format, policy=policy), None
+
+
+def _final(traces: Traces, policy: Policy) -> Run:
+    lists = {q: list(trace.final) for q, trace in traces.lines.items()}
+    parents = {q: [traces.parent(d, policy.separator) for d in docs] for q, docs in lists.items()}
+    return Run(traces.name, OrderedLists(lists, parents))

@@ -1,0 +1,112 @@
+"""The reranker: what it changes at the top, on the same queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.model.run import OrderedLists
+from karat.verbs.components.part import Part, of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karat.model.run import Run
+    from karat.model.traces import Trace
+    from karat.verbs.components.inputs import Material
+
+RERANK = "rerank"
+
+
+def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = 1.0, **options: Any) -> Part:
+    """ndcg@k and precision@k before and after reranking, Δ with interval and p, and the gold docs that moved.
+
+    `before` and `after` are each {query: docs in order}; queries that both have are compared. `options` are those of
+    `karat.components`.
+    """
+    lines = [
+        {"query_id": q, "topk": [], "stages": {"before": list(docs), RERANK: list(after[q])}}
+        for q, docs in before.items()
+        if q in after
+    ]
+    from karat.verbs.components.inputs import material
+
+    return measured(material(qrels, lines, k=k, rel=rel, **{"missing": "skip", **options}))
+
+
+def measured(material: Material) -> Part:
+    """The stage of the reranker against the one before it."""
+    from karat.verbs.components.inputs import no_log
+
+    traces = material.traces
+    if traces is None:
+        return Part("reranker", missing=no_log("stages"))
+    found = reranking(traces.stage_names())
+    both = [q for q, t in traces.lines.items() if found is not None and _before(t, found) is not None]
+    having = len(both)
+    if found is None or not set(both) & set(material.answerable):
+        told = of_all(having, len(traces), "lines", "both", ", and none of these has gold" if both else "")
+        return Part("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {told}")
+    before = material.lists("before", lambda t: _before(t, found))
+    after = material.lists("after", lambda t: t.stages[found] if _before(t, found) is not None else None)
+    k = material.k
+    changes = material.compared(before, after, (f"ndcg@{k}", f"precision@{k}"))
+    moved = promoted(material.answerable, *_lists(before, after), k=k, rel=material.rel, parent=material.parent)
+    names = sorted({_name(t, found) for t in traces.lines.values() if _before(t, found) is not None})
+    left_out = len(traces) - having
+    return Part(
+        "reranker",
+        changes=changes,
+        counts={
+            "queries": next(iter(changes.values())).n,
+            "promoted": sum(len(m["promoted"]) for m in moved.values()),
+            "demoted": sum(len(m["demoted"]) for m in moved.values()),
+        },
+        tables={"before": ", ".join(names), "after": found},
+        per_query=moved,
+        notes=(f"{left_out} of {len(traces)} lines lack these stages and are left out",) if left_out else (),
+    )
+
+
+def reranking(names: Sequence[str]) -> str | None:
+    """The stage that reranks: `rerank`, else the last whose name says so."""
+    if RERANK in names:
+        return RERANK
+    return next((n for n in reversed(names) if "rerank" in n.lower().replace("-", "").replace("_", "")), None)
+
+
+def _name(trace: Trace, stage: str) -> str:
+    names = list(trace.stages)
+    return names[names.index(stage) - 1]
+
+
+def _before(trace: Trace, stage: str) -> Sequence[str] | None:
+    """What the reranker was given: the stage right before it."""
+    names = list(trace.stages)
+    if stage not in names or names[0] == stage:
+        return None
+    return trace.stages[_name(trace, stage)]
+
+
+def _lists(*runs: Run) -> list[Mapping[str, Sequence[str]]]:
+    return [run.content.lists for run in runs if isinstance(run.content, OrderedLists)]
+
+
+def promoted(
+    gold: Mapping[str, Mapping[str, float]],
+    before: Mapping[str, Sequence[str]],
+    after: Mapping[str, Sequence[str]],
+    *,
+    k: int,
+    rel: float = 1.0,
+    parent: Callable[[str], str] = str,
+) -> dict[str, dict[str, list[str]]]:
+    """By query: the relevant docs that came into the top k, and those that fell out of it."""
+    out = {}
+    for q in sorted(gold):
+        if q not in before or q not in after:
+            continue
+        relevant = {d for d, grade in gold[q].items() if grade >= rel}
+        was, now = ({parent(d) for d in list(dict.fromkeys(x[q]))[:k]} & relevant for x in (before, after))
+        if was != now:
+            out[q] = {"promoted": sorted(now - was), "demoted": sorted(was - now)}
+    return out

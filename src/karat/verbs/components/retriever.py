@@ -1,0 +1,42 @@
+"""The raw retriever: how much of the gold the first stage finds at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.verbs.components.part import Part, of_all
+
+if TYPE_CHECKING:
+    from karat.verbs.components.inputs import Material
+
+METRICS = ("recall@50", "recall@100", "mrr@50")
+
+
+def measured(material: Material) -> Part:
+    """recall@50, recall@100 and mrr@50 of the first stage."""
+    from karat.verbs.components.inputs import no_log
+
+    traces = material.traces
+    if traces is None:
+        return Part("retriever", missing=no_log("stages"))
+    names = traces.stage_names()
+    with_stages = sum(bool(t.stages) for t in traces.lines.values())
+    if not names:
+        told = of_all(0, len(traces), "lines", "stages", "")
+        return Part("retriever", missing=f"needs `stages` on the log's lines: {told}")
+    first = names[0]
+    run = material.lists(first, lambda t: t.stages.get(first), absent=True)
+    found = material.evaluated(run, METRICS, missing="skip")
+    deepest = max((len(t.stages.get(first, ())) for t in traces.lines.values()), default=0)
+    notes = []
+    if without := len(traces) - sum(first in t.stages for t in traces.lines.values()):
+        notes.append(f"{without} of {len(traces)} lines lack stage {first!r} and are left out")
+    if deepest < 100:
+        notes.append(f"stage {first!r} holds at most {deepest} docs of a query: deeper cutoffs add nothing")
+    return Part(
+        "retriever",
+        figures={name: found.intervals[name] for name in METRICS},
+        counts={"queries": found.counts["queries"], "lines_with_stages": with_stages, "deepest": deepest},
+        tables={"stage": first},
+        notes=tuple(notes),
+    )

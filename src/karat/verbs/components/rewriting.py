@@ -1,0 +1,74 @@
+"""Query rewriting: does the rewritten query find more than the original one?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.verbs.components.part import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.model.traces import Trace
+    from karat.verbs.components.inputs import Material
+
+METRICS = ("ndcg", "recall", "precision", "mrr")
+
+
+def rewrite_metrics(
+    qrels: Any, original: Mapping[str, Sequence[str]], rewritten: Mapping[str, Sequence[str]], **options: Any
+) -> Part:
+    """Metrics of what the original and the rewritten queries found ({query: docs in order}), with paired Δ.
+
+    `options` are those of `karat.components`.
+    """
+    lines = [
+        {"query_id": q, "rewritten_query": "(not given)", "topk": _items(rewritten[q]), "topk_original": _items(docs)}
+        for q, docs in original.items()
+        if q in rewritten
+    ]
+    from karat.verbs.components.inputs import material
+
+    return measured(material(qrels, lines, **{"missing": "skip", **options}))
+
+
+def _items(docs: Sequence[str]) -> list[dict[str, str]]:
+    return [{"chunk_id": d} for d in docs]
+
+
+def measured(material: Material) -> Part:
+    """`topk_original` against `topk`, on the queries that were rewritten."""
+    from karat.verbs.components.inputs import no_log
+
+    traces = material.traces
+    if traces is None:
+        return Part("rewriting", missing=no_log("rewritten_query", "topk_original"))
+    rewritten = {q for q, t in traces.lines.items() if t.rewritten is not None}
+    both = {q for q in rewritten if traces.lines[q].original is not None}
+    usable = both & set(material.answerable)
+    if not usable:
+        total = len(traces)
+        told = f"{len(rewritten)} of {total} lines have rewritten_query, {len(both)} have both"
+        if both:
+            told += ", and none of these has gold"
+        return Part("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {told}")
+
+    before = material.lists("original", lambda t: t.original if _is_both(t) else None)
+    after = material.lists("rewritten", lambda t: t.final if _is_both(t) else None)
+    changes = material.compared(before, after, [f"{m}@{material.k}" for m in METRICS])
+    same = sum(traces.lines[q].original == traces.lines[q].final for q in usable)
+    notes = []
+    if without := len(rewritten) - len(both):
+        notes.append(f"{without} of {len(rewritten)} rewritten queries have no topk_original and are left out")
+    if same:
+        notes.append(f"{same} of {len(usable)} rewritten queries found exactly what the original did")
+    return Part(
+        "rewriting",
+        changes=changes,
+        counts={"queries": next(iter(changes.values())).n, "rewritten": len(rewritten), "lines": len(traces)},
+        notes=tuple(notes),
+    )
+
+
+def _is_both(trace: Trace) -> bool:
+    return trace.rewritten is not None and trace.original is not None

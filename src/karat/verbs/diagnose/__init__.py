@@ -1,0 +1,68 @@
+"""What is wrong, how much it costs, and what to try: rules over measured values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.results.sampling import MINIMUM
+from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Diagnosis", "Evidence", "Finding", "diagnose"]
+
+
+def diagnose(
+    qrels: Any,
+    run: Any = None,
+    *,
+    queries: Any = None,
+    by: str | Sequence[str | Sequence[str]] | None = None,
+    thresholds: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    min_segment: int = MINIMUM,
+    level: str | None = None,
+    separator: str | None = None,
+    qrels_format: str | None = None,
+    run_format: str | None = None,
+) -> Diagnosis:
+    """Name the likely causes of what a run loses, the weightiest first.
+
+    A run log tells most: with its stages, routes, dates and latencies all rules can be asked; what other runs lack is
+    named in `unchecked`. `queries` brings as_of, expected_source and the fields that are compared with the rest (all
+    with few values, or those of `by`). `qrels` may also be a saved result, or its path; `run` then names one of its
+    runs. `thresholds` changes what counts as low or high: see docs/diagnosis.md.
+    """
+    from karat.errors import UsageError
+    from karat.model.policy import policy
+    from karat.results.result import Result
+    from karat.results.saved import is_saved, load
+    from karat.verbs.diagnose.reasoning import judge
+    from karat.verbs.diagnose.rules import thresholds as checked
+    from karat.verbs.diagnose.signals import measure, measure_saved
+
+    checked(thresholds)
+    if isinstance(qrels, Result) or is_saved(qrels):
+        if run is not None and not isinstance(run, str):
+            raise UsageError(f"with a saved result, run names one of its runs; found {type(run).__name__}")
+        saved = qrels if isinstance(qrels, Result) else load(qrels)
+        return judge(measure_saved(saved, run, seed), thresholds)
+    if run is None:
+        raise UsageError("a diagnosis needs a run beside the gold, or a saved result alone")
+    measured = measure(
+        qrels,
+        run,
+        queries=queries,
+        by=by,
+        policy=policy(level=level, separator=separator),
+        qrels_format=qrels_format,
+        run_format=run_format,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        min_segment=min_segment,
+    )
+    return judge(measured, thresholds)

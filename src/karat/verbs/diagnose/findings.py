@@ -1,0 +1,125 @@
+"""What a diagnosis says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karat.store.atomic import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karat.stats.intervals import Interval
+
+FORMAT_VERSION = 1
+FEW = 25
+"""With fewer queries, that nothing was found says nothing."""
+LINKED = 20
+"""How many queries of a finding the JSON names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A measured value with its interval, and the threshold that it lies beyond, if it is a condition of the rule."""
+
+    value: str
+    interval: Interval
+    side: str = ""
+    threshold: float | None = None
+    name: str = ""
+    """The name of the threshold."""
+
+    def __str__(self) -> str:
+        found = self.interval
+        ends = f" [{found.low:.3f}, {found.high:.3f}]" if found.low == found.low else ""
+        beyond = {"low": "<", "high": ">"}.get(self.side, "")
+        return f"{self.value} {found.estimate:.3f}{ends}" + (f" {beyond} {self.threshold:g}" if beyond else "")
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.interval
+        out: dict[str, Any] = {
+            "value": self.value,
+            "estimate": rounded(found.estimate),
+            "n": found.n,
+            "ci": [rounded(found.low), rounded(found.high)],
+            "method": found.method,
+        }
+        return {**out, "side": self.side, "threshold": self.threshold, "name": self.name} if self.side else out
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One likely cause, how much it explains, and the queries that it concerns, worst first."""
+
+    code: str
+    title: str
+    subject: str
+    weight: float
+    evidence: tuple[Evidence, ...]
+    cause: str
+    advice: tuple[str, ...]
+    queries: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "title": self.title,
+            "subject": self.subject,
+            "weight": rounded(self.weight),
+            "evidence": [e.as_json() for e in self.evidence],
+            "cause": self.cause,
+            "try": list(self.advice),
+            "queries": list(self.queries[:LINKED]),
+            "count": len(self.queries),
+        }
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings of one run, the weightiest first, and what could not be looked at or told."""
+
+    run: str
+    queries: int
+    findings: tuple[Finding, ...]
+    unchecked: Mapping[str, str]
+    """By code of a rule that could not be asked: the field that it lacks."""
+    undecided: tuple[str, ...]
+    """Codes of rules that these queries are too few to tell."""
+    measured: tuple[Evidence, ...]
+    """The main values, as they are shown where nothing is wrong."""
+    thresholds: Mapping[str, float]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether no rule holds, and enough queries say so."""
+        return not self.findings and self.queries >= FEW
+
+    @property
+    def summary(self) -> str:
+        """The diagnosis in one sentence."""
+        if self.findings:
+            first = self.findings[0]
+            about = f" ({first.subject})" if first.subject else ""
+            more = len(self.findings) - 1
+            tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
+            return f"{first.title}{about}{tail}."
+        if not self.healthy:
+            return f"Nothing was found, and {self.queries:,} queries are too few to say that nothing is wrong."
+        return f"Nothing is wrong that these {self.queries:,} queries can show."
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON document that docs/schemas/diagnosis.schema.json describes."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "kind": "diagnosis",
+            "run": self.run,
+            "queries": self.queries,
+            "healthy": self.healthy,
+            "summary": self.summary,
+            "findings": [f.as_json() for f in self.findings],
+            "unchecked": dict(self.unchecked),
+            "undecided": list(self.undecided),
+            "measured": [e.as_json() for e in self.measured],
+            "thresholds": dict(self.thresholds),
+        }

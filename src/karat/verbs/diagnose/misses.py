@@ -1,0 +1,133 @@
+"""The queries that found nothing: their gold, what came instead, and what a baseline found, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karat.read.queries import read_queries
+from karat.results.result import Result
+from karat.results.saved import is_saved, load
+from karat.verbs.diagnose.signals import chosen_run
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.results.result import RunResult
+
+DEPTH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A doc as a table shows it."""
+
+    doc: str
+    grade: float | None
+    text: str = ""
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A query with no relevant doc in its top 10."""
+
+    query_id: str
+    text: str
+    gold: tuple[Listed, ...]
+    """Relevant docs, with the rank at which each was found deeper down, if it was."""
+    top: tuple[Listed, ...]
+    baseline: tuple[Listed, ...] | None
+
+
+@dataclass(frozen=True)
+class Misses:
+    """All misses of a run, those first whose gold came nearest to the top 10."""
+
+    run: str
+    baseline: str | None
+    queries: int
+    rows: tuple[Miss, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def misses(
+    qrels: Any,
+    run: Any = None,
+    *,
+    baseline: Any = None,
+    queries: Any = None,
+    docs: Any = None,
+    level: str | None = None,
+    separator: str | None = None,
+    qrels_format: str | None = None,
+    run_format: str | None = None,
+) -> Misses:
+    """The queries with zero recall@10, with their gold and what came instead, and a baseline's top 10 beside."""
+    options: dict[str, Any] = {
+        "queries": queries,
+        "level": level,
+        "separator": separator,
+        "qrels_format": qrels_format,
+        "run_format": run_format,
+        "details": True,
+        "cache": False,
+    }
+    texts: Mapping[str, str]
+    if isinstance(qrels, Result) or is_saved(qrels):
+        saved = qrels if isinstance(qrels, Result) else load(qrels)
+        held, texts = chosen_run(saved, run), saved.texts
+        beside = load(baseline) if is_saved(baseline) else saved
+        other = None if baseline is None else chosen_run(beside, baseline if beside is saved else None)
+    else:
+        result = evaluate(qrels, run, "recall@10", **options)
+        held, texts = result.runs[0], result.texts
+        other = evaluate(qrels, baseline, "recall@10", **options).runs[0] if baseline is not None else None
+    if queries is not None:
+        texts = {q: str(t) for q, t in read_queries(queries).field("text").items()}
+    return _missed(held, other, texts, _texts(docs), separator or "#")
+
+
+def _missed(
+    held: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Mapping[str, str], separator: str
+) -> Misses:
+    rows = []
+    for q in held.query_ids:
+        lists = held.lists[q]
+        relevant = [g for g in lists["gold"] if g["grade"] >= 1]
+        if not relevant or any(g["rank"] is not None and g["rank"] <= DEPTH for g in relevant):
+            continue
+        gold = tuple(
+            Listed(g["doc"], g["grade"], _text(g["doc"], docs, separator), g["rank"])
+            for g in sorted(relevant, key=lambda g: (-g["grade"], g["rank"] or 1 << 60, g["doc"]))
+        )
+        beside = None
+        if other is not None:
+            beside = _top(other.lists[q]["top"], docs, separator) if q in other.lists else ()
+        rows.append(Miss(q, texts.get(q, ""), gold, _top(lists["top"], docs, separator), beside))
+    rows.sort(key=lambda m: (min((g.rank or 1 << 60 for g in m.gold), default=0), m.query_id))
+    return Misses(held.name, other.name if other is not None else None, len(held.query_ids), tuple(rows))
+
+
+def _top(listed: Sequence[Mapping[str, Any]], docs: Mapping[str, str], separator: str) -> tuple[Listed, ...]:
+    return tuple(
+        Listed(d["doc"], d["grade"], _text(d["doc"], docs, separator), i) for i, d in enumerate(listed[:DEPTH], start=1)
+    )
+
+
+def _text(doc: str, docs: Mapping[str, str], separator: str) -> str:
+    return docs.get(doc) or docs.get(doc.partition(separator)[0], "")
+
+
+def _texts(docs: Any) -> dict[str, str]:
+    """The title and text of each doc, where a corpus is given."""
+    if docs is None:
+        return {}
+    out = {}
+    for doc, fields in read_queries(docs).fields.items():
+        words = [str(fields[name]) for name in ("title", "text") if fields.get(name)]
+        out[doc] = ": ".join(words)
+    return out

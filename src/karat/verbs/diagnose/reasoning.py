@@ -1,0 +1,132 @@
+"""The rules asked one after the other: measured values → findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.stats.resample import mean_of
+from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
+from karat.verbs.diagnose.rules import RULES, thresholds
+from karat.verbs.diagnose.view import TOTAL, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from karat.verbs.diagnose.rules import Rule
+    from karat.verbs.diagnose.signals import Measured
+
+MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5")
+FEW_LEFT = 5
+"""Rules are not asked of fewer queries than this."""
+
+
+def judge(measured: Measured, changed: Mapping[str, float] | None = None) -> Diagnosis:
+    """What the rules find in these values."""
+    limits = thresholds(changed)
+    view = View(measured, np.ones(len(measured), dtype=bool), measured.values)
+    found: list[Finding] = []
+    unchecked: dict[str, str] = {}
+    undecided: list[str] = []
+    for rule in RULES:
+        if any(f.code in rule.unless for f in found):
+            continue
+        lack = _lacking(rule, measured)
+        if lack is not None:
+            unchecked[rule.code] = lack
+            continue
+        held, open_question, view = _asked(rule, view, limits)
+        found += held
+        # Of many small segments one is always open, so that this would say nothing.
+        if open_question and not held and rule.over != "segments":
+            undecided.append(rule.code)
+    main = View(measured, np.ones(len(measured), dtype=bool), measured.values)
+    shown = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
+    ordered = tuple(sorted(found, key=lambda f: -f.weight))
+    return Diagnosis(measured.name, len(measured), ordered, unchecked, tuple(undecided), shown, limits)
+
+
+def _asked(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
+    """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
+    found: list[Finding] = []
+    open_question = bool(view.rows.sum() < FEW_LEFT)
+    while view.rows.sum() >= FEW_LEFT:
+        states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
+        open_question |= any(state is None for _, state in states)
+        held = [one for one, state in states if state]
+        if not held:
+            break
+        worst = max(held, key=lambda v: float(mean_of(rule.loss(v), v.units)))
+        found.append(_finding(rule, worst, limits))
+        if rule.claims:
+            view = view.without(worst.inside)
+        if rule.refilters:
+            view = View(view.measured, view.rows, {**view.values, **view.measured.refiltered()})
+        if rule.over != "segments":
+            break
+    return found, open_question, view
+
+
+def _lacking(rule: Rule, measured: Measured) -> str | None:
+    """The field that a rule needs and that is not there."""
+    if rule.over == "segments" and "segments" in measured.lacking:
+        return measured.lacking["segments"]
+    if rule.over == "stages":
+        return measured.lacking.get("latency")
+    for bound in rule.when:
+        if bound.value == "pool of docs" and "pool of docs" not in measured.values:
+            return measured.lacking.get("gap to docs")
+        if bound.value in measured.lacking:
+            return measured.lacking[bound.value]
+    return None
+
+
+def _views(rule: Rule, view: View) -> Iterator[View]:
+    """What a rule is asked of: all queries, each segment that is large enough, or each stage."""
+    if rule.over == "segments":
+        chosen = view.measured.sampling
+        known = [
+            s
+            for s in chosen.segments(view.measured.query_ids)
+            if view.rows[s.rows].sum() >= chosen.minimum and view.rows.sum() - view.rows[s.rows].sum() >= chosen.minimum
+        ]
+        yield from (view.about(segment=s, family=len(known)) for s in known)
+    elif rule.over == "stages":
+        stages = [s for s in view.measured.latency if s != TOTAL]
+        yield from (view.about(stage=s) for s in stages)
+    else:
+        yield view
+
+
+def _state(rule: Rule, view: View, limits: Mapping[str, float]) -> bool | None:
+    """Whether a rule holds; None where the intervals leave it open."""
+    states = []
+    for bound in rule.when:
+        interval, limit = view.interval(bound.value), limits[bound.threshold]
+        if interval is None:
+            return False
+        if bound.refuted(interval, limit):
+            return False
+        states.append(bound.holds(interval, limit))
+    return True if all(states) else None
+
+
+def _evidence(view: View, name: str) -> Evidence | None:
+    interval = view.interval(name)
+    return None if interval is None else Evidence(view.label(name), interval)
+
+
+def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
+    loss = rule.loss(view)
+    evidence = []
+    for bound in rule.when:
+        interval = view.interval(bound.value)
+        assert interval is not None
+        label = view.label(bound.value)
+        evidence.append(Evidence(label, interval, bound.side, limits[bound.threshold], bound.threshold))
+    evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
+    order = np.argsort(-loss, kind="stable")
+    queries = tuple(view.measured.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
+    weight = max(0.0, float(mean_of(loss, view.units)))
+    return Finding(rule.code, rule.title, view.subject, weight, tuple(evidence), rule.cause, rule.advice, queries)

@@ -1,0 +1,333 @@
+"""Every rule, declared once: when it holds, what it means, what to try, and how much it explains.
+
+A rule holds when all its bounds do. A bound is a statement about an interval: low means that its upper end is below
+the threshold, high that its lower end is above it. Rules are asked in the order of the table; queries that a rule
+with `claims` explains are left out of the rules after it, and a rule is not asked once one of `unless` holds, since
+that explains the same loss. `loss` is what each query loses by it, in points of recall@5 unless said otherwise: its
+mean over all queries is the weight, and the queries that lose most are linked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from karat.stats.intervals import Interval
+    from karat.verbs.diagnose.view import View
+
+    Floats = NDArray[np.float64]
+
+TIME = 0.5
+"""What all of the time weighs beside all of the recall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A limit that users can change, and what it is for."""
+
+    value: float
+    about: str
+
+
+THRESHOLDS: dict[str, Threshold] = {
+    "recall@5.low": Threshold(0.75, "recall(cap=true)@5 of what the pool holds, below this, is low"),
+    "recall@5.all": Threshold(0.70, "recall(cap=true)@5 of all that is relevant, below this, is low"),
+    "recall@10.high": Threshold(0.75, "recall(cap=true)@10 of what the pool holds, above this, is high"),
+    "recall@50.low": Threshold(0.90, "recall@50 of the pool below this is low"),
+    "docs.gap": Threshold(0.05, "recall@50 by doc that exceeds that by chunk by more than this is the chunker's"),
+    "rerank.gain": Threshold(-0.01, "a change of ndcg@10 by the reranker below this is harm"),
+    "precision.low": Threshold(0.75, "precision at R below this is low, R the number of relevant docs of the query"),
+    "mrr.high": Threshold(0.60, "mrr above this: the first relevant doc stands near the top"),
+    "mrr.low": Threshold(0.60, "mrr below this is low"),
+    "segment.gap": Threshold(-0.05, "recall@5 of a segment minus that of the rest, below this, is a gap"),
+    "misrouted.high": Threshold(0.05, "a share of queries at the wrong source above this is high"),
+    "misrouted.gap": Threshold(-0.05, "recall@5 of misrouted queries minus that of the rest, below this, is a cost"),
+    "fresh@5.low": Threshold(0.99, "fresh@5 below this: docs newer than as_of come back"),
+    "judged@10.low": Threshold(0.60, "a share of judged docs in the top 10 below this is low"),
+    "stage.share": Threshold(0.80, "a stage that takes more than this share of the time dominates"),
+    "stage.tail": Threshold(4.0, "a stage whose p95 is more than this many medians has a heavy tail"),
+    "tail.time": Threshold(0.05, "a tail that takes more than this share of the time matters"),
+}
+
+
+def thresholds(changed: Mapping[str, float] | None = None) -> dict[str, float]:
+    """All thresholds, with those that were changed; an unknown name or a value that is no number is an error."""
+    out = {name: t.value for name, t in THRESHOLDS.items()}
+    for name, value in (changed or {}).items():
+        if name not in out:
+            near = nearest(name, out)
+            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(out)}"
+            raise UsageError(f"no threshold {name!r}; {hint}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
+            raise UsageError(f"threshold {name!r} must be a finite number, found {value!r}")
+        out[name] = float(value)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value that is low or high beyond doubt: the whole interval lies on one side of the threshold."""
+
+    value: str
+    side: Literal["low", "high"]
+    threshold: str
+
+    def holds(self, found: Interval, limit: float) -> bool:
+        return found.high < limit if self.side == "low" else found.low > limit
+
+    def refuted(self, found: Interval, limit: float) -> bool:
+        """Whether the whole interval lies on the other side."""
+        return found.low >= limit if self.side == "low" else found.high <= limit
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table."""
+
+    code: str
+    title: str
+    when: tuple[Bound, ...]
+    loss: Callable[[View], Floats]
+    cause: str
+    advice: tuple[str, ...]
+    unless: tuple[str, ...] = ()
+    over: Literal["", "segments", "stages"] = ""
+    claims: bool = False
+    """Whether the queries in question are left out of the rules after it."""
+    refilters: bool = False
+    """Whether the rules after it look at the final list without docs newer than as_of."""
+    shows: tuple[str, ...] = ()
+    """More values that belong to the evidence."""
+
+
+def _of_rows(view: View, loss: Floats) -> Floats:
+    """A loss on the queries in view; elsewhere, and where it is undefined, none."""
+    return np.where(view.rows & ~np.isnan(loss), loss, 0.0)
+
+
+def _in_question(view: View) -> Floats:
+    """What misrouted queries or those of a segment lose beside the rest."""
+    return np.where(view.inside, view.rest - np.nan_to_num(view.values[view.gap_in]), 0.0)
+
+
+def _not_in_pool(view: View) -> Floats:
+    known = view.values.get("pool of docs", view.values["pool"])
+    return _of_rows(view, 1.0 - known)
+
+
+def _lost_after_pool(view: View) -> Floats:
+    return _of_rows(view, view.values["pool"] - view.values["recall@5"])
+
+
+def _taken_places(view: View) -> Floats:
+    return _of_rows(view, view.values["recall@10 of pool"] - view.values["rprec of pool"])
+
+
+def _unjudged(view: View) -> Floats:
+    """What the unjudged docs of the top 5 would add to precision if they were relevant as often as the judged ones."""
+    judged, relevant = view.values["judged@5"], view.values["relevant@5"]
+    known, good = (float(np.nansum(np.where(view.rows, x, 0.0))) for x in (judged * 5, relevant))
+    share = min(1.0, (good + 1) / (known + 2))  # where next to nothing is judged, one in two
+    return _of_rows(view, (1.0 - judged) * share)
+
+
+def _share_of_time(view: View) -> Floats:
+    share = view.measured.latency[view.stage] / np.nanmean(view.total)
+    return TIME * np.where(np.isnan(share), 0.0, share)
+
+
+def _tail_of_time(view: View) -> Floats:
+    return TIME * np.where(np.isnan(view.excess), 0.0, view.excess)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "router",
+        "Queries are sent to the wrong source, and lose what is not there",
+        (Bound("misrouted", "high", "misrouted.high"), Bound("gap", "low", "misrouted.gap")),
+        _in_question,
+        "The router mistakes the source of these queries.",
+        (
+            "look at which sources are confused, and give the router examples of them",
+            "search the second-best source too where the router is unsure",
+        ),
+        claims=True,
+    ),
+    Rule(
+        "segment",
+        "One kind of query does much worse than the rest",
+        (Bound("gap", "low", "segment.gap"),),
+        _in_question,
+        "Something in the index or the queries does not suit them: other words than the docs use, stop words, accents"
+        " or tokenisation of their language, synonyms of their domain, an embedding model that hardly knows either.",
+        (
+            "read a few of them beside what came back: where words differ, try a better embedding model or synonyms",
+            "of a language: check stop words, accents, stemming and tokenisation in index and queries",
+            "check that the docs of this segment are in the index at all",
+        ),
+        over="segments",
+        claims=True,
+    ),
+    Rule(
+        "time-filter",
+        "Docs newer than the query's as_of come back",
+        (Bound("fresh@5", "low", "fresh@5.low"),),
+        lambda v: _of_rows(v, 1.0 - v.values["fresh@5"]),
+        "as_of is ignored somewhere on the way, or the labels are outdated: what they call right has a newer version.",
+        (
+            "filter by doc_version ≤ as_of in the index, before the top k is cut",
+            "if the newer docs are the right answers today, renew the gold and its as_of",
+        ),
+        refilters=True,
+    ),
+    Rule(
+        "chunker",
+        "The right docs are found, and the right chunks are not",
+        (Bound("pool", "low", "recall@50.low"), Bound("gap to docs", "high", "docs.gap")),
+        lambda v: _of_rows(v, v.values["gap to docs"]),
+        "The chunker: passages that answer are cut apart, or lost among chunks of the same doc.",
+        (
+            "cut at sentences or headings, with more overlap or larger chunks, and index again",
+            "add the title or a summary of the doc to each chunk",
+            "check that the ids of the gold belong to this chunking",
+        ),
+        shows=("pool of docs",),
+    ),
+    Rule(
+        "retriever",
+        "The right docs are not even in the pool",
+        (Bound("pool of docs", "low", "recall@50.low"),),
+        _not_in_pool,
+        "The index or the embedding: docs are missing or out of date, or queries and docs are not embedded alike.",
+        (
+            "check that the gold docs of these queries are in the index",
+            "check model, prefixes and normalisation of embeddings on both sides",
+            "add a lexical retriever beside the dense one (or the other way round) and fuse them",
+            "raise the raw k",
+        ),
+        shows=("pool",),
+    ),
+    Rule(
+        "pool",
+        "What is right is not among the first 50",
+        (Bound("pool", "low", "recall@50.low"),),
+        _not_in_pool,
+        "The index, the embedding or the chunking; gold by chunk would tell the last from the others.",
+        (
+            "check that the gold docs of these queries are in the index",
+            "check model, prefixes and normalisation of embeddings on both sides",
+            "compare recall by doc with recall by chunk: where the former is fine it is the chunker",
+        ),
+        unless=("chunker", "retriever"),
+    ),
+    Rule(
+        "reranker",
+        "The reranker makes its input worse",
+        (Bound("rerank gain", "low", "rerank.gain"),),
+        _lost_after_pool,
+        "The reranker: wrong model or language, scores read upside down, texts cut off, or ids mixed up.",
+        (
+            "evaluate without it: its input alone is better",
+            "check the direction of its scores and the texts that it is given",
+            "try another cross-encoder on the same pool",
+        ),
+        shows=("recall@5", "pool"),
+    ),
+    Rule(
+        "thin-gold",
+        "Many docs in the top 10 were never judged",
+        (Bound("judged@10", "low", "judged@10.low"),),
+        _unjudged,
+        "The gold is too thin for this system: precision, mrr and ndcg are lower bounds of what they are.",
+        (
+            "judge the top 10 of this run before comparing it with others",
+            "until then, compare with condensed=True, and read recall and hit rates first",
+        ),
+        shows=("judged@5",),
+    ),
+    Rule(
+        "distractors",
+        "Relevant docs are found, and irrelevant ones stand between them",
+        (
+            Bound("recall@10 of pool", "high", "recall@10.high"),
+            Bound("rprec of pool", "low", "precision.low"),
+            Bound("mrr of pool", "high", "mrr.high"),
+        ),
+        _taken_places,
+        "Distractors: near-duplicates and docs that share words or topic with the query take places near the top.",
+        (
+            "rerank with a cross-encoder",
+            "ask for the query's rare words (lexical constraints)",
+            "give a bonus to distinct docs, and remove near-duplicates from the index",
+        ),
+        unless=("reranker", "thin-gold"),
+        shows=("precision@5",),
+    ),
+    Rule(
+        "reranker-or-k",
+        "What is right is in the pool, and does not come up",
+        (Bound("recall@5 of pool", "low", "recall@5.low"),),
+        _lost_after_pool,
+        "The reranker (or its absence), or a k that is too small.",
+        ("try reranking alone on a larger pool", "raise k where the reader can take more"),
+        unless=("reranker", "distractors"),
+        shows=("recall@5", "pool"),
+    ),
+    Rule(
+        "order",
+        "Relevant docs are found, in the wrong order",
+        (Bound("recall@10 of pool", "high", "recall@10.high"), Bound("mrr of pool", "low", "mrr.low")),
+        lambda v: _of_rows(v, v.values["recall@10"] - v.values["ndcg@10"]),
+        "The order of the top: scores of several sources that are not comparable, or no reranking.",
+        ("check how scores are fused and normalised", "rerank the top N", "try query expansion"),
+        unless=("reranker", "thin-gold", "reranker-or-k"),
+        shows=("ndcg@10",),
+    ),
+    Rule(
+        "low-recall",
+        "Much of what is right is not delivered, and nothing tells where it is lost",
+        (Bound("recall@5", "low", "recall@5.all"),),
+        lambda v: _of_rows(v, 1.0 - v.values["recall@5"]),
+        "The index, the embedding, the chunking, the reranker or a small k: each may have a part in it.",
+        (
+            "log the stages (stages.retrieve with 50 docs or more, stages.rerank), and ask again",
+            "retrieve deeper: if recall grows with k it is the order, else the index",
+        ),
+        unless=("chunker", "retriever", "pool", "reranker", "distractors", "reranker-or-k", "order"),
+        shows=("hit@10",),
+    ),
+    Rule(
+        "slow-stage",
+        "One stage takes nearly all of the time",
+        (Bound("share of time", "high", "stage.share"),),
+        _share_of_time,
+        "This stage is what queries wait for.",
+        ("cap the raw k that it is given", "cache frequent queries", "batch it, or run it on faster hardware"),
+        over="stages",
+    ),
+    Rule(
+        "slow-tail",
+        "One stage is many times slower for some queries",
+        (Bound("tail", "high", "stage.tail"), Bound("time in the tail", "high", "tail.time")),
+        _tail_of_time,
+        "Some queries wait in this stage: long queries or docs, cold caches, time-outs and retries.",
+        (
+            "look at the slowest queries, which are linked",
+            "set a time-out with a cheaper way out",
+            "cache frequent queries, and keep the index warm",
+        ),
+        over="stages",
+        unless=("slow-stage",),
+    ),
+)
+
+BY_CODE: dict[str, Rule] = {rule.code: rule for rule in RULES}

@@ -1,0 +1,184 @@
+"""What a rule looks at: intervals of the measured values over the queries that are not explained yet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.stats.groups import intervals
+from karat.stats.intervals import Interval, quantile_interval, standard_error
+from karat.stats.resample import mean_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from karat.results.sampling import Segment
+    from karat.stats.resample import Units
+    from karat.verbs.diagnose.signals import Measured
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+TOTAL = "total"
+BINARY = ("misrouted", "hit@10")
+TAIL = 3.0
+"""Time beyond so many medians of its stage is in the tail."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The measured values over some of the queries, and the segment or stage in question, if any."""
+
+    measured: Measured
+    rows: Mask
+    """The queries whose loss no earlier finding explains."""
+    values: Mapping[str, Floats]
+    segment: Segment | None = None
+    stage: str = ""
+    family: int = 1
+    """Among how many segments this one is looked for."""
+
+    @property
+    def subject(self) -> str:
+        """What the finding is about, where a rule looks at several."""
+        return self.segment.name if self.segment is not None else self.stage
+
+    @cached_property
+    def inside(self) -> Mask:
+        """The queries of the segment, or the misrouted ones."""
+        chosen = np.zeros(len(self.rows), dtype=bool)
+        if self.segment is not None:
+            chosen[self.segment.rows] = True
+        else:
+            chosen = self.values["misrouted"] == 1
+        return chosen & self.rows
+
+    @cached_property
+    def units(self) -> Units:
+        return self.measured.sampling.units(self.measured.query_ids)
+
+    @cached_property
+    def _all(self) -> Mapping[str, Interval]:
+        """The intervals of all values from the same resamples."""
+        names = list(self.values)
+        chosen = self.measured.sampling
+        found = intervals(
+            np.array([self.values[n][self.rows] for n in names]),
+            self.units.take(self.rows),
+            binary=[n in BINARY for n in names],
+            confidence=chosen.confidence,
+            resamples=chosen.resamples,
+            seed=chosen.seed,
+        )
+        return dict(zip(names, found, strict=True))
+
+    def interval(self, name: str) -> Interval | None:
+        """The interval of a value; None where it was not measured."""
+        if name == "gap":
+            return self._gaps[self.gap_in]
+        if name in ("share of time", "tail", "time in the tail"):
+            return self._time(name)
+        return self._all.get(name)
+
+    def mean(self, name: str) -> float:
+        """The mean of a value over the queries in view."""
+        return mean_of(self.values[name][self.rows], self.units.take(self.rows))
+
+    def label(self, name: str) -> str:
+        """How a value is written."""
+        labels = self.measured.labels
+        if name == "gap":
+            return f"{labels.get(self.gap_in, self.gap_in)} here − that of the rest"
+        return labels.get(name, name)
+
+    @cached_property
+    def _gaps(self) -> Mapping[str, Interval]:
+        """The gap in recall@5 and in the pool: after a reranker that fails everywhere only the latter shows one."""
+        asked = [n for n in ("recall@5", "pool") if n in self.values]
+        return {name: self._gap(name, self.family * len(asked)) for name in asked}
+
+    @cached_property
+    def gap_in(self) -> str:
+        """The value in which the queries in question fall behind most clearly."""
+        found = self._gaps
+        return min(found, key=lambda n: found[n].high if found[n].high == found[n].high else math.inf)
+
+    @cached_property
+    def rest(self) -> float:
+        """The mean of that value over the queries in view that are not in question."""
+        others = self.rows & ~self.inside
+        return mean_of(self.values[self.gap_in][others], self.units.take(others))
+
+    def _gap(self, name: str, family: int) -> Interval:
+        """A value of the queries in question − that of the rest (Welch), as wide as their number asks (Bonferroni)."""
+        from scipy.special import stdtrit
+
+        recall, parts = self.values[name], []
+        for rows in (self.inside, self.rows & ~self.inside):
+            units = self.units.take(rows)
+            error, count = standard_error(recall[rows], units) if rows.any() else (math.nan, 0)
+            parts.append((mean_of(recall[rows], units) if rows.any() else math.nan, error, count))
+        (here, e1, n1), (there, e2, n2) = parts
+        n = int(self.inside.sum())
+        if min(n1, n2) < 2:
+            return Interval(here - there, math.nan, math.nan, "none", n)
+        # A spread of 0 in a few queries says nothing: the least is that of one query that differs.
+        e1, e2 = max(e1, 1 / n1 / math.sqrt(n1)), max(e2, 1 / n2 / math.sqrt(n2))
+        error = math.hypot(e1, e2)
+        freedom = error**4 / (e1**4 / (n1 - 1) + e2**4 / (n2 - 1))
+        tail = (1 - self.measured.sampling.confidence) / 2 / family
+        half = float(stdtrit(freedom, 1 - tail)) * error
+        return Interval(here - there, here - there - half, here - there + half, "welch", n)
+
+    def _time(self, name: str) -> Interval | None:
+        mine, total = self.measured.latency[self.stage], self.total
+        if name == "tail":
+            median, late = (quantile_interval(mine, q, self.measured.sampling.confidence) for q in (0.5, 0.95))
+            if not median.high > 0 or not median.estimate > 0:
+                return None
+            # Cautious: the low end of the one over the high end of the other.
+            high = late.high / median.low if median.low > 0 else math.nan
+            return Interval(late.estimate / median.estimate, late.low / median.high, high, "order statistics", late.n)
+        if name == "share of time" and len([s for s in self.measured.latency if s != TOTAL]) < 2:
+            return None  # the only stage takes all of the time
+        share = self.excess if name == "time in the tail" else np.where(total > 0, mine / total, np.nan)
+        return intervals(
+            share[None, :],
+            self.units,
+            binary=[False],
+            confidence=self.measured.sampling.confidence,
+            resamples=self.measured.sampling.resamples,
+            seed=self.measured.sampling.seed,
+        )[0]
+
+    @property
+    def total(self) -> Floats:
+        """The time of each query in all."""
+        known = self.measured.latency
+        if TOTAL in known:
+            return known[TOTAL]
+        stages = np.array([t for s, t in known.items() if s != TOTAL])
+        # A stage that a query did not go through took it no time.
+        summed: Floats = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
+        return summed
+
+    @property
+    def excess(self) -> Floats:
+        """The time of each query in the tail of the stage, as a share of the mean time of all."""
+        mine = self.measured.latency[self.stage]
+        beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
+        return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
+
+    def without(self, rows: Mask) -> View:
+        """The same view without queries that a finding explains."""
+        return View(self.measured, self.rows & ~rows, self.values)
+
+    def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
+        """This view of one segment or stage."""
+        return replace(self, segment=segment, stage=stage, family=family)

@@ -1,0 +1,410 @@
+"""How good: runs × gold × metrics → a result."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.align import align
+from karat.align.stream import default_threads
+from karat.errors import InputError, shown
+from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
+from karat.metrics.pipeline import is_of_pipeline
+from karat.metrics.registry import GOLD_ALONE
+from karat.model.engine import bytes_of, threads_of
+from karat.model.policy import policy as choose
+from karat.model.run import Run
+from karat.read.frames import is_frame
+from karat.read.layout import is_packed
+from karat.read.sources import read_qrels, read_run, run_files
+from karat.read.textfile import TextFile
+from karat.results.fingerprints import of_file, of_gold, of_metric, of_queries
+from karat.results.result import Result, RunResult, aggregated
+from karat.results.sampling import Sampling, sampling
+from karat.results.top_lists import DEPTH, attainable, lists_of
+from karat.store.cache import Cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.align.needs import Needs
+    from karat.metrics.grammar import Measure
+    from karat.model.engine import Watch
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.store.cache import Entry
+
+
+def evaluate(
+    qrels: Any,
+    run: Any,
+    metrics: str | Iterable[str | Measure] | None = None,
+    *,
+    ks: Sequence[int] | None = None,
+    queries: Any = None,
+    docs: Any = None,
+    embeddings: Any = None,
+    embedding_model: str | None = None,
+    subtopics: bool | None = None,
+    by: str | Sequence[str | Sequence[str]] | None = None,
+    confidence: float = 0.95,
+    method: str = "auto",
+    resamples: int = 2000,
+    seed: int = 0,
+    min_segment: int = 10,
+    like: str | None = None,
+    score_precision: str | None = None,
+    duplicates: str | None = None,
+    missing: str | None = None,
+    empty_gold: str | None = None,
+    level: str | None = None,
+    chunk_credit: str | None = None,
+    separator: str | None = None,
+    stage: str | None = None,
+    as_of_filter: bool | None = None,
+    condensed: bool | None = None,
+    ignore_self: bool | None = None,
+    binary: bool | None = None,
+    qrels_format: str | None = None,
+    run_format: str | None = None,
+    details: bool = False,
+    threads: int | None = None,
+    memory: str | int | None = None,
+    batch: int | None = None,
+    cache: bool = True,
+    watch: Watch | None = None,
+) -> Result:
+    """Score one run, or several, against gold.
+
+    `qrels` and `run` are each a path, a dict, a data frame, or a `karat.Qrels` / `karat.Run`; several
+    runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
+    are computed. Every metric has an interval (`result.ci`), found when it is first asked for: at this
+    `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
+    `queries`, whose `weight` and `conversation` are honoured (`gold.source`: by a field of the relevant
+    docs, from the table `docs`). Some metrics need the `embeddings` of the docs (a .npy matrix with its ids beside it,
+    .npz, Parquet or a dict; `embedding_model` names what made them) or their texts (fields title and text of `docs`);
+    `subtopics` says that the second column of TREC qrels is a subtopic. `like` takes the conventions of another
+    tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
+    keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
+    out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch`
+    is told the path, the bytes read so far and all bytes of a file that is being read.
+    """
+    measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
+    policy = choose(
+        like,
+        score_precision=score_precision,
+        duplicates=duplicates,
+        missing=missing,
+        empty_gold=empty_gold,
+        level=level,
+        chunk_credit=chunk_credit,
+        separator=separator,
+        stage=stage,
+        as_of_filter=as_of_filter,
+        condensed=condensed,
+        ignore_self=ignore_self,
+        binary=binary,
+    )
+    table = _table(queries) if queries is not None else None
+    job = _Job(
+        qrels, qrels_format, run_format, policy, table, details, threads_of(threads), bytes_of(memory), cache, watch
+    )
+    job.batch = batch
+    job.subtopics = subtopics
+    docs_table = _table(docs) if docs is not None else None
+    if any(m.needs != GOLD_ALONE for m in measures):
+        from karat.align.needs import Needs
+
+        given = {"embeddings": embeddings, "model": embedding_model, "docs": docs_table}
+        job.needs = Needs.of(measures, table, policy, **given)
+    job.sampling = sampling(
+        table,
+        by,
+        docs=docs_table,
+        relevant=job.relevant,
+        confidence=confidence,
+        method=method,
+        resamples=resamples,
+        seed=seed,
+        minimum=min_segment,
+    )
+    runs = [job.run(name, source, measures) for name, source in named_runs(run)]
+    told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
+    if job.models:
+        told["embedding_model"] = next(iter(job.models.values()))
+    return Result(
+        tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)), words=partial(_texts, table)
+    )
+
+
+def _texts(queries: Queries | None) -> dict[str, str]:
+    return {q: str(t) for q, t in queries.field("text").items()} if queries is not None else {}
+
+
+def _table(queries: Any) -> Queries:
+    from karat.read.queries import read_queries
+
+    return read_queries(queries)
+
+
+def named_runs(run: Any) -> list[tuple[str | None, Any]]:
+    """The runs by name; None stands for the name that a single run brings itself."""
+    if isinstance(run, (list, tuple)) and run and all(isinstance(r, (str, os.PathLike)) for r in run):
+        return list(run_files([os.fspath(r) for r in run]).items())
+    if isinstance(run, str) and run != "-" and not os.path.exists(run) and any(c in run for c in "*?["):
+        return list(run_files([run]).items())
+    if isinstance(run, Mapping) and _holds_runs(run):
+        return [(str(name), source) for name, source in run.items()]
+    return [(None, run)]
+
+
+def _holds_runs(data: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is of runs by name rather than one run by query."""
+    for value in data.values():
+        if isinstance(value, (str, os.PathLike, Run)) or is_frame(value):
+            return True
+        if not isinstance(value, Mapping):
+            return False
+        if "ids" in value:
+            return False  # a result of Chroma
+        inner = next(iter(value.values()), None)
+        if inner is not None:
+            return isinstance(inner, (Mapping, list, tuple))
+    return False
+
+
+class _Job:
+    """The gold and the choices that all runs share; the gold is read when it is first needed."""
+
+    def __init__(
+        self,
+        qrels: Any,
+        qrels_format: str | None,
+        run_format: str | None,
+        policy: Policy,
+        queries: Queries | None,
+        details: bool,
+        threads: int | None,
+        memory: int | None,
+        cache: bool,
+        watch: Watch | None,
+    ) -> None:
+        self.source, self.qrels_format, self.run_format = qrels, qrels_format, run_format
+        self.policy, self.queries, self.details = policy, queries, details
+        self.threads, self.memory, self.watch = threads, memory, watch
+        self.cache = Cache() if cache and not details else None
+        self.sampling = Sampling()
+        self.batch: int | None = None
+        self.needs: Needs | None = None
+        self.subtopics: bool | None = None
+        self._qrels: Qrels | None = None
+
+    @property
+    def qrels(self) -> Qrels:
+        if self._qrels is None:
+            read = read_qrels(self.source, format=self.qrels_format, subtopics=self.subtopics)
+            self._qrels = replace(read, grades=_yes_or_no(read.grades)) if self.policy.binary else read
+        return self._qrels
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model of the embeddings that each metric looks at, for those that do."""
+        return self.needs.models if self.needs is not None else {}
+
+    def relevant(self) -> dict[str, list[str]]:
+        """The relevant docs of each query."""
+        found = (self.qrels.for_query(q) for q in self.qrels.query_ids)
+        return {
+            q: [d for d, g in graded.items() if g >= 1] for q, graded in zip(self.qrels.query_ids, found, strict=True)
+        }
+
+    def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
+        """One run's result, from the cache where its files are unchanged."""
+        entry = self._entry(source)
+        stored = entry.load() if entry is not None else None
+        rankings, about = stored if stored is not None else self._aligned(name, source, entry)
+        query_ids, values = measured(measures, rankings)
+        notes = list(about["notes"])
+        if self.needs is not None:
+            notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
+        if self.policy.as_of_filter:
+            notes += self._made_by_filter(name, source, measures, values)
+        return RunResult(
+            name or about["name"],
+            query_ids,
+            values,
+            about["counts"],
+            about["facts"],
+            tuple(notes),
+            partial(attainable, measures, rankings),
+            about.get("lists", {}),
+            self.sampling,
+            measured([parse("judged@10")], rankings)[1]["judged@10"] if self.sampling.by else None,
+            self.threads or default_threads(),
+            partial(self._level, bool(about["at_doc"]), bool(about["chunked"])),
+        )
+
+    def _level(self, at_doc: bool, chunked: bool) -> str:
+        """Whether the gold names chunks: the run does and was matched so, or the gold's own ids do."""
+        if at_doc:
+            return "doc"
+        return "chunk" if chunked or self.policy.separator in "\n".join(self.qrels.docs) else "doc"
+
+    def fingerprints(self, measures: list[Measure], docs: Any, runs: tuple[RunResult, ...]) -> dict[str, Any]:
+        """What the result rests on."""
+        out: dict[str, Any] = {"gold": of_gold(self.qrels)}
+        if self.queries is not None:
+            out["queries"] = of_queries(self.queries)
+        if isinstance(docs, (str, os.PathLike)) and any(r.gold_level == "chunk" for r in runs):
+            out["corpus"] = of_file(os.fspath(docs))
+        out |= {"embeddings": self.models} if self.models else {}
+        return {**out, "metrics": {m.name: of_metric(m, self.models.get(m.name)) for m in measures}}
+
+    def _entry(self, source: Any) -> Entry | None:
+        if self.cache is None or self.policy.as_of_filter or self.needs is not None:
+            return None  # an entry holds judged docs alone
+        unanswerable = self.queries and sorted(self.queries.no_answer)
+        choices = [self.policy, self.qrels_format, self.run_format, unanswerable, self.subtopics]
+        return self.cache.entry(self.source, source, choices)
+
+    def _aligned(
+        self, name: str | None, source: Any, entry: Entry | None, policy: Policy | None = None
+    ) -> tuple[Rankings, dict[str, Any]]:
+        chosen = policy or self.policy
+        as_of = self.queries.as_of if self.queries else None
+        needs = self.needs
+        run = read_run(
+            source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
+        )
+        gold = self.qrels  # read before the next step: what is wrong with it is the better news
+        _check_not_gold(source, self.source)
+        if needs is not None:
+            from karat.align.needs import check_gold, check_run
+
+            check_gold(self.qrels, needs)
+            check_run(run, needs, chosen)
+        aligned, notes = align(
+            gold,
+            _watched(run, entry, self.watch, self.batch),
+            chosen,
+            no_answer=self.queries.no_answer if self.queries else (),
+            threads=self.threads,
+            memory=self.memory,
+            keep_items=max(DEPTH if self.details else 0, needs.depth if needs else 0),
+        )
+        if needs is not None:
+            from karat.align.needs import with_parts
+
+            aligned = replace(aligned, rankings=with_parts(aligned, self.qrels, run, needs, chosen))
+        if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
+            one = self.qrels.query_ids[0]
+            notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
+        about = {
+            "name": run.name,
+            "counts": aligned.counts,
+            "facts": run.facts,
+            "notes": notes,
+            "at_doc": aligned.found.at_doc,
+            "chunked": aligned.found.chunked,
+        }
+        if entry is not None:
+            entry.store(aligned.rankings, about)
+        if self.details:
+            about["lists"] = lists_of(self.qrels, aligned)
+        return aligned.rankings, about
+
+    def _made_by_filter(
+        self, name: str | None, source: Any, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
+    ) -> list[str]:
+        """What dropping items that are too new does to each metric."""
+        unfiltered, _ = self._aligned(name, source, None, replace(self.policy, as_of_filter=False))
+        told = []
+        without = measured(measures, unfiltered)[1]
+        for measure in measures:
+            before, after = (aggregated(measure, v[measure.name])[0] for v in (without, values))
+            told.append(f"as_of_filter: {measure.name} {before:.4f} → {after:.4f} ({after - before:+.4f})")
+        return told
+
+
+def measured(measures: Sequence[Measure], rankings: Rankings) -> tuple[Sequence[str], dict[str, NDArray[np.float64]]]:
+    """The values of all measures, and of which queries.
+
+    Metrics of the pipeline are about queries without gold too: of these all other metrics are undefined.
+    """
+    asked = rankings.asked
+    if asked is None:
+        return rankings.query_ids, {m.name: m(rankings) for m in measures}
+    ids = sorted({*rankings.query_ids, *asked.query_ids})
+    place = {q: i for i, q in enumerate(ids)}
+    out = {}
+    for m in measures:
+        own = asked if is_of_pipeline(m.metric) else rankings
+        out[m.name] = np.full(len(ids), math.nan)
+        out[m.name][[place[q] for q in own.query_ids]] = m(own)
+    return ids, out
+
+
+def _yes_or_no(grades: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(grades < 0, grades, (grades >= 1).astype(np.float64))
+
+
+def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
+    """What the metrics that look beyond the judged docs could not count."""
+    from karat.metrics.budget import undated
+
+    dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
+    left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
+    return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
+
+
+LOGGED = frozenset(("latency", "cost", "doc_version"))
+"""What a run log holds for each query; without it a value is undefined that should be there."""
+
+
+def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """How many queries lack a value that others have, for metrics of what a run log holds."""
+    lacking = {m.name: np.isnan(values[m.name]) for m in measures if LOGGED.intersection(m.metric.needs)}
+    return [
+        f"{name}: {int(absent.sum()):,} of {len(absent):,} queries have no value"
+        for name, absent in lacking.items()
+        if absent.any()
+    ]
+
+
+def _check_not_gold(run: Any, qrels: Any) -> None:
+    """Refuse the gold as a run: it would score perfectly against itself."""
+    paths = [os.fspath(p) for p in (run, qrels) if isinstance(p, (str, os.PathLike)) and p != "-"]
+    if len(paths) == 2 and os.path.samefile(*paths):
+        raise InputError(f"{paths[0]}: is the gold itself, expected a run: name what a system returned")
+
+
+def _watched(run: Run, entry: Entry | None, watch: Watch | None, batch: int | None) -> Run:
+    """The run as a file that tells how far it was read, to the cache and to whoever watches."""
+    if not isinstance(run.content, TextFile):
+        return run
+    if run.path is None:
+        return replace(run, content=replace(run.content, batch=batch))
+    watchers = []
+    if entry is not None and not is_packed(run.path):
+        watchers.append(entry.hasher().update)
+    if watch is not None and not is_packed(run.path):
+        total, done = os.path.getsize(run.path), 0
+
+        def told(piece: memoryview) -> None:
+            nonlocal done
+            done += len(piece)
+            watch(run.path or "", done, total)
+
+        watchers.append(told)
+    file: TextFile = run.content
+    return replace(run, content=replace(file, watchers=tuple(watchers), batch=batch))

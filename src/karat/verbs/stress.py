@@ -1,0 +1,301 @@
+"""The hard-negative stress test: what misleading docs at the top of its input do to a reranker."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import InputError, UsageError, shown
+from karat.read import query_fields
+from karat.read.exact import Problems
+from karat.read.objects import build_qrels, is_finite
+from karat.read.queries import read_queries
+from karat.store.atomic import rounded
+from karat.verbs.compare import compare
+from karat.verbs.components.inputs import material
+from karat.verbs.components.reranker import reranking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karat.model.queries import Queries
+    from karat.results.differences import Compared
+    from karat.verbs.compare import Comparison
+    from karat.verbs.components.inputs import Material
+
+    Reranker = Callable[[str, list[tuple[str, str]]], Sequence[Any]]
+    """Query text and (doc id, text) pairs → a score for each, or doc ids in order."""
+
+PLAIN, STRESSED = "without negatives", "with negatives"
+
+
+@dataclass(frozen=True)
+class Stress:
+    """A reranker with and without hard negatives at the top of its input."""
+
+    comparison: Comparison
+    metric: str
+    k: int
+    rows: tuple[Mapping[str, Any], ...]
+    """By query: the negatives, how many of them stay in the top k, the metric without and with them, and the drop."""
+    reranker: str
+    source: str
+    """Where the negatives come from."""
+    left_out: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def change(self) -> Compared:
+        """With − without negatives, with interval and p."""
+        return self.comparison[self.metric]
+
+    @property
+    def drop(self) -> float:
+        """How much the metric falls; above 0 where negatives do harm."""
+        return -self.change.delta
+
+    @property
+    def queries(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        low, high = -self.change.difference.high, -self.change.difference.low
+        return f"Stress({self.metric} falls by {self.drop:.4f} [{low:.4f}, {high:.4f}] on {self.queries} queries)"
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        found = self.change.difference
+        ends = [rounded(-found.high), rounded(-found.low)] if found.low == found.low else None
+        return {
+            **self.comparison.as_json(),
+            "kind": "stress",
+            "stress": {
+                "metric": self.metric,
+                "drop": rounded(self.drop),
+                "ci": ends,
+                "ci_method": found.method,
+                "p": {name: rounded(p) for name, p in self.change.p.items()},
+                "n": found.n,
+                "reranker": self.reranker,
+                "negatives": self.source,
+                "negatives_in_top": sum(row["negatives_in_top"] for row in self.rows),
+                "left_out": self.left_out,
+                "per_query": [dict(row) for row in self.rows],
+            },
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
+
+
+def stress(
+    qrels: Any,
+    run: Any,
+    reranker: str | Reranker,
+    *,
+    queries: Any,
+    docs: Any,
+    mine: Any = None,
+    k: int = 5,
+    insert: int = 3,
+    sample: int = 100,
+    depth: int = 50,
+    seed: int = 0,
+    **options: Any,
+) -> Stress:
+    """Put hard negatives at ranks 1 to 3 of a reranker's input, and tell how far ndcg@k falls.
+
+    `reranker` is a function, or its place as "module:function": it takes the query's text and a list of (doc id, text
+    after its title) and returns a score for each or doc ids in order. Its input is what the run log has before the
+    stage that reranks (else the first stage, else the final list), at most `depth` docs. Negatives are the field
+    `negatives` of `queries`, or with `mine` the docs at the top of that other run which no judgment calls relevant. Of
+    the queries that have negatives a sample is drawn by `seed`. Where the function fails the query is named and nothing
+    is reported. `options` are those of `karat.components`.
+    """
+    for name, value in (("insert", insert), ("sample", sample), ("depth", depth)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UsageError(f"{name} must be an integer from 1, found {value!r}")
+    table = read_queries(queries)
+    texts = read_queries(docs)
+    held = material(qrels, run, queries=table, k=k, seed=seed, **options)
+    rerank, place = resolved(reranker)
+    negatives, source = _negatives(held, table, mine, insert, depth)
+    inputs = _inputs(held, depth)
+    usable = sorted(q for q in negatives if q in inputs and inputs[q] and _relevant(held, q))
+    if not usable:
+        raise InputError(
+            f"no query has negatives ({source}), candidates in the run and a relevant doc in the gold; "
+            "nothing can be stressed"
+        )
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0x57E5]))
+    drawn = sorted(usable[i] for i in rng.permutation(len(usable))[:sample].tolist())
+    _check_known(held, table, texts, {q: negatives[q] for q in drawn}, inputs)
+    lists: dict[str, dict[str, list[str]]] = {PLAIN: {}, STRESSED: {}}
+    problems = Problems(f"reranker {place}")
+    for q in drawn:
+        stressed = list(dict.fromkeys([*negatives[q], *inputs[q]]))
+        for name, ids in ((PLAIN, inputs[q]), (STRESSED, stressed)):
+            lists[name][q] = _reranked(rerank, q, _text(held, table, q), ids, texts, name, problems)
+    problems.check()
+    gold = build_qrels({q: held.gold.for_query(q) for q in drawn}, held.gold.source)
+    metric = f"ndcg@{k}"
+    alpha = 1 - held.sure.sampling.confidence
+    runs = {name: held.run_of(name, found) for name, found in lists.items()}
+    found = compare(gold, runs, metric, correction="none", alpha=alpha, **held.options())
+    before, after = (found.result[name].per_query(metric) for name in (PLAIN, STRESSED))
+    rows = [
+        {
+            "query_id": q,
+            "negatives": list(negatives[q]),
+            "negatives_in_top": len(set(negatives[q]) & set(lists[STRESSED][q][:k])),
+            "without": rounded(before[q]),
+            "with": rounded(after[q]),
+            "drop": rounded(before[q] - after[q]),
+        }
+        for q in drawn
+    ]
+    rows.sort(key=lambda row: (-(row["drop"] or 0.0), str(row["query_id"])))
+    notes = [*found.notes]
+    if fewer := sum(len(negatives[q]) < insert for q in drawn):
+        notes.append(f"{fewer} of {len(drawn)} queries have fewer than {insert} negatives")
+    return Stress(found, metric, k, tuple(rows), place, source, len(usable) - len(drawn), tuple(notes))
+
+
+def resolved(reranker: str | Reranker) -> tuple[Reranker, str]:
+    """The function, and how it is called in messages."""
+    if callable(reranker):
+        return reranker, getattr(reranker, "__name__", type(reranker).__name__)
+    module, colon, name = str(reranker).partition(":")
+    if not colon or not module or not name:
+        raise UsageError(f"reranker must be module:function, such as rerank:score, found {reranker!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise UsageError(
+            f"reranker {reranker}: {module} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    for attribute in name.split("."):
+        found = getattr(found, attribute, None)
+    if not callable(found):
+        raise UsageError(f"reranker {reranker}: module {module} has no function {name!r}")
+    return found, str(reranker)
+
+
+def _relevant(held: Material, q: str) -> bool:
+    return any(grade >= held.rel for grade in held.answerable.get(q, {}).values())
+
+
+def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
+    """What the reranker is given for each query."""
+    if held.traces is None:
+        return {q: [d for d, _ in docs] for q, docs in held.listed(depth).items()}
+    stage = reranking(held.traces.stage_names())
+    out = {}
+    for q, trace in held.traces.lines.items():
+        names = list(trace.stages)
+        before = names[names.index(stage) - 1] if stage in names and names[0] != stage else None
+        first = next((n for n in names if n != stage), None)
+        chosen = before or first
+        out[q] = list(dict.fromkeys(trace.stages[chosen] if chosen is not None else trace.final))[:depth]
+    return out
+
+
+def _negatives(
+    held: Material, table: Queries, mine: Any, insert: int, depth: int
+) -> tuple[dict[str, tuple[str, ...]], str]:
+    if mine is None:
+        given = query_fields.listed(table, "negatives")
+        if not given:
+            raise UsageError(
+                f"{table.source}: no query has negatives; give the field, or another run to mine them from (mine=)"
+            )
+        problems = Problems(table.source)
+        for q, ids in given.items():
+            gold = held.gold.for_query(q)
+            for doc in ids:
+                if gold.get(held.parent(doc), gold.get(doc, 0.0)) >= held.rel:
+                    problems.add(
+                        table.lines.get(q),
+                        f"query {shown(q)}: negative {shown(doc)} is relevant in the gold; remove it",
+                    )
+        problems.check()
+        return {q: ids[:insert] for q, ids in given.items() if ids}, "field negatives"
+    other = material(held.gold, mine, queries=table, k=held.k, like=held.like, **held.conventions)
+    out = {}
+    for q, docs in other.listed(depth).items():
+        gold = held.gold.for_query(q)
+        wrong = [d for d, _ in docs if gold.get(held.parent(d), gold.get(d, 0.0)) < held.rel]
+        if wrong:
+            out[q] = tuple(wrong[:insert])
+    return out, f"mined from {other.run.name}"
+
+
+def _text(held: Material, table: Queries, q: str) -> str | None:
+    """The text of a query: from the table, else as the run log has it."""
+    found = table.fields.get(q, {}).get("text")
+    if found is None and held.traces is not None and q in held.traces.lines:
+        found = held.traces.lines[q].text
+    return None if found is None else str(found)
+
+
+def _check_known(
+    held: Material,
+    table: Queries,
+    docs: Queries,
+    negatives: Mapping[str, Sequence[str]],
+    inputs: Mapping[str, Sequence[str]],
+) -> None:
+    """Every query and doc that goes to the reranker must have a text."""
+    problems = Problems(docs.source)
+    for q, ids in negatives.items():
+        if _text(held, table, q) is None:
+            problems.add(None, f"query {shown(q)} has no text in {table.source}; the reranker needs it")
+        for what, listed in (("negative", ids), ("candidate", inputs[q])):
+            if lacking := [d for d in listed if docs.fields.get(d, {}).get("text") is None]:
+                more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+                problems.add(
+                    None, f"query {shown(q)}: {what} {shown(lacking[0])}{more} has no text here; expected every doc"
+                )
+    problems.check()
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    """The text of a doc, after its title where it has one, as BEIR's corpora are read."""
+    return f"{fields.get('title') or ''} {fields['text']}".strip()
+
+
+def _reranked(
+    rerank: Reranker, q: str, text: str | None, ids: Sequence[str], docs: Queries, name: str, problems: Problems
+) -> list[str]:
+    """The docs in the reranker's order; a failure is noted with its query."""
+    pairs = [(d, _words(docs.fields[d])) for d in ids]
+    try:
+        found = rerank(text or "", list(pairs))
+        answer = list(found.tolist() if hasattr(found, "tolist") else found)
+    except Exception as error:
+        problems.add(None, f"query {shown(q)}, {name}: {type(error).__name__}: {error}")
+        return []
+    if answer and all(isinstance(x, str) for x in answer):
+        if unknown := next((x for x in answer if x not in set(ids)), None):
+            problems.add(None, f"query {shown(q)}, {name}: returned {shown(unknown)}, which it was not given")
+        return list(dict.fromkeys(answer))
+    if len(answer) != len(pairs):
+        problems.add(
+            None,
+            f"query {shown(q)}, {name}: returned {len(answer)} values for {len(pairs)} docs; expected a score "
+            "for each, or doc ids in order",
+        )
+        return []
+    wrong = next((x for x in answer if not is_finite(x)), None)
+    if wrong is not None or not all(is_finite(x) for x in answer):
+        problems.add(None, f"query {shown(q)}, {name}: a score must be a finite number, found {shown(wrong)}")
+        return []
+    scores = [float(x) for x in answer]
+    assert not any(map(math.isnan, scores))
+    return [d for _, d in sorted(zip(scores, ids, strict=True), reverse=True)]

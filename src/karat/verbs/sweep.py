@@ -1,0 +1,172 @@
+"""How a metric grows with the cutoff k: curves with bands, area, knee, and where it is as good as done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import UsageError
+from karat.metrics.grammar import parse_all
+from karat.metrics.relevance import SWEEP
+from karat.results.result import FORMAT_VERSION
+from karat.store.atomic import rounded
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.results.result import Result, RunResult
+    from karat.stats.intervals import Interval
+
+KS = SWEEP
+METRICS = ("recall", "ndcg", "precision", "hit")
+ENOUGH = 0.98
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric of one run over the cutoffs, for all queries or in one segment."""
+
+    run: str
+    metric: str
+    segment: Mapping[str, str] | None
+    ks: tuple[int, ...]
+    points: tuple[Interval, ...]
+
+    @property
+    def values(self) -> list[float]:
+        return [p.estimate for p in self.points]
+
+    @property
+    def area(self) -> float:
+        """The area under the curve by trapezoids over k, divided by the range of k."""
+        return area(self.ks, self.values)
+
+    @property
+    def knee(self) -> int | None:
+        """The cutoff after which more gives little."""
+        return knee(self.ks, self.values)
+
+    @property
+    def enough(self) -> int | None:
+        """The smallest cutoff that reaches 98% of the deepest value; for curves that rise."""
+        deepest = self.values[-1]
+        if deepest <= 0 or self.values[0] > deepest:
+            return None
+        return next(k for k, v in zip(self.ks, self.values, strict=True) if v >= ENOUGH * deepest)
+
+    def as_json(self) -> dict[str, Any]:
+        """The curve as the JSON document has it."""
+        return {
+            "run": self.run,
+            "metric": self.metric,
+            "segment": dict(self.segment) if self.segment else None,
+            "k": list(self.ks),
+            "mean": [rounded(v) for v in self.values],
+            "ci": [[rounded(p.low), rounded(p.high)] for p in self.points],
+            "n": self.points[0].n,
+            "area": rounded(self.area),
+            "knee": self.knee,
+            "k98": self.enough,
+        }
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The curves of all runs, metrics and segments."""
+
+    result: Result
+    curves: tuple[Curve, ...]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        runs = ", ".join(dict.fromkeys(c.run for c in self.curves))
+        return f"Sweep({', '.join(dict.fromkeys(c.metric for c in self.curves))}; {runs})"
+
+    def curve(self, metric: str, run: str | None = None) -> Curve:
+        """The overall curve of one metric; the first run's unless one is named."""
+        for c in self.curves:
+            if c.metric == metric and c.segment is None and (run is None or c.run == run):
+                return c
+        known = ", ".join(dict.fromkeys(c.metric for c in self.curves))
+        raise UsageError(f"no curve of {metric!r}; this sweep has {known}")
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "kind": "sweep",
+            "curves": [c.as_json() for c in self.curves],
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
+
+
+def sweep(
+    qrels: Any, runs: Any, metrics: str | Sequence[str] = METRICS, *, ks: Sequence[int] = KS, **options: Any
+) -> Sweep:
+    """Curves over k, as deep as the runs go. `options` are those of `karat.evaluate`."""
+    names = [m.name for m in parse_all(metrics, ks=[1])]
+    wanted = parse_all(metrics, ks=sorted(set(ks)))
+    if any(m.metric.cutoff == "none" for m in wanted):
+        fixed = next(m.name for m in wanted if m.metric.cutoff == "none")
+        raise UsageError(f"{fixed} has no cutoff, so that it has no curve; sweep metrics such as {', '.join(METRICS)}")
+    if len(wanted) == len(names):
+        raise UsageError(f"a sweep needs metrics without a cutoff, such as {', '.join(METRICS)}")
+    result = evaluate(qrels, runs, [*wanted, "num_ret"], **options)
+    curves = [c for run in result.runs for c in curves_of(run)]
+    notes = []
+    for run in result.runs:
+        depth = int(run.values["num_ret"].max(initial=0))
+        beyond = sorted({k for k in ks if k > depth})
+        if beyond:
+            notes.append(f"{run.name} returned at most {depth} docs: no points at {', '.join(map(str, beyond))}")
+    return Sweep(result, tuple(curves), tuple(notes))
+
+
+def curves_of(run: RunResult) -> list[Curve]:
+    """The curves of a run that was measured at several cutoffs."""
+    depth = max(1, int(run.values["num_ret"].max(initial=0)))
+    grouped: dict[str, list[tuple[int, str]]] = {}
+    for name in run.values:
+        base, at, k = name.rpartition("@")
+        if at:
+            grouped.setdefault(base, []).append((int(k), name))
+    out = []
+    slices: list[tuple[Mapping[str, str] | None, Mapping[str, Interval]]] = [(None, run.intervals)]
+    slices += [(s.by, s.metrics) for s in run.segments]
+    for base, members in grouped.items():
+        deep = [(k, name) for k, name in members if k <= depth] or members[:1]
+        for by, found in slices:
+            out.append(Curve(run.name, base, by, tuple(k for k, _ in deep), tuple(found[name] for _, name in deep)))
+    return out
+
+
+def area(ks: Sequence[float], values: Sequence[float], *, log: bool = False) -> float:
+    """The area under a curve by trapezoids, divided by its range; over log k if asked."""
+    if len(ks) < 2:
+        return float(values[0])
+    x, y = np.asarray(ks, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x = np.log(x) if log else x
+    return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (x[-1] - x[0]))
+
+
+def knee(ks: Sequence[float], values: Sequence[float], sensitivity: float = 1.0) -> int | None:
+    """Kneedle (Satopää et al. 2011), else the point farthest from the chord; None for a line or a point."""
+    x, y = np.asarray(ks, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if len(x) < 3 or np.isnan(y).any() or y.max() == y.min():
+        return None
+    across = (x - x[0]) / (x[-1] - x[0])
+    up = (y - y.min()) / (y.max() - y.min())
+    if y[-1] < y[0]:
+        up = 1 - up  # a curve that falls has its knee where the one upside down has it
+    above = up - across
+    if above.max() <= 1e-12:
+        return None
+    threshold = sensitivity * float(np.diff(across).mean())
+    for i in range(1, len(above) - 1):
+        peak = above[i] >= above[i - 1] and above[i] > above[i + 1]
+        if peak and (above[i + 1 :] < above[i] - threshold).any():
+            return int(ks[i])
+    return int(ks[int(above.argmax())])

@@ -1,0 +1,194 @@
+"""Checks of one table of queries."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from karat.model.queries import truth
+from karat.verbs.validate.dates import as_date, later
+from karat.verbs.validate.fields import check_fields
+from karat.verbs.validate.findings import found, many, readable, such_as
+from karat.verbs.validate.ids import check_ids
+from karat.verbs.validate.overlap import fold, near_groups
+from karat.verbs.validate.tables import place, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.tables import TableFile
+
+_NO = ("false", "0", "0.0", "no", "n", "")
+
+
+def check_queries(
+    table: TableFile, evaluated: Collection[str] | None = None, today: dt.date | None = None
+) -> Iterator[Finding]:
+    """All checks of this file; where it is known which queries are evaluated, only these can repeat each other."""
+    if not table.rows:
+        return
+    yield from check_ids(table.path, "query", [q for _, q, _ in table.rows], lambda i: _at(table, i))
+    yield from _twice(table)
+    yield from _texts(table, evaluated)
+    yield from _dates(table, today or dt.date.today())
+    yield from _weights(table)
+    yield from _conversations(table)
+    yield from _answers(table)
+    yield from check_fields(table, evaluated)
+
+
+def _at(table: TableFile, row: int) -> str:
+    return place(table.path, table.rows[row][0])
+
+
+def _twice(table: TableFile) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    twice = [i for i, (_, q, _) in enumerate(table.rows) if first.setdefault(q, i) != i]
+    if twice:
+        q = table.rows[twice[0]][1]
+        yield found(
+            "Q201",
+            table.path,
+            f"{many(len(twice), 'query has', 'queries have')} an id that was there before: {readable(q)} is first at "
+            f"line {table.rows[first[q]][0]}",
+            (_at(table, i) for i in twice),
+            len(twice),
+        )
+
+
+def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Finding]:
+    """Texts that are missing, the same, or nearly the same."""
+    if not table.has_text:
+        return
+    seen: set[str] = set()
+    rows = [i for i, (_, q, _) in enumerate(table.rows) if not (q in seen or seen.add(q))]  # type: ignore[func-returns-value]
+    texts = {i: fold(text_of(table.rows[i][2])) for i in rows}
+    empty = [i for i in rows if not text_of(table.rows[i][2]).strip()]
+    if empty:
+        ids = [table.rows[i][1] for i in empty]
+        yield found(
+            "Q202",
+            table.path,
+            f"{many(len(empty), 'query has', 'queries have')} no text: {such_as(ids)}",
+            (_at(table, i) for i in empty),
+            len(empty),
+        )
+    groups: dict[str, list[int]] = defaultdict(list)
+    for i, text in texts.items():
+        if text and (evaluated is None or table.rows[i][1] in evaluated):
+            groups[text].append(i)
+    same = [g for g in groups.values() if len(g) > 1]
+    if same:
+        extra = sum(len(g) - 1 for g in same)
+        yield found(
+            "Q203",
+            table.path,
+            f"{many(extra, 'query repeats', 'queries repeat')} the text of another: {_pair(table, same[0])}",
+            (_at(table, i) for g in same for i in g),
+            extra,
+        )
+    firsts = [g[0] for g in groups.values()]
+    near, complete = near_groups([texts[i] for i in firsts])
+    if near:
+        members = [[firsts[i] for i in g] for g in near]
+        limit = "" if complete else " (so many queries are alike that not all pairs were compared)"
+        yield found(
+            "Q204",
+            table.path,
+            f"{many(sum(map(len, near)), 'query', 'queries')} in {many(len(near), 'group')} with nearly the same text"
+            f"{limit}: {_pair(table, members[0])}",
+            (_at(table, i) for g in members for i in g),
+            sum(map(len, near)),
+        )
+
+
+def _pair(table: TableFile, group: list[int]) -> str:
+    (_, a, fields), (_, b, _) = (table.rows[i] for i in group[:2])
+    return f"{readable(a)} and {readable(b)}, {readable(text_of(fields), 90)}"
+
+
+def _with(table: TableFile, name: str) -> list[tuple[int, str, Any]]:
+    """Row, query and value of every query that has a field."""
+    return [(i, q, f[name]) for i, (_, q, f) in enumerate(table.rows) if f.get(name) is not None]
+
+
+def _dates(table: TableFile, today: dt.date) -> Iterator[Finding]:
+    dated = [(i, value, as_date(value)) for i, _, value in _with(table, "as_of")]
+    wrong = [(i, value) for i, value, date in dated if date is None]
+    if wrong:
+        yield found(
+            "Q205",
+            table.path,
+            f"as_of is no date in {many(len(wrong), 'query', 'queries')}: {such_as([str(v) for _, v in wrong])}",
+            (_at(table, i) for i, _ in wrong),
+            len(wrong),
+        )
+    ahead = [(i, date) for i, _, date in dated if date is not None and later(date, today.isoformat())]
+    if ahead:
+        yield found(
+            "Q206",
+            table.path,
+            f"as_of lies after today ({today}) in {many(len(ahead), 'query', 'queries')}: "
+            f"{such_as([d for _, d in ahead])}",
+            (_at(table, i) for i, _ in ahead),
+            len(ahead),
+        )
+
+
+def _weights(table: TableFile) -> Iterator[Finding]:
+    weights = [(i, value, _weight(value)) for i, _, value in _with(table, "weight")]
+    wrong = [(i, value) for i, value, weight in weights if weight is None]
+    if wrong:
+        yield found(
+            "Q210",
+            table.path,
+            f"weight is no number from 0 in {many(len(wrong), 'query', 'queries')}: "
+            f"{such_as([str(v) for _, v in wrong])}",
+            (_at(table, i) for i, _ in wrong),
+            len(wrong),
+        )
+    if len(weights) == len(table.rows) and all(weight == 0 for _, _, weight in weights):
+        yield found(
+            "Q211",
+            table.path,
+            f"the weight of all {many(len(weights), 'query', 'queries')} is 0",
+            (_at(table, i) for i, _, _ in weights),
+            len(weights),
+        )
+
+
+def _weight(value: Any) -> float | None:
+    try:
+        weight = float(value)
+    except (TypeError, ValueError):
+        return None
+    return weight if 0 <= weight < math.inf else None
+
+
+def _conversations(table: TableFile) -> Iterator[Finding]:
+    named = _with(table, "conversation")
+    sizes = Counter(str(value) for _, _, value in named)
+    if len(named) > 1 and max(sizes.values()) == 1:
+        yield found(
+            "Q212",
+            table.path,
+            f"each of the {len(sizes):,} conversations has one query: {such_as(list(sizes))}",
+            (_at(table, i) for i, _, _ in named),
+            len(sizes),
+        )
+
+
+def _answers(table: TableFile) -> Iterator[Finding]:
+    unclear = [(i, v) for i, _, v in _with(table, "no_answer") if not truth(v) and str(v).strip().lower() not in _NO]
+    if unclear:
+        yield found(
+            "Q213",
+            table.path,
+            f"no_answer is neither yes nor no in {many(len(unclear), 'query', 'queries')}: "
+            f"{such_as([str(v) for _, v in unclear])}",
+            (_at(table, i) for i, _ in unclear),
+            len(unclear),
+        )

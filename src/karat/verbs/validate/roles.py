@@ -1,0 +1,176 @@
+"""What a file is for, told from its content and, where that leaves it open, from its name."""
+
+from __future__ import annotations
+
+import os
+import re
+from statistics import median
+from typing import Any, Literal
+
+from karat.read.exact import number
+from karat.read.layout import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, ascii_split, column, lines_of
+from karat.read.queries import ID_NAMES
+from karat.verbs.validate.tables import TEXT_NAMES
+
+Role = Literal["qrels", "queries", "run", "corpus", "result", "config"]
+ROLES: dict[Role, str] = {
+    "qrels": "gold",
+    "queries": "queries",
+    "run": "run",
+    "corpus": "corpus",
+    "result": "result of Karat",
+    "config": "configuration",
+}
+LONG = 300
+"""Characters from which on a text of usual length is a doc rather than a query."""
+_WORDS: dict[Role, str] = {
+    "qrels": r"qrels?|gold|judge?ments?|labels?|relevance",
+    "corpus": r"corpus|collection|docs|documents|passages|chunks",
+    "queries": r"quer(y|ies)|topics?|questions?|claims?|segments?",
+    "run": r"runs?|results?",
+}
+_ONLY_GOLD = tuple(n for n in GRADE_NAMES if n not in SCORE_NAMES)
+_BEIR = ("query-id", "corpus-id")
+
+
+def role_of(path: str, head: bytes) -> Role | None:
+    """The role of a file by its first bytes, or None if it cannot be told."""
+    if re.search(r"\.ya?ml$", path, re.IGNORECASE):
+        return "config"
+    if head[:4] == b"PAR1":
+        return _by_rows(path, _parquet_rows(path))
+    text = head.lstrip()
+    if text[:1] in (b"{", b"["):
+        return _json_role(path, text)
+    return _text_role(path, head)
+
+
+def by_name(path: str, among: tuple[Role, ...]) -> Role | None:
+    """The one role that the words of the file's name speak for, or those of its folder."""
+    parts = os.path.abspath(path).split(os.sep)
+    for part in (parts[-1], parts[-2] if len(parts) > 1 else ""):
+        roles = [r for r in among if re.search(rf"(?<![a-z])({_WORDS[r]})(?![a-z])", part.lower())]
+        if len(roles) == 1:
+            return roles[0]
+    return None
+
+
+def _json_role(path: str, text: bytes) -> Role | None:
+    import msgspec
+
+    rows: list[dict[str, Any]] = []
+    for raw in text.split(b"\n")[:50]:
+        try:
+            row = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    if not rows:
+        if b'"format_version"' in text[:500] and b'"kind"' in text[:500]:
+            return "result"
+        return "run" if b'"topk"' in text[:2000] else _object_role(path, text)
+    first = rows[0]
+    if "format_version" in first and "kind" in first:
+        return "result"
+    if any("topk" in row for row in rows):
+        return "run"
+    if any(name in first for name in ID_NAMES):
+        return _by_rows(path, rows)
+    return _object_role(path, text)
+
+
+def _object_role(path: str, text: bytes) -> Role | None:
+    """Gold or a run as one JSON object: {query: {doc: grade or score}}, or {query: docs}."""
+    values = re.findall(rb"[{,]\s*\"(?:[^\"\\]|\\.)*\"\s*:\s*(-?\d[^,}\s]*)", text)
+    named = by_name(path, ("qrels", "run"))
+    if named is not None or not values:
+        return named
+    return (
+        "run" if any(b"." in v or b"e" in v for v in values) else "qrels" if all(len(v) == 1 for v in values) else None
+    )
+
+
+def _parquet_rows(path: str) -> list[dict[str, Any]]:
+    import duckdb
+
+    from karat.read.frames import connect, quoted
+
+    try:
+        result = connect().execute(f"SELECT * FROM read_parquet({quoted(path)}) LIMIT 50")
+        names = [str(d[0]).lower() for d in result.description]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    except duckdb.Error:
+        return []
+
+
+def _by_rows(path: str, rows: list[dict[str, Any]]) -> Role | None:
+    """The role of a table by the names of its columns, then by what they hold."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names:
+        return by_name(path, ("qrels", "run", "queries", "corpus"))
+    values = column(names, GRADE_NAMES)
+    pairs = column(names, QUERY_NAMES) is not None and column(names, DOC_NAMES) is not None
+    if pairs and values is not None and "text" not in names:
+        return _gold_or_run(path, names, [row.get(names[values]) for row in rows])
+    if column(names, ID_NAMES) is None:
+        return None
+    return _queries_or_corpus(path, names, rows)
+
+
+def _gold_or_run(path: str, names: list[str], values: list[Any]) -> Role | None:
+    if any(n in names for n in _ONLY_GOLD) and not any(n in names for n in ("rank", "sim")):
+        return "qrels"
+    if "rank" in names or "sim" in names:
+        return "run"
+    if all(n in names for n in _BEIR):
+        return "qrels"
+    named = by_name(path, ("qrels", "run"))
+    if named is not None:
+        return named
+    numbers = [number(str(v)) for v in values]
+    whole = [v for v in numbers if v is not None and v == int(v)]
+    if len(whole) < len(numbers):
+        return "run"
+    return "qrels" if all(-2 <= v <= 4 for v in whole) else None
+
+
+def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> Role | None:
+    named = by_name(path, ("queries", "corpus"))
+    if "title" in names and any(n in names for n in TEXT_NAMES):
+        return named or "corpus"
+    own = next(n for n in ID_NAMES if n in names)
+    if own in QUERY_NAMES:
+        return "queries"
+    if own in DOC_NAMES:
+        return "corpus"
+    if named is not None:
+        return named
+    texts = [str(row[n]) for row in rows for n in TEXT_NAMES if n in row]
+    if not texts:
+        return None
+    return "corpus" if median(map(len, texts)) >= LONG else "queries"
+
+
+def _text_role(path: str, head: bytes) -> Role | None:
+    lines = [line for _, line in lines_of(head)][:50]
+    if not lines:
+        return by_name(path, ("qrels", "run", "queries", "corpus"))
+    for mark in ("\t", ",", ";", "|", None):
+        cells = [[c.strip().strip('"') for c in (line.split(mark) if mark else line.split())] for line in lines]
+        names = [n.lower() for n in cells[0]]
+        if len(names) >= 2 and (column(names, ID_NAMES) is not None):
+            rows = [dict(zip(names, row, strict=False)) for row in cells[1:]]
+            return _by_rows(path, rows or [dict.fromkeys(names)])
+    words = ascii_split(lines[0])
+    if len(words) in (5, 6) and number(words[3]) is not None and number(words[4]) is not None:
+        return "run"
+    if len(words) == 4 and number(words[3]) is not None and "\t" not in lines[0].strip().replace("\t", "", 3):
+        return "qrels"
+    named = by_name(path, ("qrels", "run", "queries", "corpus"))
+    if named in ("qrels", "run"):
+        return named
+    if len(words) >= 2 and all(len(line.split("\t")) == 2 for line in lines):
+        texts = [line.split("\t")[1] for line in lines]
+        return named or ("corpus" if median(map(len, texts)) >= LONG else "queries")
+    return named

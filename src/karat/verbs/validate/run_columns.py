@@ -1,0 +1,314 @@
+"""Runs for a linter: columns of numbers, so that millions of rows fit, and their lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from karat.errors import InputError
+from karat.model.decimals import decimals, exact_decimals
+from karat.model.policy import Policy
+from karat.model.run import OrderedLists, Run, ScoredLists
+from karat.model.strings import PAD, hashed
+from karat.read import frames
+from karat.read.exact import Noted, number, read_rows
+from karat.read.layout import detect, head_of, lines_of
+from karat.read.scan import fields
+from karat.read.textfile import Irregular, TextFile
+from karat.verbs.validate.tables import LogLine, RunFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.strings import Strings
+    from karat.read.exact import Row
+    from karat.read.layout import Layout
+    from karat.read.textfile import Block
+    from karat.verbs.validate.tolerant import Reading
+
+MOST_ROWS = 5_000_000
+"""Rows of a run that are looked at."""
+MOST_BYTES = 1 << 28
+"""Bytes of an irregular text file that is read as a whole; a larger one is read block by block."""
+
+
+class _Codes:
+    """Numbers for ids, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.number: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """The number of an id."""
+        return self.number.setdefault(name, len(self.number))
+
+    def of_all(self, column: Strings) -> NDArray[np.int64]:
+        """The numbers of a column; each id is decoded once."""
+        keys = hashed(column.words(), np.uint64(1))
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # numbers follow the file, not the hashes
+        codes = np.empty(len(first), dtype=np.int64)
+        codes[order] = [self.of(t) for t in column.take(first[order]).texts()]
+        out: NDArray[np.int64] = codes[inverse.reshape(-1)]
+        return out
+
+    def names(self) -> list[str]:
+        """The ids by their numbers."""
+        return list(self.number)
+
+
+class _Columns:
+    """Rows that are collected one by one or in blocks."""
+
+    def __init__(self) -> None:
+        self.queries, self.docs = _Codes(), _Codes()
+        self.parts: list[tuple[NDArray[Any], ...]] = []
+        self.rows = 0
+
+    def add(self, query: Any, doc: Any, score: Any, rank: Any, line: Any) -> None:
+        """Take in a block of rows: ids as numbers, and their values."""
+        part = (
+            np.asarray(query, np.int64),
+            np.asarray(doc, np.int64),
+            np.asarray(score, np.float64),
+            np.asarray(rank, np.float64),
+            np.asarray(line, np.int64),
+        )
+        self.parts.append(part)
+        self.rows += len(part[0])
+
+    def add_rows(self, rows: Sequence[Row], ranks: Mapping[int, float]) -> None:
+        """Take in rows that were read line by line, with the ranks on their lines."""
+        good = [row for row in rows if row[1] and row[2]]
+        self.add(
+            [self.queries.of(r[1]) for r in good],
+            [self.docs.of(r[2]) for r in good],
+            [r[3] for r in good],
+            [ranks.get(r[0], np.nan) for r in good],
+            [r[0] for r in good],
+        )
+
+    def run(self, path: str, **more: Any) -> RunFile:
+        """All of it as one run."""
+        empty: NDArray[Any] = np.zeros(0)
+        columns = [np.concatenate([p[i] for p in self.parts]) if self.parts else empty for i in range(5)]
+        query, doc, score, rank, line = columns
+        return RunFile(
+            path,
+            self.queries.names(),
+            self.docs.names(),
+            query.astype(np.int64),
+            doc.astype(np.int64),
+            score,
+            rank,
+            line.astype(np.int64),
+            **more,
+        )
+
+
+def read_run(path: str, reading: Reading) -> RunFile | None:
+    """The results that can be read."""
+    try:
+        return _run(path, reading)
+    except InputError as error:
+        reading.failed(error)
+        return None
+
+
+def _run(path: str, reading: Reading) -> RunFile | None:
+    from karat.read import jsonl
+
+    head = head_of(path)
+    layout = detect(path, "run", None, head)
+    if layout.kind == "json":
+        run = jsonl.read_json(path, "run", path)
+        assert isinstance(run, Run)
+        return _from_lists(path, run)
+    if layout.kind == "parquet":
+        return _from_parquet(path)
+    if layout.kind == "jsonl" and jsonl.is_run_log(head):
+        return _from_log(path, reading)
+    if layout.kind == "jsonl":
+        rows = jsonl.read_json_rows(path, "run", None, reading.noted)
+        ranks = _json_ranks(path) if b'"rank"' in head else {}
+        return _from_rows(path, rows, ranks, reading)
+    file = TextFile(path, layout, "run")
+    at = 3 if layout.kind == "trec" else layout.header.index("rank") if "rank" in layout.header else None
+    try:
+        return _in_blocks(file, at, head, reading)
+    except Irregular:
+        rows = file.exact_rows(reading.noted)
+    ranks = {}
+    if at is not None:
+        with_ranks = TextFile(path, replace(layout, value=at), "run")
+        ranks = {row[0]: row[3] for row in with_ranks.exact_rows(Noted(path))}
+    return _from_rows(path, rows, ranks, reading)
+
+
+def _in_blocks(file: TextFile, at: int | None, head: bytes, reading: Reading) -> RunFile:
+    """All rows, block by block; `Irregular` where a file of usual size is better read line by line."""
+    layout: Layout = file.layout
+    line = next(lines_of(head))[0] + 1 if layout.header else 1
+    out, parents, whole = _Columns(), dict[str, str](), True
+    for block in file.blocks():
+        if out.rows >= MOST_ROWS:
+            whole = False
+            break
+        cut = _cut(block, layout, at)
+        if cut is not None:
+            for doc, parent in cut.parents:
+                parents.setdefault(doc, parent)
+            lines = np.arange(line, line + len(cut.score))
+            out.add(out.queries.of_all(cut.query), out.docs.of_all(cut.doc), cut.score, cut.rank, lines)
+        elif file.size() <= MOST_BYTES:
+            raise Irregular
+        else:
+            data = bytes(block.buffer[PAD : block.end])
+            rows = read_rows(data, layout, "run", file.path, line, reading.noted)
+            out.add_rows(rows, {})
+        line += block.buffer.count(b"\n", PAD, block.end)
+    return out.run(file.path, parents=parents, whole=whole)
+
+
+class _Cut(NamedTuple):
+    query: Strings
+    doc: Strings
+    score: NDArray[np.float64]
+    rank: NDArray[np.float64]
+    parents: Sequence[tuple[str, str]]
+
+
+def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
+    """The rows of a block by array operations, or None where it is irregular."""
+    wanted = {c for c in (layout.query, layout.doc, layout.value, layout.parent, at) if c is not None}
+    buffer: NDArray[np.uint8] = np.frombuffer(block.buffer, dtype=np.uint8)
+    found = fields(buffer, PAD, block.end, layout, tuple(sorted(wanted)))
+    numbers = decimals(found[layout.value]) if found is not None else None
+    if found is None or numbers is None or len(numbers.bad):
+        return None
+    score = numbers.values if numbers.near is None else exact_decimals(found[layout.value])[0]
+    rank = np.full(len(score), np.nan)
+    if at is not None:
+        ranks = decimals(found[at])
+        rank = ranks.values.copy()
+        rank[ranks.bad] = np.nan
+    parents = list[tuple[str, str]]()
+    if layout.parent is not None:
+        parents = list(zip(found[layout.doc].texts(), found[layout.parent].texts(), strict=True))
+    return _Cut(found[layout.query], found[layout.doc], score, rank, parents)
+
+
+def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], reading: Reading) -> RunFile:
+    if not rows and not reading.noted.lines:
+        raise InputError(f"{path}: holds no results, expected at least one")
+    out = _Columns()
+    out.add_rows(rows, ranks)
+    return out.run(path, parents={r[2]: r[4] for r in rows if r[4]})
+
+
+def _json_ranks(path: str) -> dict[int, float]:
+    """The rank on each line of a JSONL file that has one."""
+    import msgspec
+
+    from karat.read.jsonl import NOT_JSON, numbered_lines
+
+    out, decoder = {}, msgspec.json.Decoder()
+    for line, raw in numbered_lines(path):
+        try:
+            rank = decoder.decode(raw).get("rank")
+        except (*NOT_JSON, AttributeError):
+            continue
+        value = number(str(rank))
+        if value is not None:
+            out[line] = value
+    return out
+
+
+def _from_parquet(path: str) -> RunFile:
+    rows = frames.parquet_rows(path, "run")
+    connection = frames.connect()
+    source = f"read_parquet({frames.quoted(path)})"
+    names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    rank = np.full(len(rows), np.nan)
+    if "rank" in names:
+        found = connection.execute(f'SELECT TRY_CAST("{names["rank"]}" AS DOUBLE) AS r FROM {source}').fetchnumpy()["r"]
+        rank = np.ma.filled(np.ma.asarray(found, dtype=np.float64), np.nan)
+    out = _Columns()
+    numbers = out.queries.of_all(rows.query), out.docs.of_all(rows.doc)
+    out.add(*numbers, rows.score, rank, np.arange(1, len(rows) + 1))
+    parents = dict(zip(rows.doc.texts(), rows.parent.texts(), strict=True)) if rows.parent is not None else {}
+    return out.run(path, parents=parents)
+
+
+def _from_lists(path: str, run: Run) -> RunFile:
+    """A run as one JSON object, which has no lines."""
+    out, parents = _Columns(), dict[str, str]()
+    assert isinstance(run.content, (ScoredLists, OrderedLists))
+    listed = isinstance(run.content, OrderedLists)
+    for query, docs in run.content.lists.items():
+        scores: Iterable[Any] = docs.values() if isinstance(docs, dict) else [np.nan] * len(docs)
+        q = out.queries.of(query)
+        n = len(docs)
+        out.add([q] * n, [out.docs.of(d) for d in docs], list(scores), [np.nan] * n, [-1] * n)
+    if isinstance(run.content, OrderedLists) and run.content.parents:
+        for query, chunks in run.content.lists.items():
+            parents.update(zip(chunks, run.content.parents[query], strict=True))
+    return out.run(path, parents=parents, listed=listed)
+
+
+def _from_log(path: str, reading: Reading) -> RunFile:
+    import msgspec
+
+    from karat.read.jsonl import FACTS, NOT_JSON, item_id, log_lines, ordered_items, reason
+    from karat.read.objects import text_id
+
+    out, log, loose, policy = _Columns(), list[LogLine](), msgspec.json.Decoder(), Policy()
+    parents: dict[str, str] = {}
+    whole = True
+    for line, raw, query, content in log_lines(path, reading.noted):
+        if out.rows >= MOST_ROWS:
+            whole = False
+            break
+        if content.topk is None:
+            reading.noted.add(line, "no topk; expected a list of results (an empty list for none)")
+            continue
+        items = ordered_items(content.topk, line, reading.noted, policy)
+        if items is None:
+            continue
+        try:
+            entry = loose.decode(raw)
+        except NOT_JSON as error:
+            reading.noted.add(line, reason(error, raw, "expected one JSON object with query_id and topk"))
+            continue
+        ids = [item_id(i) or "" for i in items]
+        ranks = [i.rank for i in items if i.rank is not None]
+        for doc, item in zip(ids, items, strict=True):
+            if item.chunk_id is not None and (parent := text_id(item.doc_id)) is not None:
+                parents.setdefault(doc, parent)
+        q = out.queries.of(query)
+        listed = content.topk if not ranks else items
+        docs = [out.docs.of(item_id(i) or "") for i in listed]
+        out.add(
+            [q] * len(listed),
+            docs,
+            [np.nan if i.score is None else float(i.score) for i in listed],
+            [np.nan if i.rank is None else float(i.rank) for i in listed],
+            [line] * len(listed),
+        )
+        log.append(
+            LogLine(
+                line,
+                query,
+                len(items),
+                ranks,
+                {k: entry[k] for k in FACTS if k in entry},
+                entry.get("latency_ms"),
+                entry.get("retrieved"),
+                [(doc, i.doc_version) for doc, i in zip(ids, items, strict=True) if i.doc_version is not None],
+            )
+        )
+    return out.run(path, parents=parents, log=log, is_log=True, whole=whole)

@@ -1,0 +1,375 @@
+"""Gates: the language that they are written in, and the pure function that judges them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.power import TTestPower
+
+from karat.errors import UsageError
+from karat.gates import Evidence, Gate, judge, parse_gate, verdict_of
+from karat.stats.intervals import quantile_interval, wilson
+from karat.stats.power import queries_needed, queries_needed_for_share
+
+NAN = math.nan
+LATENCIES = np.arange(1.0, 101.0)
+
+
+def mean(estimate: float, low: float, high: float, n: int = 100, deviation: float = 0.3, **more: object) -> Evidence:
+    return Evidence(estimate, low, high, n, deviation, **more)  # type: ignore[arg-type]
+
+
+def share(successes: int, n: int) -> Evidence:
+    return Evidence(successes / n, *wilson(successes, n, 0.95), n, kind="share")
+
+
+def times(q: float, values: np.ndarray = LATENCIES) -> Evidence:
+    found = quantile_interval(values, q)
+    return Evidence(found.estimate, found.low, found.high, found.n, kind="quantile", values=values, quantile=q)
+
+
+# gate, what was measured, outcome, words of the reason, queries still needed (None: not told)
+TABLE = [
+    # A floor: the lower end decides.
+    ("recall@5 >= 0.90", mean(0.95, 0.92, 0.97), "pass", "right side", None),
+    ("recall@5 >= 0.90", mean(0.85, 0.80, 0.89), "fail", "wrong side", None),
+    ("recall@5 >= 0.90", mean(0.92, 0.88, 0.95), "undecided", "inside", 1668),
+    ("recall@5 >= 0.90", mean(0.88, 0.84, 0.91), "undecided", "inside", 1668),
+    ("recall@5 >= 0.90", mean(0.95, 0.90, 0.97), "pass", "right side", None),
+    ("recall@5 > 0.90", mean(0.95, 0.90, 0.97), "undecided", "inside", 185),
+    ("recall@5 >= 0.90", mean(0.85, 0.80, 0.90), "undecided", "inside", 185),
+    ("recall@5 > 0.90", mean(0.85, 0.80, 0.90), "fail", "wrong side", None),
+    # The same number found by another sum is the same number.
+    ("recall@5 >= 0.90", mean(0.95, 0.9 - 1e-14, 0.97), "pass", "right side", None),
+    # The value is the threshold: no number of queries decides.
+    ("recall@5 >= 0.90", mean(0.90, 0.85, 0.94), "undecided", "no number of queries", None),
+    ("recall@5 >= 0.90", mean(0.9 + 1e-9, 0.85, 0.94), "undecided", "too near", None),
+    # A ceiling: the upper end decides.
+    ("redundancy@5 <= 0.20", mean(0.15, 0.12, 0.18), "pass", "right side", None),
+    ("redundancy@5 <= 0.20", mean(0.25, 0.21, 0.29), "fail", "wrong side", None),
+    ("redundancy@5 <= 0.20", mean(0.18, 0.14, 0.22), "undecided", "inside", 1668),
+    ("redundancy@5 < 0.20", mean(0.15, 0.12, 0.20), "undecided", "inside", 185),
+    ("recall@5 <= 0.99", mean(0.95, 0.92, 0.97), "pass", "right side", None),
+    # At the mean: the point decides, whatever the interval.
+    ("hit@1 >= 80% at the mean", mean(0.81, 0.60, 0.95), "pass", "mean", None),
+    ("hit@1 >= 80% at the mean", mean(0.79, 0.60, 0.95), "fail", "mean", None),
+    ("hit@1 >= 80% at the mean", mean(0.80, NAN, NAN, n=1), "pass", "mean", None),
+    ("hit@1 > 80% at the mean", mean(0.80, 0.7, 0.9), "fail", "mean", None),
+    ("hit@1 >= 80% at the mean", Evidence(NAN), "undecided", "undefined", None),
+    # Against a baseline: the difference, and which way is better.
+    ("ndcg@10 no worse than baseline by 0.01", mean(0.02, -0.005, 0.04), "pass", "right side", None),
+    ("ndcg@10 no worse than baseline by 0.01", mean(-0.05, -0.08, -0.02), "fail", "wrong side", None),
+    ("ndcg@10 no worse than baseline by 0.01", mean(0.00, -0.02, 0.02), "undecided", "inside", 6966),
+    ("ndcg@10 no worse than baseline", mean(0.01, 0.0, 0.02), "pass", "right side", None),
+    ("ndcg@10 better than baseline", mean(0.03, 0.01, 0.05), "pass", "right side", None),
+    ("ndcg@10 better than baseline", mean(0.03, 0.0, 0.05), "undecided", "inside", 687),
+    ("ndcg@10 better than baseline", mean(-0.03, -0.05, 0.0), "fail", "wrong side", None),
+    ("ndcg@10 better than baseline by 0.02", mean(0.05, 0.02, 0.08), "pass", "right side", None),
+    ("ndcg@10 better than baseline by 0.02", mean(0.05, 0.01, 0.08), "undecided", "inside", 687),
+    ("redundancy@5 no worse than baseline by 0.01", mean(-0.02, -0.04, 0.005), "pass", "right side", None),
+    ("redundancy@5 no worse than baseline by 0.01", mean(0.05, 0.02, 0.08), "fail", "wrong side", None),
+    ("redundancy@5 better than baseline", mean(-0.03, -0.05, -0.01), "pass", "right side", None),
+    ("redundancy@5 better than baseline", mean(0.03, 0.01, 0.05), "fail", "wrong side", None),
+    ("ndcg@10 no worse than baseline by 2%", mean(0.004, 0.001, 0.008), "pass", "right side", None),
+    ("ndcg@10 no worse than baseline by 2%", mean(-0.004, -0.008, -0.001), "fail", "wrong side", None),
+    ("ndcg@10 no worse than baseline by 0.01", mean(0.0, 0.0, 0.0, deviation=0.0), "pass", "equal", None),
+    # Units: milliseconds, seconds, percentages.
+    ("latency.p50 <= 60ms", times(0.5), "undecided", "inside", 98),
+    ("latency.p50 <= 0.07s", times(0.5), "pass", "right side", None),
+    ("latency.p50 <= 30", times(0.5), "fail", "wrong side", None),
+    ("latency.p99 <= 1min", times(0.99), "undecided", "from above", 281),
+    ("latency.p99 <= 1min", times(0.99, LATENCIES[:20]), "undecided", "from above", 361),
+    ("latency.p50 no worse than baseline by 5ms", mean(2.0, -1.0, 4.9), "pass", "right side", None),
+    ("latency.p50 no worse than baseline by 5ms", mean(9.0, 5.1, 13.0), "fail", "wrong side", None),
+    ("latency.p50 no worse than baseline by 5ms", mean(2.0, -1.0, 6.0, deviation=NAN), "undecided", "too near", None),
+    ("distinct_docs@5 >= 3.0", mean(3.4, 3.1, 3.7, deviation=1.0), "pass", "right side", None),
+    # Shares of yes and no: counted exactly.
+    ("hit@10 >= 0.95", share(97, 100), "undecided", "inside", 749),
+    ("hit@10 >= 0.95", share(990, 1000), "pass", "right side", None),
+    ("hit@10 >= 0.95", share(92, 100), "undecided", "inside", 409),
+    ("hit@10 >= 0.95", share(85, 100), "fail", "wrong side", None),
+    # Nothing passes without a value.
+    ("ndcg@10 >= 0.5", Evidence(NAN), "undecided", "undefined", None),
+    ("ndcg@10 >= 0.5", Evidence(NAN, missing="no query has topic = x"), "undecided", "no query has", None),
+    ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=1, deviation=NAN), "undecided", "no interval with 1 query", None),
+    ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=50), "undecided", "no interval", None),
+    ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9 queries", 1),
+    ("ndcg@10 >= 0.5 where topic = x", mean(0.1, 0.0, 0.2, n=1, minimum=10), "undecided", "only 1 query,", 9),
+    ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=10, minimum=10), "pass", "right side", None),
+    ("ndcg@10 >= 0.5 where topic = x at the mean", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9", 1),
+    ("ndcg@10 >= 0.5", mean(1.0, 1.0, 1.0, n=30, deviation=0.0), "pass", "equal", None),
+    ("ndcg@10 >= 0.5", mean(0.2, 0.2, 0.2, n=30, deviation=0.0), "fail", "wrong side", None),
+]
+
+
+@pytest.mark.parametrize(("text", "found", "outcome", "why", "more"), TABLE)
+def test_a_gate_is_judged(text: str, found: Evidence, outcome: str, why: str, more: int | None) -> None:
+    judged = judge(parse_gate(text), found)
+    assert judged.outcome == outcome
+    assert why in judged.why
+    assert judged.more == more
+
+
+def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:
+    # .02 from the threshold with a deviation of .3 is an effect of 1/15; 100 queries are there already.
+    needed = queries_needed(0.02, 0.3)
+    assert needed is not None
+    judged = judge(parse_gate("recall@5 >= 0.90"), mean(0.92, 0.88, 0.95))
+    assert judged.more == needed - 100
+    # The normal distribution says ((1.96 + 0.8416) * 15)^2 = 1766; statsmodels says what we say.
+    assert abs(needed - ((1.959964 + 0.841621) * 15) ** 2) < 5
+    assert needed == math.ceil(TTestPower().solve_power(1 / 15, power=0.8, alpha=0.05))
+
+
+@pytest.mark.parametrize(("p", "threshold"), [(0.97, 0.95), (0.9, 0.95), (0.5, 0.45), (0.6, 0.7), (0.02, 0.05)])
+def test_queries_needed_for_a_share_leave_the_threshold_in_8_of_10_samples(p: float, threshold: float) -> None:
+    n = queries_needed_for_share(p, threshold)
+    assert n is not None
+    rng = np.random.default_rng(5)
+
+    def left(size: int) -> float:
+        drawn = rng.binomial(size, p, 20_000)
+        ends = {int(k): wilson(int(k), size, 0.95) for k in np.unique(drawn)}
+        return float(np.mean([not ends[int(k)][0] <= threshold <= ends[int(k)][1] for k in drawn]))
+
+    assert left(n) > 0.79
+    assert left(int(n * 0.9)) < 0.83
+    assert left(int(n * 0.7)) < 0.75
+
+
+def test_a_share_at_the_threshold_is_never_decided() -> None:
+    assert queries_needed_for_share(0.9, 0.9) is None
+    assert queries_needed_for_share(0.9, 1.0) is None
+
+
+VERDICTS = [
+    ([], "SHIP"),
+    ([("error", "pass")], "SHIP"),
+    ([("error", "pass"), ("error", "undecided")], "INCONCLUSIVE"),
+    ([("error", "undecided"), ("error", "fail")], "BLOCK"),
+    ([("warn", "fail"), ("error", "pass")], "SHIP"),
+    ([("warn", "undecided")], "SHIP"),
+    ([("warn", "fail"), ("error", "undecided")], "INCONCLUSIVE"),
+]
+
+
+@pytest.mark.parametrize(("outcomes", "verdict"), VERDICTS)
+def test_the_verdict_follows_the_gates_at_level_error(outcomes: list[tuple[str, str]], verdict: str) -> None:
+    assert verdict_of(outcomes) == verdict  # type: ignore[arg-type]
+
+
+WRITTEN = [
+    ("Recall@5 >= .9", "recall@5 >= 0.9"),
+    ("R@5 at least 90%", "recall@5 >= 0.9"),
+    ("nDCG@10 ≥ 0.5", "ndcg@10 >= 0.5"),
+    ("ndcg(gain=exp)@10 > 1e-3", "ndcg(gain=exp)@10 > 0.001"),
+    ("ndcg:gain=exp@10 above 0.5", "ndcg(gain=exp)@10 > 0.5"),
+    ("latency.p50 <= 0.06 s", "latency.p50 <= 60ms"),
+    ("latency.rerank.p90 <= 60", "latency.rerank.p90 <= 60ms"),
+    ("latency.p50 at most 1500us", "latency.p50 <= 1.5ms"),
+    ("distinct_docs@5 >= 3.0", "distinct_docs@5 >= 3"),
+    ("recall@5 >= 0.90 where language = pt-BR", "recall@5 >= 0.9 where language = pt-BR"),
+    ("mrr >= .5 where topic = soft skills", 'mrr >= 0.5 where topic = "soft skills"'),
+    ('mrr >= .5 where topic=\'a and b\' and x = "q\\"q"', 'mrr >= 0.5 where topic = "a and b" and x = "q\\"q"'),
+    ("ndcg@5 >= 0.80 for each topic", "ndcg@5 >= 0.8 for every topic"),
+    ("ndcg@5 >= 0.80 for every topic, language", "ndcg@5 >= 0.8 for every topic, language"),
+    ("ndcg@5 >= 0.80 for every topic of at least 10 queries", "ndcg@5 >= 0.8 for every topic of at least 10"),
+    ("map > .3 where a = b for every c at the mean on x", "map > 0.3 on x where a = b for every c at the mean"),
+    ("ndcg@10 not worse than baseline by 0.01", "ndcg@10 no worse than baseline by 0.01"),
+    ("ndcg@10 no worse than baseline by 1.5%", "ndcg@10 no worse than baseline by 1.5%"),
+    ('mrr better than "my run" by .1 on cand', 'mrr better than "my run" by 0.1 on cand'),
+    ("mrr better than baseline where language = no", "mrr better than baseline where language = no"),
+]
+
+
+@pytest.mark.parametrize(("written", "canonical"), WRITTEN)
+def test_gates_are_read_and_printed_in_one_form(written: str, canonical: str) -> None:
+    gate = parse_gate(written)
+    assert str(gate) == canonical
+    assert parse_gate(canonical) == gate
+
+
+MAPPINGS = [
+    ({"metric": "R@5", "min": 0.9, "where": {"language": "pt-BR"}}, "recall@5 >= 0.9 where language = pt-BR"),
+    ({"metric": "latency.p50", "max": "60ms"}, "latency.p50 <= 60ms"),
+    ({"metric": "ndcg@10", "no_worse_than": "baseline", "by": 0.01}, "ndcg@10 no worse than baseline by 0.01"),
+    ({"metric": "ndcg@10", "no_worse_than": "baseline", "by": "2%"}, "ndcg@10 no worse than baseline by 2%"),
+    ({"metric": "mrr", "better_than": "bm25", "run": "x"}, "mrr better than bm25 on x"),
+    (
+        {"metric": "mrr", "above": 0.5, "for_every": ["a", "b"], "at_least_queries": 5},
+        "mrr > 0.5 for every a, b of at least 5",
+    ),
+    ({"metric": "mrr", "below": 1, "for_every": "a, b", "at": "mean"}, "mrr < 1 for every a, b at the mean"),
+    ({"gate": "mrr >= 0.5", "level": "warn", "name": "first hit"}, "mrr >= 0.5"),
+    ({"warn": "mrr >= 0.5"}, "mrr >= 0.5"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "canonical"), MAPPINGS)
+def test_gates_are_mappings_too(mapping: dict[str, object], canonical: str) -> None:
+    assert str(parse_gate(mapping)) == canonical
+
+
+def test_level_and_name_come_with_the_gate() -> None:
+    named = parse_gate({"gate": "mrr >= 0.5", "level": "warn", "name": "first hit"})
+    assert (named.level, named.name) == ("warn", "first hit")
+    assert parse_gate({"warn": "mrr >= 0.5"}).level == parse_gate("warn: mrr >= 0.5").level == "warn"
+    assert parse_gate("mrr >= 0.5").level == "error"
+
+
+WRONG = [
+    ("recall@5", "cannot read gate"),
+    ("recall@5 = 0.9", "cannot read gate"),
+    (">= 0.9", "cannot read gate"),
+    ("recal@5 >= 0.9", "did you mean 'recall@5'?"),
+    ("recall@5 >= high", 'expected a number, found "high"'),
+    ("recall@5 >=", "expected a number, found nothing"),
+    ("recall@5 >= 0.9ms", "a bare number or a percentage, found the unit 'ms'"),
+    ("recall@5 >= 0.9x", "found the unit 'x'"),
+    ("latency.p50 <= 60%", "is in ms, found a percentage"),
+    ("latency.p50 <= 60msec", "did you mean 'ms'?"),
+    ("recall@5 >= 0.9 were a = b", "did you mean 'where'?"),
+    ("recall@5 >= 0.9 where a", "expected '=' after 'a'"),
+    ("recall@5 >= 0.9 where a =", "expected a value for 'a', found nothing"),
+    ("recall@5 >= 0.9 where a = b where c = d", "'where' is there twice"),
+    ("recall@5 >= 0.9 where a = b and a = c", "a field is named twice"),
+    ("recall@5 >= 0.9 for every", "expected a field of the queries"),
+    ("recall@5 >= 0.9 for every a of at least few", "expected a number of queries"),
+    ('recall@5 >= 0.9 where a = "b', "not closed"),
+    ("recall@5 no worse than", "expected 'baseline'"),
+    ("recall@5 no worse than baseline by -0.1", "a margin must be a number from 0"),
+    ("recall@5 no worse than x on x", "compared with itself"),
+    ("num_ret better than baseline", "has no better or worse"),
+    ({"metric": "mrr"}, "expected one of min, max"),
+    ({"metric": "mrr", "min": 0.5, "max": 0.9}, "found min, max"),
+    ({"metric": "mrr", "min": True}, "expected a number"),
+    ({"metric": "mrr", "min": 0.5, "by": 0.1}, "by goes with no_worse_than"),
+    ({"metric": "mrr", "min": 0.5, "wher": {}}, "did you mean 'where'?"),
+    ({"metric": "mrr", "min": 0.5, "where": "a = b"}, "where must map fields to values"),
+    ({"metric": "mrr", "min": 0.5, "level": "fatal"}, "level must be one of error, warn"),
+    ({"metric": "mrr", "min": 0.5, "at": "median"}, "at must be 'bound'"),
+    ({"min": 0.5}, "no metric"),
+    ({"gate": "mrr > 0", "metric": "mrr"}, "only level and name"),
+    (17, "a gate is a text"),
+    # A number must be finite, in every unit.
+    ("recall@5 >= 1e999", "expected a finite number, found 1e999"),
+    ("latency.p50 <= 1e400ms", "expected a finite number, found 1e400ms"),
+    ("latency.p50 <= 1e307min", "expected a finite number, found 1e307min"),
+    ("latency.p50 <= 1e9999999s", "expected a finite number"),
+    ({"metric": "recall@5", "min": "1e999"}, "expected a finite number, found 1e999"),
+    ({"metric": "recall@5", "min": math.inf}, "expected a finite number, found inf"),
+    ({"metric": "latency.p50", "max": "1e400ms"}, "expected a finite number"),
+    # What no run can pass, or every run does, is no gate.
+    ("recall@5 >= 85", "recall@5 is from 0 to 1, found 85: no run can pass; did you mean 85%?"),
+    ({"metric": "recall@5", "min": 85}, "did you mean 85%?"),
+    ("recall@5 > 1", "recall@5 is from 0 to 1, found 1: no run can pass"),
+    ("recall@5 < 0", "no run can pass"),
+    ("recall@5 <= -0.1", "no run can pass"),
+    ("latency.p50 < 0ms", "latency.p50 is from 0 on, found 0: no run can pass"),
+    ("recall@5 >= 0", "found 0: every run passes; write a threshold between"),
+    ("recall@5 > -1", "every run passes"),
+    ("recall@5 <= 1", "every run passes"),
+    ("recall@5 < 85", "every run passes; did you mean 85%?"),
+    ("latency.p50 >= 0", "every run passes"),
+    ("recall@5 no worse than baseline by 5", "recall@5 is from 0 to 1, found 5: every run passes; did you mean 5%?"),
+    ("recall@5 no worse than baseline by 1", "every run passes"),
+    ("recall@5 no worse than baseline by 100%", "found 100%: every run passes"),
+    ("recall@5 better than baseline by 1.5", "no run can pass"),
+    ("latency.p50 better than baseline by 101%", "no run can pass"),
+    # Slips of the pen.
+    ("recall@5 => 0.85", "found '=>'; did you mean '>='?"),
+    ("latency.p50 =< 60ms", "found '=<'; did you mean '<='?"),
+    ("recall@5 >= 0.9 where language != de", "only = is understood in where, found '!'"),
+    ("recall@5 >= 0.9 where year > 2020", "only = is understood in where, found '>'"),
+    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = is understood in where, found '<'"),
+    ("latency.p50 <= 60 msec", "takes a number in ms (or us, s, min), found the unit 'msec'; did you mean 'ms'?"),
+    ("latency.p50 <= 60 seconds", "takes a number in ms (or us, s, min), found the unit 'seconds'"),
+    ("latency.p50 <= 60 were a = b", "did you mean 'where'?"),
+    ("mrr better than my run", 'quote a name that has spaces: than "my run"'),
+]
+
+DECIDING = [
+    "recall@5 >= 1",
+    "recall@5 > 0",
+    "recall@5 <= 0",
+    "recall@5 < 1",
+    "latency.p50 <= 0ms",
+    "latency.p50 > 0",
+    "latency.p50 <= 1e9",
+    "distinct_docs@5 >= 85",
+    "num_rel >= 85",
+    "recall@5 better than baseline by 1",
+    "recall@5 no worse than baseline by 0.99",
+    "latency.p50 no worse than baseline by 100%",
+    "latency.p50 no worse than baseline by 5000ms",
+    "recall@5 better than baseline by 300%",
+]
+
+
+@pytest.mark.parametrize("written", DECIDING)
+def test_a_threshold_at_a_bound_that_can_still_decide_is_a_gate(written: str) -> None:
+    assert str(parse_gate(written)) == str(parse_gate(str(parse_gate(written))))
+
+
+@pytest.mark.parametrize(("written", "told"), WRONG)
+def test_a_gate_that_cannot_be_read_says_why(written: object, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_gate(written)  # type: ignore[arg-type]
+    assert told in str(caught.value)
+
+
+names = st.text(min_size=1, max_size=12).filter(lambda t: t == " ".join(t.split()) and t.isprintable())
+
+
+@given(
+    metric=st.sampled_from(["ndcg@10", "recall(rel=2)@5", "latency.p50", "redundancy@5", "mrr"]),
+    relation=st.sampled_from([">=", ">", "<=", "<", "no worse", "better"]),
+    value=st.floats(0, 1, exclude_min=True, exclude_max=True),
+    relative=st.booleans(),
+    fields=st.lists(names, max_size=4, unique=True),
+    values=st.lists(names, min_size=4, max_size=4),
+    least=st.none() | st.integers(1, 99),
+    at_mean=st.booleans(),
+    run=st.none() | names,
+)
+def test_what_is_printed_is_read_back(
+    metric: str,
+    relation: str,
+    value: float,
+    relative: bool,
+    fields: list[str],
+    values: list[str],
+    least: int | None,
+    at_mean: bool,
+    run: str | None,
+) -> None:
+    compared = relation in ("no worse", "better")
+    where = tuple(zip(fields[:2], values, strict=False))
+    every = tuple(fields[2:])
+    gate = Gate(
+        metric,
+        relation,
+        value,
+        "baseline" if compared else None,
+        compared and relative and value > 0,
+        where,  # type: ignore[arg-type]
+        every,
+        least if every else None,
+        at_mean,
+        run if run != "baseline" else None,
+    )
+    assert parse_gate(str(gate)) == gate
+
+
+def test_a_gate_against_a_baseline_knows_its_direction() -> None:
+    up, down = (parse_gate(f"{m} no worse than baseline by 0.1") for m in ("ndcg@10", "redundancy@5"))
+    assert (up.op, up.threshold) == (">=", -0.1)
+    assert (down.op, down.threshold) == ("<=", 0.1)
+    better = parse_gate("redundancy@5 better than baseline")
+    assert (better.op, better.threshold) == ("<", 0.0)
+    assert replace(better, value=0.1).threshold == -0.1

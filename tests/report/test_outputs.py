@@ -1,0 +1,645 @@
+"""What a check writes is read by the tools that others read it with, whatever the names in it are."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import cmarkgfm
+import jsonschema
+import junitparser
+import pytest
+import xmlschema
+from markdown_it import MarkdownIt
+from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSpecialsNode, LatexWalker
+
+import karat
+from karat.report import junit, latex, markdown
+from karat.report.outputs import Files, write
+from karat.report.terminal import check as check_view
+from places import ROOT, SUPPORT
+
+KETTLE = SUPPORT / "kettle"
+RESULT = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/result.schema.json").read_text()))
+XSD = xmlschema.XMLSchema(SUPPORT / "junit.xsd")
+HOSTILE = {
+    "control": "a\x00b\x1b[31mred\x07\x7f",
+    "quotes": "\"double\" 'single' `tick` ``two``",
+    "cdata": "]]> <![CDATA[ &amp; & <",
+    "script": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "table": "a|b||c\\|d",
+    "newlines": "first\nsecond\r\n\n# heading\n- item\n| x | y |",
+    "mention": "@someone @10 x@someone.com see #12 https://evil.example www.evil.example",
+    "link": "[click](javascript:alert(1)) ![i](http://evil.example/x.png) <http://evil.example> [r]: http://evil.example",
+    "emphasis": "**bold** _it_ ~~gone~~ $x^2$ &copy; # head",
+    "tex": r"\input{/etc/passwd} $\alpha$ % & _ ^ ~ # { } [x] \\ --",
+    "row": "[2pt] * first",
+    "list": "- one",
+    "number": "1. one",
+    "emoji": "🦆 ünï 漢字 \u202egnp\u202c",
+    "surrogate": "half \ud83d of one",
+    "long": "s" * 10_000,
+    "long markup": "<|" * 5_000,
+}
+
+
+def judged(name: str, gates: list[str] | None = None, *, texts: bool = True) -> karat.Check:
+    """24 queries in the segments `name` and other; the candidate `name` finds 12 of them, the baseline all."""
+    part = name.replace("\0", "")  # no id may hold a null
+    gold = {f"q{i:02}{part if i < 3 else ''}": {"d": 1} for i in range(24)}
+    runs = {
+        "base " + name: {q: {"d": 1.0} for q in gold},
+        name: {q: {"d" if i % 2 else "x": 1.0} for i, q in enumerate(gold)},
+    }
+    table = {
+        q: {"text": f"{name} {q}" if texts else "", "kind": name if i < 12 else "other"} for i, q in enumerate(gold)
+    }
+    result = karat.evaluate(gold, runs, ["mrr", "hit@1", "ndcg@10"], queries=table, by="kind")
+    asked = gates or [
+        "hit@1 >= 0.95",
+        "hit@1 >= 0.55",
+        "hit@1 >= 0.1",
+        "mrr no worse than baseline by 0.01",
+        "hit@1 >= 0.95 for every kind",
+    ]
+    found = karat.check(
+        result, [*asked, {"gate": "mrr >= 0.9", "level": "warn", "name": name}], baseline="base " + name
+    )
+    return replace(found, name=name, link="https://ci.example/report?a=1&b=(2)")
+
+
+@pytest.fixture(params=HOSTILE)
+def hostile(request: pytest.FixtureRequest) -> karat.Check:
+    return judged(HOSTILE[request.param])
+
+
+# JUnit
+
+
+def test_junit_is_well_formed_and_valid_whatever_the_names_are(hostile: karat.Check) -> None:
+    data = junit.rendered(hostile)
+    XSD.validate(data.decode())
+    root = ET.fromstring(data)
+    cases = root.findall(".//testcase")
+    # 4 gates over all queries, 1 gate in two segments, 1 warning.
+    assert len(cases) == len(hostile.rows) == 7
+    sound = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]", "\ufffd", hostile.candidates[0])
+    assert {c.get("classname") for c in cases} == {f"karat.{sound}"}
+
+
+def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
+    path = tmp_path / "gates.xml"
+    path.write_bytes(junit.rendered(judged(HOSTILE["cdata"])))
+    (suite,) = list(junitparser.JUnitXml.fromfile(str(path)))
+    cases = list(suite)
+    kinds = [type(c.result[0]).__name__ if c.result else "passed" for c in cases]
+    # Of 24 queries 12 are hits: .5, Wilson .314 to .686. Against .95 it fails, .55 is inside, .1 passes; the mean
+    # difference from 1 is −.5: fails. In both segments 6 of 12 are hits: fails twice. The warning is a skipped case.
+    assert kinds == ["Failure", "Error", "passed", "Failure", "Failure", "Failure", "Skipped"]
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (7, 4, 1, 1)
+    messages = [c.result[0].message if c.result else None for c in cases]
+    assert "hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries)" in messages[0]
+    assert "whole interval is on the wrong side" in messages[0]
+    assert re.search(r"about [\d,]+ more queries would decide", messages[1])
+    assert messages[6].startswith("warning, fail: ")
+    told = {p.name: p.value for p in suite.properties()}
+    assert told["verdict"] == "BLOCK" and told["fingerprint.gold"]
+
+
+def test_the_schema_refuses_what_consumers_would_misread() -> None:
+    good = junit.rendered(judged("plain")).decode()
+    XSD.validate(good)
+    assert not XSD.is_valid(good.replace('errors="1"', 'errors="one"'))
+    assert not XSD.is_valid(good.replace(' type="undecided"', ""))
+    assert not XSD.is_valid(re.sub(r'classname="[^"]*" ', "", good))
+
+
+# JSON
+
+
+def test_checks_follow_the_schema_whatever_the_names_are(hostile: karat.Check, tmp_path: Path) -> None:
+    write(hostile, Files(json=str(tmp_path / "c.json"), save=str(tmp_path / "s.json.gz")))
+    document = json.loads((tmp_path / "c.json").read_bytes())
+    RESULT.validate(document)
+    assert document["verdict"] == "BLOCK"
+    assert document["runs"][1]["name"] == hostile.candidates[0]
+    again = karat.load(str(tmp_path / "s.json.gz"))
+    assert again.runs[1].name == hostile.candidates[0]
+    assert again.runs[1].mean == hostile.result.runs[1].mean
+
+
+def test_baselines_and_comparisons_with_saved_results_follow_the_schema(tmp_path: Path) -> None:
+    found = judged(HOSTILE["surrogate"])
+    base, saved = str(tmp_path / "base.json"), str(tmp_path / "saved.json")
+    karat.bless(found.result, base, run=found.candidates[0])
+    RESULT.validate(json.loads(Path(base).read_bytes()))
+    found.result.save(saved)
+    RESULT.validate(json.loads(Path(saved).read_bytes()))
+    compared = karat.compare(base, saved).as_json()
+    RESULT.validate(json.loads(json.dumps(compared, allow_nan=False)))
+    same = next(c for c in compared["comparisons"] if c["metric"] == "mrr" and c["candidate"] == found.candidates[0])
+    assert same["delta"] == 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_tables_hold_every_value_whatever_the_names_are(hostile: karat.Check, tmp_path: Path, ending: str) -> None:
+    import duckdb
+
+    path = tmp_path / f"t.{ending}"
+    write(hostile, Files(per_query=str(path)))
+    if ending == "parquet":
+        rows = duckdb.sql(f"SELECT count(*), sum(value) FROM '{path}'").fetchall()[0]
+    elif ending == "jsonl":
+        values = [json.loads(line)["value"] for line in path.read_bytes().splitlines()]
+        rows = (len(values), sum(values))
+    else:
+        import csv
+
+        listed = list(csv.DictReader(path.read_text("utf-8").splitlines(keepends=True)))
+        rows = (len(listed), sum(float(r["value"]) for r in listed))
+    # 2 runs × 3 metrics × 24 queries; the baseline scores 1 throughout, the candidate 12 of 24 on each metric.
+    assert rows == (144, pytest.approx(72 + 36))
+
+
+# Markdown
+
+
+def html(check: karat.Check) -> str:
+    return cmarkgfm.github_flavored_markdown_to_html(markdown.rendered(check), cmarkgfm.Options.CMARK_OPT_UNSAFE)
+
+
+def test_a_comment_begins_with_the_verdict_and_is_short(hostile: karat.Check) -> None:
+    text = markdown.rendered(hostile)
+    assert text.splitlines()[0].startswith("## ⛔ BLOCK: ")
+    assert len(text) < 5_000
+    assert "[Full report](https://ci.example/report?a=1&b=%282%29)" in text
+
+
+def test_no_markup_of_a_name_gets_into_a_comment(hostile: karat.Check) -> None:
+    page = html(hostile)
+    allowed = {"h2", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "strong", "em", "a"}
+    assert set(re.findall(r"</?([a-z0-9]+)", page)) <= allowed
+    assert re.findall(r'href="([^"]*)"', page) == ["https://ci.example/report?a=1&amp;b=%282%29"]
+    assert page.count("<h2>") == 1 and page.count("<table>") == 1
+    outside = re.sub(r"<code>.*?</code>", "", page, flags=re.DOTALL)
+    assert not re.search(r"(^|\W)@\w", outside)  # a mention
+    assert not re.search(r"#\d", outside.replace("&#", ""))  # an issue
+    bold = re.findall(r"<strong>(.*?)</strong>", page, re.DOTALL)
+    assert all(b.startswith(("Gates", "Segments that fail", "Queries that lost", "Lowest")) for b in bold)
+
+
+def test_every_row_of_a_comment_has_as_many_cells_as_its_head(hostile: karat.Check) -> None:
+    for source in (html(hostile), MarkdownIt("commonmark").enable("table").render(markdown.rendered(hostile))):
+        rows = [len(re.findall(r"<t[hd][ >]", row)) for row in re.findall(r"<tr>.*?</tr>", source, re.DOTALL)]
+        assert rows and set(rows) == {4}  # metric, baseline, candidate, difference
+        assert 1 < len(rows) <= 6  # the head, and at most five metrics
+
+
+def test_names_read_in_a_comment_as_they_are_written() -> None:
+    for name in ("a|b", "<b>", "**x**", "`tick`", "a_b_c", "$5", "[x](y)", "&amp;", "#1", "- one", "1. one", "100%"):
+        page = cmarkgfm.github_flavored_markdown_to_html(markdown.text(name))
+        shown = re.sub(r"</?p>|\u200b", "", page).strip()
+        for entity, sign in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+            shown = shown.replace(entity, sign)
+        assert shown == name
+    assert markdown.text("ndcg@10 0.5") == "ndcg@10 0.5"
+
+
+def test_a_comment_shows_at_most_three_queries_and_five_metrics() -> None:
+    runs = {"old": {f"q{i}": {"d": 1.0} for i in range(30)}, "new": {f"q{i}": {"x": 1.0} for i in range(30)}}
+    gold = {q: {"d": 1} for q in runs["old"]}
+    metrics = "ndcg@{1,2,3,4,5,6,7,8},map,mrr"
+    found = karat.check(karat.evaluate(gold, runs, metrics), ["map >= 0.5", "mrr >= 0.5"], baseline="old")
+    page = html(found)
+    assert page.count("<tr>") == 1 + 5
+    assert len(re.findall(r"<li><code>q\d+</code>", page)) == 3
+    assert page.index(">map<") < page.index(">ndcg@1<")  # metrics of gates come first
+    assert "Full report" not in page  # no address was given
+
+
+def test_thirty_gates_in_fifty_segments_make_a_comment_of_less_than_5000_characters() -> None:
+    gold = {f"q{i:03}": {"d": 1} for i in range(500)}
+    table = {q: {"seg": f"a segment with quite a long name, number {i % 50}"} for i, q in enumerate(gold)}
+    runs = {
+        f"a system with quite a long name, number {r}": {
+            q: {"d" if (i + r) % 3 else "x": 1.0} for i, q in enumerate(gold)
+        }
+        for r in range(2)
+    }
+    result = karat.evaluate(gold, runs, "mrr", queries=table, by="seg")
+    found = karat.check(result, [f"mrr >= {0.5 + i / 100} for every seg" for i in range(30)])
+    assert len(found.rows) == 30 * 50 * 2
+    text = markdown.rendered(found)
+    assert len(text) < 5_000
+    assert "more" in text and text.startswith("## ")
+
+
+def test_a_link_that_is_no_web_address_is_left_out() -> None:
+    found = replace(judged("plain"), link="javascript:alert(1)")
+    assert "javascript" not in markdown.rendered(found)
+
+
+# LaTeX
+
+
+def tables(source: str) -> list[LatexEnvironmentNode]:
+    nodes, *_ = LatexWalker(source, tolerant_parsing=False).get_latex_nodes()
+    return [n for n in nodes if n.isNodeType(LatexEnvironmentNode)]
+
+
+def columns(table: LatexEnvironmentNode) -> int:
+    (spec,) = re.findall(r"\\begin\{tabular\}\{((?:[^{}]|\{[^{}]*\})*)\}", table.latex_verbatim())
+    return len(re.sub(r"\{[^{}]*\}", "", spec))
+
+
+def rows(table: LatexEnvironmentNode) -> list[int]:
+    """The number of cells of each row; a cell over several columns counts as them."""
+    out, cells = [], 1
+    for node in table.nodelist:
+        if node.isNodeType(LatexSpecialsNode) and node.specials_chars == "&":
+            cells += 1
+        elif node.isNodeType(LatexMacroNode) and node.macroname == "multicolumn":
+            span = re.match(r"\\multicolumn\{(\d+)\}", table.latex_verbatim()[node.pos - table.pos :])
+            assert span
+            cells += int(span[1]) - 1
+        elif node.isNodeType(LatexMacroNode) and node.macroname == "\\":
+            out.append(cells)
+            cells = 1
+    return out
+
+
+def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
+    source = latex.rendered(hostile)
+    figures, gates = tables(source)
+    assert columns(figures) == 3 and set(rows(figures)) == {3}
+    assert len(rows(figures)) == 1 + 2 * 3 + 1  # head, two lines a metric, note
+    assert columns(gates) == 5 and set(rows(gates)) == {5}
+    assert len(rows(gates)) == 1 + 7 + 1
+    bare = re.sub(r"\\[{}\\%]", "", re.sub(r"(?<!\\)%.*", "", source))
+    assert bare.count("{") == bare.count("}")
+    for command in ("input", "alpha", "etc"):
+        assert f"\\{command}" not in source
+    assert not re.search(r"\\\\\s*[\[*]", source)  # would be read as an argument of the line's end
+    assert source.isprintable() or not re.search(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]", source)
+
+
+def test_names_are_escaped_in_latex() -> None:
+    assert latex.text("50% of a_b & {c} #1 $5") == r"50\% of a\_b \& \{c\} \#1 \$5"
+    assert latex.text("\\x^~<>|") == (
+        r"\textbackslash{}x\textasciicircum{}\textasciitilde{}\textless{}\textgreater{}\textbar{}"
+    )
+    assert latex.text("Δ a--b") == r"$\Delta$ a-{}-b"
+
+
+# Terminal
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    from rich.console import Console
+
+    monkeypatch.setattr(check_view, "console", lambda: Console(width=width, highlight=False))
+    monkeypatch.setattr("karat.report.terminal.evaluate.console", lambda: Console(width=width, highlight=False))
+    check_view.show_check(judged("a run", ["hit@1 >= 0.1", "hit@1 >= 0.55", "hit@1 >= 0.95 for every kind"]), "gold")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("BLOCK: a run: hit@1 >= 0.95")
+    assert all(len(line) <= width for line in lines[2:-1])  # the last is the verdict again, on one line
+    table = "\n".join(lines)
+    order = [table.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
+    assert order == sorted(order)  # what fails, what is undecided, what passes, warnings
+    assert "0.5000  [0.314, 0.686]  n=24" in table
+    assert re.search(r"about [\d,]+ more queries would decide", table)
+    assert table.index("n=24") < table.index("metric")
+
+
+def test_no_name_steers_the_terminal(hostile: karat.Check, capsys: pytest.CaptureFixture[str]) -> None:
+    check_view.show_check(hostile, "gold", verbose=True)
+    printed = capsys.readouterr().out
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e\ud800-\udfff]", printed)
+
+
+# --force is said everywhere
+
+
+def forced(tmp_path: Path) -> tuple[str, Path]:
+    """A config whose baseline was blessed on other gold."""
+    other = karat.evaluate({f"q{i:02}": {"other": 1} for i in range(1, 19)}, str(KETTLE / "keyword.run"), "ndcg@10")
+    base = tmp_path / "base.json"
+    karat.bless(other, str(base))
+    path = tmp_path / "karat.yaml"
+    path.write_text(
+        f"dataset: {{qrels: {KETTLE / 'qrels.tsv'}}}\nruns: {{keyword: {KETTLE / 'keyword.run'}}}\n"
+        f"baseline: base.json\nmetrics: ndcg@10\ngates: ['ndcg@10 better than baseline']\n"
+        "outputs: {json: c.json, markdown: c.md, junit: c.xml, latex: c.tex}\n"
+    )
+    return str(path), base
+
+
+def run(*arguments: str) -> int:
+    from karat.cli import main
+
+    with pytest.raises(SystemExit) as stopped, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["karat", *arguments])
+        main()
+    return int(stopped.value.code or 0)
+
+
+def test_other_gold_is_refused_and_force_is_said_in_every_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, base = forced(tmp_path)
+    assert run("check", config) == 2
+    assert "keyword cannot be compared with the baseline: gold: " in capsys.readouterr().err
+    assert not (tmp_path / "c.json").exists()
+    held = json.loads(base.read_text())["fingerprints"]["gold"]
+    assert (held["queries"], held["judgments"]) == (18, 18)
+    assert run("check", config, "--force") == 0
+    told = {
+        "terminal": capsys.readouterr().out,
+        "json": json.dumps(json.loads((tmp_path / "c.json").read_text())["forced"]),
+        **{n: (tmp_path / f"c.{n}").read_text() for n in ("md", "xml", "tex")},
+    }
+    for output, text in told.items():
+        assert "18 queries with 18 judgments" in text, output
+        assert output == "json" or re.search(r"although (they|these) differ", text), output
+    (note,) = [line for line in told["tex"].splitlines() if "footnotesize 95" in line]
+    assert "Compared by force although gold differ" in note  # in the table that is printed, not only in a comment
+    suite = ET.fromstring(told["xml"]).find("testsuite")
+    assert suite is not None and "--force" in (suite.findtext("system-out") or "")
+
+
+# Where outputs go
+
+
+def test_the_summary_of_a_github_step_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("# What other steps wrote\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    for _ in range(2):
+        write(judged("plain"), Files())
+    text = summary.read_text("utf-8")
+    assert text.startswith("# What other steps wrote\n## ⛔ BLOCK")
+    assert text.count("## ⛔ BLOCK") == 2
+
+
+def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    with pytest.raises(karat.InputError, match=r"GITHUB_STEP_SUMMARY.*cannot be written"):
+        write(judged("plain"), Files())
+
+
+@pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
+def test_standard_output_holds_one_output_and_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    config, _ = forced(tmp_path)
+    assert run("check", config, "--force", f"--{kind}", "-") == 0
+    ending = {"json": "json", "markdown": "md", "junit": "xml", "latex": "tex"}[kind]
+    printed = capfd.readouterr().out
+    assert run("check", config, "--force", "-q") == 0
+    assert printed == (tmp_path / f"c.{ending}").read_text("utf-8")
+
+
+def test_two_outputs_cannot_share_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, _ = forced(tmp_path)
+    assert run("check", config, "--json", "-", "--markdown", "-") == 2
+    assert "only one output can go to standard output" in capsys.readouterr().err
+    assert run("check", config, "--save", "-") == 2
+    assert "--save: takes the name of a file" in capsys.readouterr().err
+
+
+def test_undefined_values_are_null_and_dashes_not_nan() -> None:
+    result = karat.evaluate({"q": {"d": 1}}, {"r": {"q": {"d": 1.0}}}, "mrr", queries={"q": {"kind": "a"}}, by="kind")
+    found = karat.check(result, ["mrr >= 0.5 where kind = b", "mrr >= 0.5"])
+    assert math.isnan(found.rows[0].found.estimate)
+    RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
+    for text in (markdown.rendered(found), junit.rendered(found).decode(), latex.rendered(found)):
+        assert "nan" not in text.lower()
+
+
+# What a person sees
+
+
+def place(folder: Path, gates: list[object], **more: object) -> Path:
+    """40 queries in two halves of one topic each and four of few queries; `new` finds 36 at once, `old` 30."""
+    gold = {f"q{i:02}": {"yes": 1} for i in range(40)}
+    (folder / "gold.json").write_text(json.dumps(gold))
+    rows = [{"_id": q, "text": f"question {i}", "topic": f"t{i % 2}", "rare": f"r{i % 8}"} for i, q in enumerate(gold)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, hits in (("new", 36), ("old", 30), ("other", 20)):
+        run = {q: {"yes" if i < hits else "no": 2.0, "second": 1.0} for i, q in enumerate(gold)}
+        (folder / f"{name}.json").write_text(json.dumps(run))
+    parts = {
+        "dataset": {"name": "toy", "qrels": "gold.json", "queries": "queries.jsonl"},
+        "metrics": ["mrr", "hit@1"],
+        "runs": {"new": "new.json", "old": "old.json"},
+        "baseline": "old",
+        "gates": gates,
+    }
+    (folder / "karat.yaml").write_text(json.dumps({**parts, **more}))
+    return folder / "karat.yaml"
+
+
+OUTPUTS = {
+    "json": "c.json",
+    "markdown": "c.md",
+    "junit": "c.xml",
+    "latex": "c.tex",
+    "save": "s.json",
+    "per_query": "v.csv",
+}
+
+
+def test_an_error_leaves_no_older_verdict_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = str(place(tmp_path, ["hit@1 >= 0.5"], outputs=OUTPUTS))
+    assert run("check", config) == 0
+    kept = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
+    (tmp_path / "gold.json").write_text('{"q00": {"yes": "<b>@one</b>"}}')
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    capfd.readouterr()
+    assert run("check", config) == 2
+    assert "gold.json" in capfd.readouterr().err
+    comment = (tmp_path / "c.md").read_text("utf-8")
+    assert comment.startswith("## ⛔ NOTHING WAS DECIDED: ") and "gold.json" in comment.splitlines()[0]
+    assert "SHIP" not in comment and "<b>" not in comment
+    assert (tmp_path / "summary").read_text("utf-8") == comment + "\n"
+    document = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    RESULT.validate(document)
+    assert set(document) == {"format_version", "kind", "verdict", "error"}
+    assert (document["kind"], document["verdict"]) == ("check", None) and "gold.json" in document["error"][0]
+    XSD.validate((tmp_path / "c.xml").read_text("utf-8"))
+    (suite,) = list(junitparser.JUnitXml.fromfile(str(tmp_path / "c.xml")))
+    assert (suite.tests, suite.failures, suite.errors, suite.name) == (1, 0, 1, "toy")
+    assert {n: (tmp_path / n).read_bytes() for n in kept} == kept
+
+
+def test_an_error_makes_no_new_files_and_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    config = place(tmp_path, ["hit@1 >= 0.5"], outputs={"markdown": "c.md"})
+    (tmp_path / "gold.json").unlink()
+    assert run("check", str(config), "--json", "-") == 2
+    assert capfd.readouterr().out == "" and not (tmp_path / "c.md").exists()
+    (tmp_path / "c.md").write_text("## ✅ SHIP")
+    config.write_text("gats: []")  # what the command line asks for is known although the config is not
+    assert run("check", str(config), "--markdown", str(tmp_path / "c.md")) == 2
+    assert "NOTHING WAS DECIDED" in (tmp_path / "c.md").read_text("utf-8")
+
+
+def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {"new": "new.json"}
+    config = str(place(tmp_path, ["mrr no worse than baseline by 0.1"], runs=one, baseline="b.json", outputs=OUTPUTS))
+    assert run("bless", config) == 0
+    capsys.readouterr()
+    assert run("check", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"toy · 40 queries · new against baseline ({tmp_path / 'b.json'})"
+    (head,) = [line for line in lines if line.startswith("metric")]
+    assert head.split() == ["metric", "baseline", "candidate", "Δ"]
+    # 36 of 40 at once: (36 + 4 × 0)/40 = .9 in both columns, with an interval each, and a difference of 0.
+    (row,) = [line for line in lines if line.startswith("hit@1")]
+    assert row.count("0.9000 [") == 2 and "+0.0000 [0.000, 0.000]" in row
+    assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
+    assert "Metric & baseline & new" in (tmp_path / "c.tex").read_text("utf-8")
+    assert '<property name="baseline" value="baseline" />' in (tmp_path / "c.xml").read_text("utf-8")
+    parts = json.loads((tmp_path / "karat.yaml").read_text())
+    (tmp_path / "karat.yaml").write_text(json.dumps({**parts, "runs": {"newer": "new.json"}}))
+    assert run("check", config) == 0
+    assert "| metric | new (baseline) | newer | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_candidates_stand_beside_the_baseline_with_intervals_at_any_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    from rich.console import Console
+
+    runs = {f"{n}-{i}": f"{n}.json" for i in range(2) for n in ("new", "old", "other")}
+    config = str(place(tmp_path, ["mrr >= 0.5"], runs=runs, baseline="old-0", candidate=["new-0", "new-1"]))
+    monkeypatch.setattr(check_view, "console", lambda: Console(width=width, highlight=False))
+    assert run("check", config) == 0
+    text = capsys.readouterr().out
+    assert all(len(line) <= width for line in text.splitlines()[2:-1])
+    assert "also evaluated: other-0, old-1, other-1" in text
+    # hit@1: 36 of 40 and 30 of 40, Wilson intervals; Δ = 6/40.
+    assert text.count("[0.769, 0.960]") == 2 and "[0.598, 0.858]" in text
+    assert text.count("+0.1500") == 4  # of both metrics: a doc at rank 1, or none at all
+
+
+def test_gates_with_a_name_show_it_and_their_text_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gates = [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.99", "mrr >= 0.99"]
+    config = str(place(tmp_path, list(gates), outputs=OUTPUTS))
+    assert run("check", config) == 1
+    told = {"terminal": capsys.readouterr().out, **{n: (tmp_path / n).read_text("utf-8") for n in ("c.md", "c.xml")}}
+    assert told["terminal"].startswith("BLOCK: new: hit@1 >= 0.99 (hit@1 0.900 [0.769, 0.960], 40 queries) fails")
+    assert "first: hit@1 >= 0.95 " in told["terminal"] and "`first: hit@1 >= 0.95`" in told["c.md"]
+    assert 'name="first: hit@1 &gt;= 0.95"' in told["c.xml"]
+    assert r"first: hit@1 \textgreater{}= 0.95" in (tmp_path / "c.tex").read_text("utf-8")
+    found = karat.check(
+        judged("plain").result, [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.9"], candidate="plain"
+    )
+    # Of 24 queries 12 are hits: both gates fail.
+    assert found.why == (
+        "plain: first: hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries) fails, and 1 more gate fails"
+    )
+
+
+def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings_fail() -> None:
+    result = judged("plain").result
+    two = karat.check(result, ["hit@1 >= 0.95 for every kind"], candidate="plain")
+    assert two.why.endswith("fails, and in 1 more segment")
+    both = karat.check(result, ["hit@1 >= 0.1", "hit@1 >= 0.1 for every kind", "warn: mrr >= 0.9"], candidate="plain")
+    assert both.why == "all 2 gates pass; 1 warning"
+    assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
+
+
+def test_what_is_odd_about_the_data_stands_beside_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(
+        place(tmp_path, ["hit@1 >= 0.5"], runs={"new": "new.json"}, baseline=None, outputs=OUTPUTS, segments=["topic"])
+    )
+    wrong = {f"q{i:02}": {f"doc-{i}": 1.0} for i in range(37)}
+    (tmp_path / "new.json").write_text(json.dumps(wrong))
+    assert run("check", config) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:4] == [
+        "! no judged doc was returned for any query: check the ids",
+        "! 3 queries of the gold without results in this run",
+    ]
+    assert "> note: 3 queries of the gold without results" in (tmp_path / "c.md").read_text("utf-8")
+    assert "note: no judged doc was returned" in (tmp_path / "c.xml").read_text("utf-8")
+    assert "% note: no judged doc was returned" in (tmp_path / "c.tex").read_text("utf-8")
+    document = json.loads((tmp_path / "c.json").read_text("utf-8"))
+    RESULT.validate(document)
+    assert len(document["warnings"]) == 2
+
+
+def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(
+        place(
+            tmp_path,
+            ["hit@1 >= 0.5", "hit@1 >= 0.1 for every topic"],
+            segments=["rare"],
+            metrics=["mrr", "hit@{1,2,3,4,5,6,7,8,9,10}"],
+            outputs={"json": "c.json"},
+        )
+    )
+    assert run("check", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "SHIP: all 2 gates pass"
+    assert lines[-2] == f"wrote {tmp_path / 'c.json'}"
+    assert "8 segments of too few queries to be judged alone (5 each); --verbose shows all" in lines
+    text = "\n".join(lines)
+    assert "topic=t0" not in text and "target" not in text
+    assert run("check", config, "--verbose") == 0
+    assert "rare=r7" in capsys.readouterr().out
+
+
+def test_quiet_says_one_line_of_what_does_not_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for gate, code, told in (("hit@1 >= 0.99", 1, "BLOCK: new: "), ("hit@1 >= 0.5", 0, "")):
+        assert run("check", str(place(tmp_path, [gate])), "--quiet") == code
+        printed = capsys.readouterr()
+        assert printed.out == "" and printed.err.startswith(told) and printed.err.count("\n") == bool(told)
+
+
+def test_values_carry_units_and_a_difference_of_quantiles_says_what_is_not_known(tmp_path: Path) -> None:
+    for name, add in (("old", 0), ("new", 8)):  # every other query takes 8 ms longer
+        took = [20 + i * 7 % 40 + add * (i % 2) for i in range(100)]
+        rows = [
+            {"query_id": f"q{i}", "topk": [{"doc_id": "yes"}], "latency_ms": {"all": t}} for i, t in enumerate(took)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": {"yes": 1} for i in range(100)}
+    runs = {n: str(tmp_path / f"{n}.jsonl") for n in ("old", "new")}
+    result = karat.evaluate(gold, runs, "latency.p90,mrr")
+    gates = ["latency.p90 <= 40ms", "latency.p90 no worse than baseline by 4ms", "mrr no worse than baseline by 2%"]
+    found = karat.check(result, gates, baseline="old")
+    # The 90th of the 100 times, sorted, is 61; that of the baseline 55.
+    assert found.why == "new: latency.p90 <= 40ms (latency.p90 61.0 ms [57.0, 65.0], 100 queries) fails"
+    assert (found.rows[1].outcome, found.rows[1].found.estimate) == ("undecided", 6.0)
+    unknown = "the number of queries needed is not known for a difference of quantiles"
+    assert check_view.advice(found.rows[1]).endswith(unknown) and unknown in junit.rendered(found).decode()
+    assert check_view.from_where(found.rows[2]) == "Δ to 98% of the baseline's value"
+
+
+def test_facts_are_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"query_id": "q", "topk": [{"doc_id": "d"}], "chunker": {"algo": "sentence", "size": 300}}
+    (tmp_path / "run.jsonl").write_text(json.dumps(row) + "\n")
+    check_view.show_check(
+        karat.check(karat.evaluate({"q": {"d": 1}}, str(tmp_path / "run.jsonl"), "mrr"), "mrr > 0"), "gold"
+    )
+    assert 'chunker {"algo": "sentence", "size": 300}' in capsys.readouterr().out

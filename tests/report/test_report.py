@@ -1,0 +1,702 @@
+"""The report in a real Chromium: what it shows, how it is used, and that it says what the JSON document says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from typer.testing import CliRunner
+
+import karat
+from karat.cli.app import app
+from karat.report.html.data import TOP, view_of
+from karat.report.html.page import rendered
+from places import KETTLE
+
+ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
+"""Ids of queries that a link must carry."""
+METRICS = ["ndcg@10", "recall@5", "mrr", "hit@1"]
+HANDBOOK = Path(karat.__file__).parent / "example"
+
+
+def write_data(folder: Path, queries: int = 30) -> None:
+    """Two runs, the new one better on most queries of topic `t0`; gates that pass, fail and stay undecided."""
+    rng = random.Random(5)
+    ids = [*ODD, *(f"q{i}" for i in range(queries - len(ODD)))]
+    gold: dict[str, dict[str, int]] = {}
+    runs: dict[str, dict[str, dict[str, float]]] = {"old": {}, "new": {}}
+    table, docs = [], {}
+    for n, q in enumerate(ids):
+        pool = [f"d{n}-{j}" for j in range(40)]
+        docs.update({d: f"Text of {d}. " * 3 for d in pool})
+        gold[q] = {pool[0]: 3, pool[1]: 2, pool[2]: 1, pool[3]: 0}
+        table.append({"_id": q, "text": f"question number {n}", "topic": f"t{n % 3}"})
+        for name, skill in (("old", 0.35), ("new", 0.85 if n % 3 == 0 else 0.4)):
+            found = [d for d in pool[:3] if rng.random() < skill]
+            listed = [*found, *rng.sample(pool[3:], 25)]
+            if rng.random() > skill:
+                rng.shuffle(listed)
+            runs[name][q] = {d: 100.0 - i for i, d in enumerate(listed)}
+    (folder / "qrels.json").write_text(json.dumps(gold))
+    (folder / "queries.jsonl").write_text("".join(json.dumps(t) + "\n" for t in table))
+    (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": d, "text": t}) + "\n" for d, t in docs.items()))
+    for name, run in runs.items():
+        (folder / f"{name}.json").write_text(json.dumps(run))
+    config = {
+        "dataset": {"name": "Made up", "qrels": "qrels.json", "queries": "queries.jsonl", "corpus": "corpus.jsonl"},
+        "runs": {"old": "old.json", "new": "new.json"},
+        "baseline": "old",
+        "metrics": METRICS,
+        "segments": ["topic"],
+        "gates": ["hit@1 >= 0.01", "recall@5 >= 0.99", "mrr >= 0.65", "ndcg@10 >= 0.1 for every topic"],
+        "outputs": {"html": "out/report.html"},
+    }
+    (folder / "karat.yaml").write_text(json.dumps(config))
+
+
+@dataclass
+class Opened:
+    """A page, with all that it logged and asked for."""
+
+    page: Any
+    logged: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.page, name)
+
+    def count(self, text: str) -> int:
+        return int(self.page.locator(text).count())
+
+    def number(self) -> int:
+        """How many queries are listed."""
+        return int(self.page.text_content("#count").split()[0].replace(",", ""))
+
+    def column(self, place: int) -> list[str]:
+        return list(self.page.locator(f"#rows tbody tr[data-query] td:nth-child({place})").all_text_contents())
+
+    def opened(self) -> str:
+        """The id of the query that is open."""
+        return str(self.page.text_content("#query .about bdi"))
+
+    def opens(self, query: str) -> bool:
+        """Whether this query is open, or is so soon: links are followed a moment after the click."""
+        for _ in range(100):
+            if self.opened() == query:
+                return True
+            self.page.wait_for_timeout(50)
+        return False
+
+
+@contextmanager
+def opened(browser: Any, path: Path, link: str = "", *, width: int = 1300, **choices: Any) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce", **choices)
+    page = context.new_page()
+    held = Opened(page)
+    page.on("console", lambda message: held.logged.append(message.text))
+    page.on("pageerror", lambda error: held.logged.append(str(error)))
+    page.on("request", lambda request: held.requests.append(request.url))
+    page.goto(path.as_uri() + link)
+    page.wait_for_selector("html[data-ready=yes]")
+    try:
+        yield held
+    finally:
+        context.close()
+
+
+def until(page: Any, told: str) -> None:
+    """Wait until this is true in the page, whose policy forbids the way in which Playwright would wait."""
+    for _ in range(200):
+        if page.evaluate(told):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"never came true: {told}")
+
+
+def drawn(page: Any) -> None:
+    """Wait until every chart is there."""
+    until(page, "[...document.querySelectorAll('.chart')].every(c => c.dataset.drawn === 'yes')")
+
+
+@dataclass(frozen=True)
+class Made:
+    path: Path
+    document: dict[str, Any]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A check with gates, segments, texts of queries and docs; saved, and its report."""
+    folder = tmp_path_factory.mktemp("report")
+    write_data(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
+        done = CliRunner().invoke(app, ["check", str(folder), "--save", str(folder / "check.json"), "-q"])
+        assert done.exit_code == 1, done.output  # recall@5 >= 0.99 fails
+    return Made(folder / "out/report.html", json.loads((folder / "check.json").read_text()), folder)
+
+
+# ---- one file, no requests, and a policy that holds ----
+
+
+def test_the_page_loads_without_errors_and_asks_for_nothing_but_itself(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        drawn(page)
+        for y in range(0, 6000, 500):
+            page.evaluate(f"scrollTo(0, {y})")
+        assert page.logged == []
+        assert page.requests == [made.path.as_uri()]
+        assert page.count("#verdict svg, #forest svg, #curves svg, #account svg, #histogram svg, #points svg") == 5
+
+
+def test_scripts_and_requests_that_slip_into_the_page_are_blocked(browser: Any, made: Made) -> None:
+    slipped = made.folder / "slipped.html"
+    text = made.path.read_text("utf-8")
+    assert "Content-Security-Policy" in text
+    assert "unsafe-eval" not in text.split("<style>")[0]
+    bad = (
+        "<script>window.ran = 1</script><img src='https://example.org/x.png' onerror='window.ran = 2'>"
+        "<iframe src='https://example.org/'></iframe><a id=j href='javascript:window.ran = 3'>x</a>"
+    )
+    slipped.write_text(text.replace("<main>", "<main>" + bad), "utf-8")
+    with opened(browser, slipped) as page:
+        page.evaluate("document.getElementById('j').click()")
+        page.evaluate("fetch('https://example.org/y').catch(() => { window.failed = true })")
+        until(page, "window.failed")
+        assert page.evaluate("window.ran") is None
+        assert sum("Content Security Policy" in line for line in page.logged) >= 4
+        assert not [u for u in page.requests if u.startswith("https:") and "x.png" not in u and "/y" not in u]
+
+
+# ---- the same values as the JSON ----
+
+
+def test_values_in_the_page_are_those_of_the_document(browser: Any, made: Made) -> None:
+    document = made.document
+    runs = {r["name"]: r for r in document["runs"]}
+    read = "nodes => nodes.map(n => ({...n.dataset}))"
+    with opened(browser, made.path) as page:
+        cells = page.eval_on_selector_all("#metrics td[data-metric]", read)
+        assert len(cells) == 2 * len(METRICS)
+        for cell in cells:
+            assert float(cell["value"]) == runs[cell["run"]]["metrics"][cell["metric"]]["mean"]
+        overall = {c["metric"]: c for c in document["comparisons"] if c["segment"] is None}
+        deltas = page.eval_on_selector_all("#metrics td[data-delta]", read)
+        assert {d["delta"]: float(d["value"]) for d in deltas} == {m: c["delta"] for m, c in overall.items()}
+        gates = page.eval_on_selector_all("#gates td[data-gate]", read)
+        # Three gates over all queries, and one in each of three topics.
+        assert len(gates) == len(document["gates"]) == 6
+        told = {(g["gate"], (g["segment"] or {}).get("topic", "")): g["value"] for g in document["gates"]}
+        for gate in gates:
+            assert float(gate["value"]) == told[gate["gate"], gate["segment"].removeprefix("topic = ")]
+        assert page.get_attribute("[data-verdict]", "data-verdict") == document["verdict"] == "BLOCK"
+        for metric in ("ndcg@10", "mrr"):
+            page.select_option("#metric", metric)
+            for s in runs["new"]["segments"]:
+                cell = f"#segments tr[data-segment='topic = {s['by']['topic']}'] td[data-run=new]"
+                assert float(page.get_attribute(cell, "data-value")) == s["metrics"][metric]["mean"]
+
+
+def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) -> None:
+    view = view_of(made.document)
+    for r, run in enumerate(made.document["runs"]):
+        at = {q: i for i, q in enumerate(view["queries"]["ids"])}
+        for m, name in enumerate(view["metrics"]):
+            for q, value in zip(run["query_ids"], run["per_query"][name["name"]], strict=True):
+                shown = view["queries"]["values"][[x["name"] for x in view["runs"]].index(run["name"])][m][at[q]]
+                assert shown == pytest.approx(value, rel=1e-5)
+        assert len(view["queries"]["lists"][r][0][0]) <= TOP
+
+
+def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        assert "BLOCK" in page.text_content("h1")
+        assert "recall@5 >= 0.99" in page.text_content(".why")
+        assert page.locator(".tally a").all_text_contents()[0] == "1 gate fails"
+        first = page.locator("#gates > div > table > tbody > tr").first
+        assert first.get_attribute("class").split()[0] == "fail"
+        assert "recall@5 >= 0.99" in first.text_content()
+        assert first.bounding_box()["y"] < 900  # seen without scrolling
+
+
+# ---- filter, sort, search, copy ----
+
+
+def test_filters_by_outcome_segment_and_text(browser: Any, made: Made) -> None:
+    base, new = (next(r for r in made.document["runs"] if r["name"] == n) for n in ("old", "new"))
+    before = dict(zip(base["query_ids"], base["per_query"]["ndcg@10"], strict=True))
+    after = dict(zip(new["query_ids"], new["per_query"]["ndcg@10"], strict=True))
+    broken = {q for q in before if after[q] < before[q]}
+    fixed = {q for q in before if after[q] > before[q]}
+    assert broken and fixed and len(broken) + len(fixed) < len(before)
+    with opened(browser, made.path) as page:
+        assert page.number() == 30
+        page.select_option("#outcome", "broken")
+        assert set(page.column(1)) == broken
+        page.select_option("#outcome", "fixed")
+        assert set(page.column(1)) == fixed
+        page.select_option("#outcome", "unchanged")
+        assert page.number() == len(before) - len(broken) - len(fixed)
+        page.select_option("#outcome", "all")
+        page.select_option("#field-filters select", '"t1"')
+        assert page.number() == 10
+        page.fill("#search", "NUMBER 13")  # query 13 is of topic t1: 13 = 3 · 4 + 1
+        assert page.column(2) == ["question number 13"]
+        page.fill("#search", "nothing at all")
+        assert page.number() == 0
+        page.click("text=Clear the filters")
+        until(page, "document.getElementById('count').textContent.startsWith('30')")
+
+
+def test_misses_are_queries_without_gold_in_the_top_k(browser: Any, made: Made) -> None:
+    lists = next(r for r in made.document["runs"] if r["name"] == "new")["lists"]
+    gold = {q: [g["rank"] for g in held["gold"] if g["grade"] > 0] for q, held in lists.items()}
+    missed = {q for q, ranks in gold.items() if all(r is None or r > 10 for r in ranks)}
+    never = {q for q, ranks in gold.items() if None in ranks}
+    with opened(browser, made.path) as page:
+        page.select_option("#outcome", "miss")
+        assert set(page.column(1)) == missed
+        page.select_option("#outcome", "never")
+        assert set(page.column(1)) == never
+        total = sum(r is None for ranks in gold.values() for r in ranks)
+        assert f"never found {total} of {3 * 30} relevant docs" in page.text_content("#misses-told")
+
+
+def test_every_column_sorts_both_ways(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        for place in (3, 4, 5):
+            page.click(f"#rows thead th:nth-child({place}) button")
+            first = [float(v.replace("−", "-")) for v in page.column(place)]
+            page.click(f"#rows thead th:nth-child({place}) button")
+            again = [float(v.replace("−", "-")) for v in page.column(place)]
+            assert len(first) == 30
+            assert {tuple(first), tuple(again)} == {tuple(sorted(first)), tuple(sorted(first, reverse=True))}
+            assert page.get_attribute(f"#rows thead th:nth-child({place})", "aria-sort") in ("ascending", "descending")
+        page.click("#rows thead th:nth-child(2) button")
+        assert page.column(2) == [f"question number {n}" for n in range(30)]  # 2 before 10
+        page.click("#rows thead th:nth-child(1) button")
+        ordered = [q for q in page.column(1) if q.startswith("q")]
+        assert ordered == [f"q{n}" for n in range(20)]
+
+
+def test_the_table_is_copied_as_csv(browser: Any, made: Made) -> None:
+    catch = "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }"
+    with opened(browser, made.path) as page:
+        page.evaluate(catch)
+        page.select_option("#metric", "mrr")
+        page.click("#copy")
+        until(page, "window.copied")
+        rows = list(csv.DictReader(io.StringIO(page.evaluate("window.copied"))))
+    assert {r["query_id"] for r in rows} >= set(ODD)
+    for run in made.document["runs"]:
+        known = dict(zip(run["query_ids"], run["per_query"]["mrr"], strict=True))
+        for row in rows:
+            assert float(row[f"{run['name']} mrr"]) == pytest.approx(known[row["query_id"]], rel=1e-5)
+
+
+# ---- one query ----
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_a_link_opens_its_query_whatever_its_id(browser: Any, made: Made, query: str) -> None:
+    with opened(browser, made.path, "#query=" + quote(query, safe="")) as page:
+        assert page.opens(query)
+        assert page.evaluate("document.getElementById('queries').getBoundingClientRect().top") < 200
+        page.evaluate("location.hash = ''")
+        page.locator("#rows tr[data-query] a", has_text=query).first.click()
+        assert page.evaluate("location.hash") == "#query=" + quote(query, safe="!'()*~")
+
+
+def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed(browser: Any, made: Made) -> None:
+    lists = {r["name"]: r["lists"]["q3"] for r in made.document["runs"]}
+    with opened(browser, made.path, "#query=q3") as page:
+        for place, name in enumerate(("old", "new"), start=1):
+            shown = page.locator(f"#query .lists > div:nth-child({place}) .doc .id bdi").all_text_contents()
+            assert shown == [row["doc"] for row in lists[name]["top"][:10]]
+            hatched = page.locator(f"#query .lists > div:nth-child({place}) .doc.unjudged").count()
+            assert hatched == sum(row["grade"] is None for row in lists[name]["top"][:10])
+        both = {row["doc"] for row in lists["old"]["top"][:10]} & {row["doc"] for row in lists["new"]["top"][:10]}
+        assert page.count("#query svg.links path") == len(both)
+        missed = [
+            g["doc"]
+            for g in lists["new"]["gold"]
+            if g["grade"] > 0
+            and any(
+                (rank := next(x["rank"] for x in lists[r]["gold"] if x["doc"] == g["doc"])) is None or rank > 10
+                for r in lists
+            )
+        ]
+        assert set(page.locator("#query table.few >> nth=1 >> tbody th > bdi").all_text_contents()) == set(missed)
+        page.locator("#query .doc details").first.click()
+        assert "Text of d" in page.locator("#query .doc details p").first.inner_text()
+        page.click("text=Show the first 20")
+        assert page.count("#query .doc") == 40
+
+
+def test_keys_move_open_search_help_and_leave(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        listed = page.column(1)
+        assert page.opens(listed[0])
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        assert page.opens(listed[2])
+        page.keyboard.press("k")
+        assert page.opens(listed[1])
+        assert page.locator("#rows tr[aria-current] a").text_content() == listed[1]
+        page.focus("#rows")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "query"
+        assert page.evaluate("location.hash") == "#query=" + quote(listed[2], safe="!'()*~")
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.id") == "rows"
+        page.keyboard.press("/")
+        page.keyboard.type("number 7")
+        assert page.input_value("#search") == "number 7"
+        assert page.number() == 1
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.id") == "rows"
+        page.keyboard.press("?")
+        assert page.is_visible("#keys")
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#keys")
+
+
+def test_a_point_of_the_scatter_opens_its_query(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        drawn(page)
+        page.locator("#points").scroll_into_view_if_needed()
+        points = page.locator("#points .mark-symbol.role-mark path")
+        assert points.count() == 30
+        points.nth(11).click(force=True)
+        until(page, "location.hash.startsWith('#query=')")
+        assert page.opens(page.evaluate("decodeURIComponent(location.hash.slice(7))"))
+
+
+def test_most_broken_queries_and_misses_link_to_their_queries(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        page.locator("#moved-lists a").first.click()
+        assert page.opens(page.column(1)[0])  # by Δ, the worst first
+        page.locator("#misses-table tbody a").first.click()
+        assert page.text_content("#query-title") == page.locator("#misses-table tbody a").first.text_content()
+
+
+def test_a_link_opens_the_meaning_of_a_metric(browser: Any, made: Made) -> None:
+    with opened(browser, made.path, "#metric=ndcg%4010") as page:
+        assert page.locator("#metrics details[open]").count() == 1
+        assert "Normali" in page.inner_text("#metrics details[open]")
+
+
+# ---- themes, screens, print, accessibility ----
+
+
+def test_dark_and_light_by_preference_and_by_button(browser: Any, made: Made) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, made.path, color_scheme="dark") as page:
+        night = page.evaluate(ground)
+        page.click("#theme")
+        day = page.evaluate(ground)
+        assert page.get_attribute("html", "data-theme") == "light"
+    with opened(browser, made.path, color_scheme="light") as page:
+        assert page.evaluate(ground) == day != night
+        page.keyboard.press("d")
+        assert page.evaluate(ground) == night
+        drawn(page)
+        assert page.logged == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1000])
+def test_no_screen_scrolls_sideways(browser: Any, made: Made, width: int) -> None:
+    with opened(browser, made.path, "#query=q3", width=width) as page:
+        drawn(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        page.locator("#rows tbody tr[data-query]").nth(1).click()
+        assert page.is_visible("#query-title")
+
+
+def test_print_leaves_out_controls_and_keeps_what_was_found(browser: Any, made: Made) -> None:
+    with opened(browser, made.path) as page:
+        drawn(page)
+        page.emulate_media(media="print")
+        assert not page.is_visible(".bar") and not page.is_visible("#filters") and not page.is_visible("#rows")
+        assert (
+            page.is_visible("#gates table") and page.is_visible("#metrics table") and page.is_visible("#query .lists")
+        )
+        assert page.pdf()[:4] == b"%PDF"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 390])
+def test_axe_finds_no_serious_violation(browser: Any, made: Made, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with opened(browser, made.path, "#query=q3", width=width, color_scheme=scheme) as page:
+        drawn(page)
+        for fold in page.locator("#gates summary, #metrics summary >> nth=0").all():
+            fold.click()
+        found = Axe().run(page.page).response["violations"]
+        assert [
+            (v["id"], [n["html"] for n in v["nodes"]][:3]) for v in found if v["impact"] in ("serious", "critical")
+        ] == []
+
+
+# ---- other results ----
+
+
+def test_a_single_run_without_gates_has_a_first_screen(browser: Any, tmp_path: Path) -> None:
+    out = tmp_path / "one.html"
+    found = karat.evaluate(
+        str(KETTLE / "qrels.tsv"),
+        {"dense": str(KETTLE / "dense.jsonl")},
+        queries=str(KETTLE / "queries.jsonl"),
+        details=True,
+    )
+    karat.write_report(found, str(out), docs=str(KETTLE / "corpus.jsonl"))
+    with opened(browser, out) as page:
+        drawn(page)
+        assert page.logged == []
+        assert "dense reaches ndcg@10 0.7841" in page.text_content(".why")
+        assert page.count("#gates, #moved, #scatter, #change") == 0
+        assert page.is_visible("#curves svg") and page.is_visible("#account svg")
+        assert page.number() == 18
+
+
+def test_of_five_runs_the_chosen_one_is_compared_and_others_are_dimmed(
+    browser: Any, made: Made, tmp_path: Path
+) -> None:
+    run = json.loads((made.folder / "new.json").read_text())
+    runs = {"old": str(made.folder / "old.json"), **{f"n{i}": run for i in range(4)}}
+    found = karat.compare(str(made.folder / "qrels.json"), runs, METRICS, details=True)
+    karat.write_report(found, str(tmp_path / "five.html"))
+    with opened(browser, tmp_path / "five.html") as page:
+        drawn(page)
+        assert page.logged == []
+        assert page.locator("#metrics thead th[data-delta-run]:visible").all_text_contents() == ["Δ n0"]
+        page.select_option("#run", "n2")
+        assert page.locator("#metrics thead th[data-delta-run]:visible").all_text_contents() == ["Δ n2"]
+        assert page.locator("#metrics thead th.other").all_text_contents() == ["n0", "n1", "n3"]
+        assert page.locator("#rows thead button").all_text_contents() == ["Query", "old", "n2", "Δ ▲"]
+
+
+def test_components_and_diagnosis_are_shown_where_a_document_has_them(browser: Any, made: Made, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(made.document))
+    ends = {"never_retrieved": 60, "lost_at.rerank": 10, "cut": 5, "delivered": 15}
+    figures = {name: {"mean": n / 90, "ci": [0.01, 0.99], "n": 30} for name, n in ends.items()}
+    change = {"mean_baseline": 0.5, "mean_candidate": 0.6, "delta": 0.1, "ci": [0.05, 0.15]}
+    document["runs"][1]["components"] = {
+        "k": 5,
+        "funnel": {"measured": True, "counts": {"gold": 90, **ends}, "figures": figures, "tables": {"k": 5}},
+        "reranker": {"measured": True, "changes": {"ndcg@5": change}},
+        "router": {"measured": False, "missing": "needs `route` on the log's lines"},
+    }
+    evidence = {"value": "mrr", "estimate": 0.4, "ci": [0.3, 0.5], "n": 30, "side": "low", "threshold": 0.6}
+    finding = {
+        "title": "The order is wrong",
+        "evidence": [evidence],
+        "cause": "scoring",
+        "try": ["rerank the top 50"],
+        "queries": ["a b", "q3"],
+        "count": 2,
+    }
+    document["diagnosis"] = {"run": "new", "findings": [finding]}
+    (tmp_path / "r.html").write_text(rendered(document), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        assert page.logged == []
+        stages = [" ".join(t.split()) for t in page.locator("#funnel .stages li").all_text_contents()]
+        assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
+        assert "+0.100" in page.text_content("#components") and "needs `route`" in page.text_content("#components")
+        assert "mrr 0.400 (0.300 to 0.500), below 0.6, 30 queries" in page.text_content("#diagnosis")
+        page.click("#diagnosis .chip >> nth=0")
+        assert page.opens("a b")
+
+
+def test_chunks_of_a_doc_in_the_gold_have_its_grade(tmp_path: Path) -> None:
+    line = {"query_id": "q", "topk": [{"rank": 1, "chunk_id": "a#2", "doc_id": "a"}, {"rank": 2, "chunk_id": "b#1"}]}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    found = karat.evaluate({"q": {"a": 2, "c": 1}}, str(tmp_path / "log.jsonl"), "ndcg@10", details=True)
+    view = view_of(found.full_json())
+    assert [view["docs"]["ids"][d] for d in view["queries"]["lists"][0][0][0]] == ["a#2", "b#1"]
+    assert view["queries"]["lists"][0][0][1] == "2-"  # grade 2, and not judged
+
+
+def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: Path) -> None:
+    runs = {"a": {"q": {"d": 1.0}}, "b": {"q": {"x": 1.0}}}
+    karat.write_report(karat.compare({"q": {"d": 1}}, runs, "ndcg@10"), str(tmp_path / "r.html"))
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        assert page.logged == []
+        assert page.text_content(".why") == "b and a cannot be told apart with 1 query: ndcg@10 −1.0000."
+        assert page.count("#misses, #sweep, #funnel") == 0
+
+
+# ---- size ----
+
+
+def synthetic(queries: int, folder: Path) -> Path:
+    """Two runs of 100 docs a query and ten metrics; written as a report without texts of docs."""
+    rng = random.Random(3)
+    gold = {
+        f"q{i}": {f"doc{rng.randrange(9_000_000)}": rng.choice([1, 2, 3]) for _ in range(3)} for i in range(queries)
+    }
+    runs: dict[str, dict[str, dict[str, float]]] = {"old": {}, "new": {}}
+    for run in runs.values():
+        for q, known in gold.items():
+            docs = [*known, *(f"doc{rng.randrange(9_000_000)}" for _ in range(30))]
+            rng.shuffle(docs)
+            run[q] = {d: round(30 - j * 0.7 + rng.random() / 2, 4) for j, d in enumerate(docs)}
+    texts = {
+        q: {"text": f"how do I find the thing that is called {q}", "topic": f"t{i % 7}"} for i, q in enumerate(gold)
+    }
+    names = ["ndcg@10", "ndcg@5", "recall@1", "recall@5", "recall@10", "precision@5", "hit@1", "hit@10", "mrr", "map"]
+    found = karat.compare(gold, runs, names, queries=texts, by="topic", details=True)
+    out = folder / f"{queries}.html"
+    karat.write_report(found, str(out), queries=texts)
+    return out
+
+
+def test_a_report_of_a_hundred_queries_is_at_most_2_5_megabytes(tmp_path: Path) -> None:
+    assert synthetic(100, tmp_path).stat().st_size <= 2.5e6
+
+
+def test_a_report_of_ten_thousand_queries_is_at_most_15_megabytes(tmp_path: Path) -> None:
+    assert synthetic(10_000, tmp_path).stat().st_size <= 15e6
+
+
+def test_all_gold_that_a_run_lacks_can_be_unfolded(browser: Any, tmp_path: Path) -> None:
+    gold = {"q": {f"d{i:02}": 1 for i in range(40)}, "r": {"d00": 1}}
+    run = {q: {"x": 2.0, "d00": 1.0} for q in gold}
+    found = karat.evaluate(gold, run, "recall@10", details=True)
+    (tmp_path / "r.html").write_text(rendered(found.full_json()), "utf-8")
+    with opened(browser, tmp_path / "r.html", "#query=q") as page:
+        assert page.opens("q")
+        rows = page.locator("#query table.few tbody th[scope=row]", has_text="d")
+        assert rows.count() == 39  # all but d00, which is at rank 2
+        page.click("#query details:has(table.few) > summary")
+        assert page.locator("#query table.few tbody th:visible", has_text="d").count() == 39
+        assert page.logged == []
+
+
+# ---- several systems ----
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """What `karat bench` writes: three runs with latency and diversity, and facts of each run."""
+    folder = tmp_path_factory.mktemp("systems")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
+        arguments = ["-d", str(HANDBOOK), "-r", "bm25", "-r", "dense", "-r", "both=hybrid(bm25, dense)", "-k", "20"]
+        done = CliRunner().invoke(
+            app, ["bench", *arguments, "-o", str(folder / "runs"), "--html", str(folder / "r.html")]
+        )
+        assert done.exit_code == 0, done.output
+    saved = json.loads(gzip.decompress((folder / "runs/result.json.gz").read_bytes()))
+    return Made(folder / "r.html", saved, folder)
+
+
+def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        drawn(page)
+        assert page.count("#tradeoff svg .mark-symbol.role-mark path") == 3
+        offered = page.eval_on_selector_all("#systems-metric option", "nodes => nodes.map(n => n.value)")
+        assert offered == ["ild@10", "latency.p50", "latency.p90"]
+        held = {t["metric"]: t["values"] for t in page.evaluate("data.tradeoffs")}
+        for run in systems.document["runs"]:
+            for metric in ("ndcg@10", "ild@10"):
+                assert held[metric][run["name"]][0] == pytest.approx(run["metrics"][metric]["mean"], rel=1e-6)
+        page.select_option("#systems-metric", "latency.p90")
+        drawn(page)
+        assert "latency.p90, less is better" in page.inner_text("#tradeoff")
+        assert page.logged == []
+
+
+def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        shared, own = page.inner_text("#facts dl"), page.inner_text("#facts .of-runs")
+        assert "dataset version" in shared and "workers" in shared and "dataset version" not in own
+        assert "hybrid(bm25, dense)" in own and "MB" in own
+        page.click("#metrics summary >> text=ndcg@10")
+        assert "gain = linear" in page.inner_text("#metrics details[data-metric='ndcg@10']")
+
+
+def test_escape_in_the_search_clears_it_and_its_filter(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        every = page.number()
+        page.keyboard.press("/")
+        page.keyboard.type("LBX")
+        assert 0 < page.number() < every
+        page.keyboard.press("Escape")
+        assert page.input_value("#search") == "" and page.number() == every
+
+
+def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        page.click("#segments-table a >> text=language = pt")
+        assert page.number() == 45 and all(query.startswith("pt-") for query in page.column(1))
+
+
+def test_gold_that_no_run_found_can_be_listed(browser: Any, systems: Made) -> None:
+    def never(runs: set[str]) -> set[str]:
+        held = {r["name"]: r["lists"] for r in systems.document["runs"]}
+        gold = {q: [g["doc"] for g in one["gold"] if g["grade"] >= 1] for q, one in held["bm25"].items()}
+        return {q for q in gold if any(all(_rank(held[r], q, d) is None for r in runs) for d in gold[q])}
+
+    with opened(browser, systems.path) as page:
+        page.select_option("#outcome", "nobody")
+        assert page.number() == len(never({"bm25", "dense", "both"})) > 0
+        page.select_option("#run", "both")
+        page.select_option("#outcome", "never")
+        assert page.number() == len(never({"both"}))
+
+
+def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
+    found = next((g["rank"] for g in lists[query]["gold"] if g["doc"] == doc), None)
+    return int(found) if found else None
+
+
+def test_the_curve_says_whether_it_is_flat(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        said = page.inner_text("#sweep-told")
+        assert "still rises at k = 20: it is not flat yet" in said or "is flat from k = " in said
+        page.set_viewport_size({"width": 390, "height": 800})
+        shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
+        assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
+
+
+def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, systems: Made) -> None:
+    held = {r["name"]: r["lists"] for r in systems.document["runs"]}
+    gold = [(q, g["doc"]) for q, one in held["bm25"].items() for g in one["gold"] if g["grade"] >= 1]
+    nobody = {(q, d) for q, d in gold if all(_rank(lists, q, d) is None for lists in held.values())}
+    with opened(browser, systems.path) as page:
+        page.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+        page.click("text=All gold that was never found")
+        page.select_option("#never-of", "nobody")
+        assert page.inner_text("#never-count").startswith(f"{len(nobody)} relevant doc")
+        page.click("#never-copy")
+        until(page, "window.copied")
+        rows = list(csv.DictReader(io.StringIO(page.evaluate("window.copied"))))
+        assert {(r["query_id"], r["doc_id"]) for r in rows} == nobody and {r["rank bm25"] for r in rows} == {""}
+        page.select_option("#never-of", "run")
+        page.select_option("#run", "both")
+        found = [d for q, d in gold if _rank(held["both"], q, d) is None]
+        assert page.inner_text("#never-count").startswith(f"{len(found)} relevant doc")
+        assert page.logged == []
+
+
+def test_of_several_systems_sentence_and_figures_are_of_the_best_one(browser: Any, systems: Made) -> None:
+    means = {r["name"]: r["metrics"]["ndcg@10"]["mean"] for r in systems.document["runs"] if r["name"] != "bm25"}
+    best = max(means, key=means.__getitem__)
+    with opened(browser, systems.path) as page:
+        assert page.inner_text("#verdict .figures dt >> nth=0") == f"ndcg@10 {best}"
+        assert page.inner_text("#verdict p >> nth=0").startswith(f"{best} ") and page.input_value("#run") == best

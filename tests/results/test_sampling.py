@@ -1,0 +1,209 @@
+"""Intervals, segments, weights and conversations of an evaluation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import karat
+from karat.stats.groups import interval
+from places import DL19 as SHARED
+
+
+def many(
+    n: int = 60, seed: int = 1
+) -> tuple[dict[str, dict[str, int]], dict[str, list[str]], dict[str, dict[str, object]]]:
+    """Queries whose one relevant doc stands somewhere in a list of ten."""
+    rng = np.random.default_rng(seed)
+    gold, run, queries = {}, {}, {}
+    for i in range(n):
+        q = f"q{i:03}"
+        docs = [f"d{j}" for j in range(10)]
+        gold[q] = {docs[int(rng.integers(10))]: 1}
+        run[q] = docs
+        queries[q] = {"language": "de" if i % 3 else "en", "level": i % 7, "conversation": f"c{i // 3}"}
+    return gold, run, queries
+
+
+def test_every_metric_has_an_interval_that_says_how_it_was_found() -> None:
+    gold, run, _ = many()
+    result = karat.evaluate(gold, run, "mrr,hit@3,num_ret,judged@5")
+    values = list(result.per_query("mrr").values())
+    alone = interval(values)
+    assert result.intervals["mrr"].method == "bca"
+    assert result.ci["MRR"] == pytest.approx((alone.low, alone.high), rel=1e-12)
+    assert result.intervals["hit@3"].method == "wilson"
+    assert result.intervals["num_ret"].method == "none"
+    assert math.isnan(result.ci["num_ret"][0])
+
+
+def test_the_first_rule_that_fits_chooses_the_method() -> None:
+    gold, run, queries = many()
+    few = {q: gold[q] for q in list(gold)[:20]}
+    assert karat.evaluate(few, run, "mrr").intervals["mrr"].method == "t"
+    assert karat.evaluate({"q000": gold["q000"]}, run, "mrr").intervals["mrr"].method == "none"
+    same = karat.evaluate({q: {"d0": 1} for q in gold}, run, "mrr,hit@1")
+    assert same.intervals["mrr"].method == "degenerate"
+    assert same.ci["mrr"] == (1.0, 1.0)
+    assert same.intervals["hit@1"].method == "clopper-pearson"
+    assert karat.evaluate(few, run, "hit@1", queries=queries).intervals["hit@1"].method == "bca"
+    assert karat.evaluate(gold, run, "mrr", method="t").intervals["mrr"].method == "t"
+
+
+def test_an_interval_of_a_mean_stays_within_what_the_metric_can_be() -> None:
+    result = karat.evaluate({"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"], "b": ["y"]}, "mrr")
+    assert result.ci["mrr"] == (0.0, 1.0)
+
+
+def test_the_interval_of_a_geometric_mean_holds_it() -> None:
+    gold, run, _ = many()
+    found = karat.evaluate(gold, run, "gm_map").intervals["gm_map"]
+    values = np.array(list(karat.evaluate(gold, run, "map").per_query("map").values()))
+    assert found.estimate == pytest.approx(math.exp(np.log(values).mean()))
+    assert found.low < found.estimate < found.high
+
+
+def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads() -> None:
+    import json
+
+    gold, run, queries = many()
+    made = [
+        json.dumps(karat.evaluate(gold, run, queries=queries, by="language", threads=t, seed=s).as_json())
+        for t, s in ((1, 3), (2, 3), (1, 4))
+    ]
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+
+
+def test_segments_means_recompose_the_overall_mean() -> None:
+    gold, run, queries = many()
+    result = karat.evaluate(gold, run, "ndcg@10,mrr", queries=queries, by=["language", "language,level"])
+    for fields in (("language",), ("language", "level")):
+        segments = [s for s in result.segments if tuple(s.by) == fields]
+        assert sum(s.n for s in segments) == len(gold)
+        total = sum(s.n * s.metrics["ndcg@10"].estimate for s in segments) / len(gold)
+        assert total == pytest.approx(result.mean["ndcg@10"])
+
+
+def test_segments_are_judged_alone_only_from_a_minimum_size() -> None:
+    gold, run, queries = many()
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="level")
+    assert [s.n for s in result.segments] == [9, 9, 9, 9, 8, 8, 8]
+    assert all(s.small for s in result.segments)
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="level", min_segment=9)
+    assert [s.small for s in result.segments] == [False] * 4 + [True] * 3
+
+
+def test_a_query_without_the_field_is_in_a_segment_of_its_own() -> None:
+    gold, run, queries = many(12)
+    del queries["q000"]["language"]
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="language")
+    assert [(s.by["language"], s.n) for s in result.segments] == [("(none)", 1), ("de", 8), ("en", 3)]
+
+
+def test_numbers_are_cut_into_quantiles() -> None:
+    gold, run, queries = many(56)
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="level:2")
+    # levels 0…6, eight queries each; the median is 3
+    assert [(s.by["level:2"], s.n) for s in result.segments] == [("1: ≤ 3", 32), ("2: > 3", 24)]
+
+
+def test_queries_are_sliced_by_fields_of_their_gold_and_may_be_in_several_slices() -> None:
+    gold = {"q1": {"d1": 1, "d2": 2}, "q2": {"d2#4": 1}, "q3": {"d9": 1, "d1": 0}}
+    docs = {"d1": {"source": "faq"}, "d2": {"source": "manual"}}
+    result = karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", docs=docs, by="gold.source")
+    assert [(s.by["gold.source"], s.n) for s in result.segments] == [("(none)", 1), ("faq", 1), ("manual", 2)]
+    with pytest.raises(karat.UsageError, match="needs a table of docs"):
+        karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", by="gold.source")
+    with pytest.raises(karat.UsageError, match="no doc has a field 'sorce'"):
+        karat.evaluate(gold, {q: ["d2"] for q in gold}, "mrr", docs=docs, by="gold.sorce")
+
+
+def test_the_variance_across_segments_is_that_of_their_means_beside_a_macro_average() -> None:
+    gold, run, queries = many()
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="language")
+    means = [s.metrics["mrr"].estimate for s in result.segments]
+    across = result.runs[0].across("language", "mrr")
+    assert across["macro_average"] == pytest.approx(sum(means) / 2)
+    assert across["variance"] == pytest.approx((means[0] - means[1]) ** 2 / 2)
+    written = result.as_json()["runs"][0]["across"]["language"]["mrr"]
+    assert written["segments"] == 2
+    assert written["variance"] == pytest.approx(across["variance"])
+    one = karat.evaluate(gold, run, "mrr", queries={q: {"language": "de"} for q in gold}, by="language")
+    assert math.isnan(one.runs[0].across("language", "mrr")["variance"])
+
+
+def test_weights_are_honoured_in_means_and_intervals() -> None:
+    gold, run = {"a": {"x": 1}, "b": {"y": 1}}, {"a": ["x"], "b": ["x", "y"]}
+    result = karat.evaluate(gold, run, "mrr", queries={"a": {"weight": 3}, "b": {"weight": 1}})
+    assert result.mean["mrr"] == pytest.approx((3 * 1 + 1 * 0.5) / 4)
+    assert result.intervals["mrr"].estimate == result.mean["mrr"]
+
+
+def test_conversations_are_resampled_as_wholes() -> None:
+    gold, run, queries = many(60)
+    for i, q in enumerate(gold):  # queries of a conversation succeed and fail together
+        gold[q] = {f"d{(i // 3) % 10}": 1}
+    alone = karat.evaluate(gold, run, "mrr").intervals["mrr"]
+    together = karat.evaluate(gold, run, "mrr", queries=queries).intervals["mrr"]
+    assert together.high - together.low > 1.4 * (alone.high - alone.low)  # 20 units instead of 60: about √3
+    own = karat.evaluate(gold, run, "mrr", queries={q: {"conversation": q} for q in gold}).intervals["mrr"]
+    assert (own.low, own.high) == (alone.low, alone.high)
+
+
+def test_a_saved_result_finds_the_same_intervals_and_segments_again(tmp_path: Path) -> None:
+    gold, run, queries = many()
+    result = karat.evaluate(gold, run, "mrr,hit@1", queries=queries, by="language", seed=5, confidence=0.9)
+    result.save(str(tmp_path / "r.json"))
+    loaded = karat.load(str(tmp_path / "r.json"))
+    assert loaded.ci["mrr"] == pytest.approx(result.ci["mrr"], rel=1e-9)
+    assert [s.by for s in loaded.segments] == [s.by for s in result.segments]
+    assert [s.judged for s in loaded.segments] == pytest.approx([s.judged for s in result.segments])
+    assert loaded.segments[0].metrics["mrr"].low == pytest.approx(result.segments[0].metrics["mrr"].low, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"by": "langage"}, "did you mean 'language'"),
+        ({"by": "topic"}, "no query has a field 'topic'"),
+        ({"by": "language", "queries": None}, "needs a table of queries"),
+        ({"by": "language:3"}, "quantiles need numbers"),
+        ({"by": "level:1"}, "from 2 after the colon"),
+        ({"by": ""}, "must name fields"),
+        ({"confidence": 95}, "between 0 and 1"),
+        ({"confidence": "high"}, "between 0 and 1"),
+        ({"method": "bcaa"}, "did you mean 'bca'"),
+        ({"resamples": 3}, "integer from 100"),
+        ({"seed": -1}, "integer from 0"),
+        ({"min_segment": 0}, "integer from 1"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(options: dict[str, object], says: str) -> None:
+    gold, run, queries = many(12)
+    with pytest.raises(karat.UsageError, match=says):
+        karat.evaluate(gold, run, "mrr", **{"queries": queries, **options})  # type: ignore[arg-type]
+
+
+def test_a_method_that_does_not_fit_the_metric_says_so() -> None:
+    gold, run, _ = many()
+    with pytest.raises(karat.UsageError, match="values of 0 and 1 alone"):
+        _ = karat.evaluate(gold, run, "mrr", method="wilson").ci
+
+
+@pytest.mark.parametrize("weight", ["heavy", -1, float("inf")])
+def test_a_weight_that_is_none_is_named(weight: object) -> None:
+    with pytest.raises(karat.InputError, match='"a": weight must be a number from 0'):
+        karat.evaluate({"a": {"x": 1}}, {"a": ["x"]}, "mrr", queries={"a": {"weight": weight}})
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared/data/dl19")
+def test_dl19_segments_hold_all_queries() -> None:
+    result = karat.evaluate(
+        SHARED / "qrels.txt", SHARED / "bm25.run", "ndcg@10", queries=SHARED / "segments.tsv", by=["intent", "domain"]
+    )
+    assert sum(s.n for s in result.segments if "intent" in s.by) == 43
+    assert result.intervals["ndcg@10"].low < 0.5058 < result.intervals["ndcg@10"].high

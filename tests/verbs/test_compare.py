@@ -1,0 +1,241 @@
+"""Runs against a baseline: differences, tests, corrections, margins, noise, plans."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import karat
+from karat.cli import main
+from karat.stats.multiple import benjamini_hochberg, holm
+from karat.stats.paired import paired_test
+from places import DL19 as SHARED
+
+A = [0.95, 0.90, 0.20, 0.10, 0.70, 0.60, 0.40, 0.85, 0.30, 0.50]
+B = [0.90, 0.86, 0.17, 0.08, 0.64, 0.55, 0.37, 0.80, 0.28, 0.44]
+
+
+def planted(n: int = 60, gain: float = 0.3, seed: int = 0) -> tuple[dict, dict, dict]:
+    """Two runs of which the second puts the relevant doc higher in a share of the queries."""
+    rng = np.random.default_rng(seed)
+    gold, runs, queries = {}, {"base": {}, "cand": {}}, {}
+    for i in range(n):
+        q, docs = f"q{i:03}", [f"d{j}" for j in range(10)]
+        place = int(rng.integers(2, 10))
+        gold[q] = {docs[place]: 1}
+        runs["base"][q] = docs
+        runs["cand"][q] = [docs[place], *(d for d in docs if d != docs[place])] if rng.random() < gain else docs
+        queries[q] = {"language": "de" if i % 2 else "en"}
+    return gold, runs, queries
+
+
+def test_the_difference_is_candidate_minus_baseline_on_the_same_queries() -> None:
+    gold, runs, _ = planted()
+    row = karat.compare(gold, runs, "mrr")["mrr"]
+    base, cand = (karat.evaluate(gold, runs[n], "mrr").per_query("mrr") for n in ("base", "cand"))
+    moved = [cand[q] - base[q] for q in base]
+    assert row.delta == pytest.approx(sum(moved) / len(moved))
+    assert (row.wins, row.ties, row.losses) == (sum(d > 0 for d in moved), sum(d == 0 for d in moved), 0)
+    assert row.difference.low < row.delta < row.difference.high
+    assert row.p["t"] == paired_test(list(cand.values()), list(base.values())).p
+    assert row.p["randomization"] >= 1 / 100_001
+    assert row.effect_size == pytest.approx(np.mean(moved) / np.std(moved, ddof=1))
+    assert row.significant
+
+
+def test_swapping_baseline_and_candidate_negates_the_difference_and_keeps_p() -> None:
+    gold, runs, _ = planted(gain=0.1)
+    one = karat.compare(gold, runs, "mrr,ndcg@5")
+    other = karat.compare(gold, runs, "mrr,ndcg@5", baseline="cand")
+    for name in ("mrr", "ndcg@5"):
+        assert other[name].delta == pytest.approx(-one[name].delta, abs=1e-15)
+        assert other[name].p == one[name].p
+        assert (other[name].wins, other[name].losses) == (one[name].losses, one[name].wins)
+
+
+def test_where_lower_is_better_a_fall_is_a_win() -> None:
+    gold, runs, _ = planted()
+    row = karat.compare(gold, runs, "rbp_residual")["rbp_residual"]
+    assert row.delta < 0
+    assert row.wins > 0
+    assert row.losses == 0
+
+
+def test_p_is_adjusted_over_candidates_by_holm_and_over_segments_by_bh() -> None:
+    gold, runs, queries = planted(gain=0.15)
+    third = planted(gain=0.05, seed=0)[1]["cand"]
+    found = karat.compare(gold, {**runs, "third": third}, "mrr", queries=queries, by="language")
+    overall = found.of("mrr")
+    assert [r.p_adjusted for r in overall] == holm([r.p["randomization"] for r in overall])
+    inside = [r for r in found.rows if r.segment is not None]
+    assert [r.p_adjusted for r in inside] == benjamini_hochberg([r.p["randomization"] for r in inside])
+    assert {r.correction for r in overall} == {"holm"}
+    assert {r.correction for r in inside} == {"bh"}
+
+
+def test_segments_too_small_are_shown_and_never_judged() -> None:
+    gold, runs, queries = planted(24, gain=0.9)
+    for i, q in enumerate(queries):
+        queries[q]["language"] = "pt" if i < 4 else "en"
+    found = karat.compare(gold, runs, "mrr", queries=queries, by="language")
+    small = next(r for r in found.rows if r.segment == {"language": "pt"})
+    assert small.small
+    assert not small.significant
+    assert math.isnan(small.p_adjusted)
+
+
+def test_a_segment_that_moves_against_the_whole_is_flagged() -> None:
+    gold, runs, queries = {}, {"base": {}, "cand": {}}, {}
+    for i in range(60):
+        q, worse = f"q{i:03}", i < 15
+        gold[q] = {"hit": 1}
+        runs["base"][q], runs["cand"][q] = ["x", "hit"], ["hit", "x"]
+        if worse:
+            runs["base"][q], runs["cand"][q] = runs["cand"][q], runs["base"][q]
+        queries[q] = {"language": "pt" if worse else "en"}
+    found = karat.compare(gold, runs, "mrr", queries=queries, by="language")
+    flags = {r.segment["language"]: r.against_trend for r in found.rows if r.segment}
+    assert flags == {"en": False, "pt": True}
+
+
+def test_a_margin_asks_for_non_inferiority_and_equivalence() -> None:
+    gold, runs, _ = planted(200, gain=0.02)
+    loose = karat.compare(gold, runs, "mrr", margin=0.1)["mrr"]
+    tight = karat.compare(gold, runs, "mrr", margin=0.001)["mrr"]
+    assert (loose.non_inferior, loose.equivalent) == (True, True)
+    assert tight.equivalent is False
+    worse = karat.compare(gold, runs, "mrr", baseline="cand", margin=0.001)["mrr"]
+    assert worse.non_inferior is False
+
+
+def test_replicates_give_the_noise_floor() -> None:
+    gold, runs, _ = planted(gain=0.3)
+    builds = {f"b{i}": planted(gain=0.02 * i, seed=9)[1]["cand"] for i in range(3)}
+    row = karat.compare(gold, runs, "mrr", replicates=builds)["mrr"]
+    means = [karat.evaluate(gold, b, "mrr").mean["mrr"] for b in builds.values()]
+    # t(.975, 2) = 4.30265; two builds differ by √2 spreads
+    assert row.noise == pytest.approx(4.302653 * math.sqrt(2) * np.std(means, ddof=1), rel=1e-5)
+    assert row.inside_noise is (abs(row.delta) <= row.noise)
+    with pytest.raises(karat.UsageError, match="at least two replicates"):
+        karat.compare(gold, runs, "mrr", replicates=builds["b0"])
+
+
+def test_one_query_is_never_significant() -> None:
+    row = karat.compare({"q": {"a": 1}}, {"x": {"q": ["b", "a"]}, "y": {"q": ["a"]}}, "mrr")["mrr"]
+    assert not row.significant
+    assert row.p == {"t": 1.0, "randomization": 1.0}
+    assert math.isnan(row.difference.low)
+
+
+def test_equal_runs_differ_in_nothing() -> None:
+    gold, runs, _ = planted()
+    row = karat.compare(gold, {"x": runs["base"], "y": runs["base"]}, "mrr")["mrr"]
+    assert (row.delta, row.wins, row.losses, row.significant, row.needed) == (0.0, 0, 0, False, None)
+    assert row.p == {"t": 1.0, "randomization": 1.0}
+
+
+def test_all_pairs_by_hsd_are_symmetric_and_more_careful_than_pairs_alone() -> None:
+    gold, runs, _ = planted(gain=0.15)
+    third = planted(gain=0.05, seed=0)[1]["cand"]
+    found = karat.compare(gold, {**runs, "third": third}, "mrr", all_pairs=True, draws=20_000)
+    p = found.pairs["mrr"]["p"]
+    assert p["base"]["cand"] == p["cand"]["base"]
+    assert p["base"]["third"] >= found.of("mrr", "third")[0].p["randomization"] * 0.9
+
+
+def test_per_query_differences_come_largest_first() -> None:
+    gold, runs, _ = planted()
+    moved = karat.compare(gold, runs, "mrr").differences("mrr")
+    sizes = [abs(d) for *_, d in moved]
+    assert sizes == sorted(sizes, reverse=True)
+    _, base, cand, delta = moved[0]
+    assert delta == pytest.approx(cand - base)
+
+
+def test_runs_on_different_queries_are_compared_on_those_they_share() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(4)}
+    runs = {"x": {q: ["a"] for q in ("q0", "q1", "q2")}, "y": {q: ["b", "a"] for q in ("q1", "q2", "q3")}}
+    row = karat.compare(gold, runs, "mrr", missing="skip")["mrr"]
+    assert (row.n, row.mean_baseline, row.mean_candidate) == (2, 1.0, 0.5)
+    apart = {"x": {"q0": ["a"]}, "y": {"q3": ["a"]}}
+    with pytest.raises(karat.UsageError, match="share no query"):
+        karat.compare(gold, apart, "mrr", missing="skip")
+
+
+def test_a_plan_tells_queries_needed_and_what_can_be_shown() -> None:
+    plan = karat.power(deviation=0.2, difference=0.05, n=128)
+    # statsmodels: TTestPower().solve_power(effect_size=.25, alpha=.05, power=.8) = 127.5
+    assert plan["queries_needed"] == 128
+    assert plan["smallest_detectable"] == pytest.approx(0.0499, abs=1e-4)
+    seen = karat.power([a - b for a, b in zip(A, B, strict=True)])
+    assert seen["n"] == 10
+    assert seen["deviation"] == pytest.approx(0.0152388, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tests": ["tt"]}, "test must be one of"),
+        ({"tests": []}, "at least one test"),
+        ({"correction": "bonferroni"}, "correction must be one of"),
+        ({"alpha": 5}, "alpha must be between 0 and 1"),
+        ({"margin": -1}, "margin must be a number above 0"),
+        ({"baseline": "bse"}, "did you mean 'base'"),
+    ],
+)
+def test_wrong_choices_are_refused(options: dict, says: str) -> None:
+    gold, runs, _ = planted(12)
+    with pytest.raises(karat.KaratError, match=says):
+        karat.compare(gold, runs, "mrr", **options)
+
+
+def test_one_run_is_not_enough() -> None:
+    gold, runs, _ = planted(12)
+    with pytest.raises(karat.UsageError, match="at least two runs"):
+        karat.compare(gold, runs["base"], "mrr")
+    with pytest.raises(karat.UsageError, match="one of difference and n"):
+        karat.power(deviation=1)
+
+
+def command(*arguments: str) -> int:
+    sys.argv = ["karat", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared/data/dl19")
+def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = [str(SHARED / f) for f in ("qrels.txt", "bm25.run", "bm25-rm3.run", "splade.run")]
+    segments = ["--queries", str(SHARED / "segments.tsv"), "--by", "intent", "--by", "domain"]
+    assert command("compare", *files, "-m", "ndcg@10", *segments, "--plan", "--all-pairs") == 0
+    out = capsys.readouterr().out
+    assert (
+        "not separable with 43 queries (randomization, p adj. 0.3641); a true difference of 0.0157 would take about 403"
+        in out
+    )
+    assert "splade is better" in out
+    assert "intent=description" in out
+    assert "randomised Tukey HSD" in out
+    assert command("compare", *files, "-m", "ndcg@10", "--json", "-") == 0
+    document = json.loads(capsys.readouterr().out)
+    row = document["comparisons"][0]
+    assert (row["baseline"], row["candidate"], row["n"]) == ("bm25", "bm25-rm3", 43)
+    assert set(row["p"]) == {"t", "randomization"}
+    assert row["ci"][0] < 0 < row["ci"][1]
+
+
+def test_a_comparison_shows_itself_in_notebooks() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(30)}
+    runs = {"<old>": {q: {"b": 2.0, "a": 1.0} for q in gold}, "new": {q: {"a": 2.0, "b": 1.0} for q in gold}}
+    page = karat.compare(gold, runs, "mrr,hit@1")._repr_html_()
+    assert page.count("<tr>") == 3 and "&lt;old&gt;" in page and "<old>" not in page
+    assert "<td>+0.5000</td>" in page  # 1/1 − 1/2

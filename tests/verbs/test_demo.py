@@ -1,0 +1,131 @@
+"""The demo: a project that a newcomer gets in seconds, hard enough that systems differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import karat
+from karat.errors import InputError
+
+EXAMPLE = Path(karat.__file__).parent / "example"
+OFFLINE = """
+import socket
+def refuse(*a, **k):
+    raise AssertionError("the demo went to the network")
+socket.socket.connect = socket.socket.connect_ex = socket.create_connection = socket.getaddrinfo = refuse
+"""
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (EXAMPLE / name).read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("demo") / "project"
+    return karat.demo(str(folder))
+
+
+def test_the_handbook_has_all_that_a_real_dataset_has() -> None:
+    passages, queries = rows("corpus.jsonl"), rows("queries.jsonl")
+    assert len(passages) >= 150 and len(queries) >= 200
+    assert all(p["source"] and p["doc_version"] and "#" in p["_id"] for p in passages)
+    assert set(Counter(q["language"] for q in queries)) == {"en", "de", "es", "pt"}
+    assert min(Counter(q["language"] for q in queries).values()) >= 40
+    assert min(Counter(q["topic"] for q in queries).values()) >= 10
+    assert {"topic", "difficulty", "as_of", "wording"} <= set.intersection(*(set(q) for q in queries))
+    assert sum(q.get("no_answer", False) for q in queries) >= 10
+    assert len({q["conversation"] for q in queries if "conversation" in q}) >= 8
+    assert len({q["as_of"] for q in queries}) > 3  # some were asked when older versions held
+    grades = Counter(line.rsplit("\t", 1)[1] for line in (EXAMPLE / "qrels.tsv").read_text().splitlines()[1:])
+    assert set(grades) == {"0", "1", "2", "3"} and min(grades.values()) >= 50
+
+
+def test_questions_that_share_no_word_with_their_answer_are_where_bm25_falls_behind(made: Any) -> None:
+    found = {
+        (r.candidate, (r.segment or {}).get("wording")): r
+        for r in made.bench.only.comparison.rows
+        if r.metric == "ndcg@10" and (r.segment is None or set(r.segment) == {"wording"})
+    }
+    for system in ("dense", "hybrid"):
+        other = found[system, "other"]
+        assert other.significant and other.delta > 0 and other.mean_candidate > 2 * other.mean_baseline
+    assert found["hybrid", None].significant and found["hybrid", None].delta > 0  # and over all
+    assert (
+        found["dense", "same"].significant and found["dense", "same"].delta < 0
+    )  # where words are the same, BM25 leads
+
+
+def test_the_candidate_is_better_and_blocked_for_a_reason_that_the_diagnosis_finds_too(made: Any) -> None:
+    assert made.check.verdict == "BLOCK" and "wording = other" in made.check.why
+    assert made.check.of("pass") and not made.check.of("undecided")
+    assert made.diagnosis.findings[0].code == "segment" and "other" in made.diagnosis.findings[0].subject
+    assert {"time-filter"} & {f.code for f in made.diagnosis.findings}  # newer versions come back for older questions
+
+
+def test_the_project_can_be_gone_on_with(made: Any) -> None:
+    folder = Path(made.folder)
+    config = folder / "karat.yaml"
+    changed = config.read_text("utf-8").replace("recall@5 >= 0.40 where", "recall@5 >= 0.01 where")
+    config.write_text(changed, "utf-8")
+    again = karat.demo(made.folder)
+    assert config.read_text("utf-8") == changed and again.check.verdict == "SHIP"
+    assert len(again.bench.only.again) == 4  # nothing was run again
+    assert karat.check(str(config)).verdict == "SHIP"
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "karat.yaml").write_text("dataset: {qrels: mine}\n")
+    with pytest.raises(InputError, match="no demo of ours"):
+        karat.demo(str(tmp_path))
+    assert os.listdir(tmp_path) == ["karat.yaml"]
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="cannot be made"):
+        karat.demo(str(tmp_path / "file"))
+
+
+def test_the_command_needs_no_network_and_says_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(OFFLINE)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KARAT_CACHE_DIR": str(tmp_path / "cache")}
+    environment.pop("OPENAI_API_KEY", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "karat", "demo", "project"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for told in (
+        "Which is better",
+        "Where",
+        "by language",
+        "May hybrid replace bm25",
+        "BLOCK",
+        "What is likely wrong",
+        "project/report.html",
+        "Try next",
+    ):
+        assert told in done.stdout, told
+    assert sorted(os.listdir(tmp_path / "project")) == [
+        "data",
+        "karat.yaml",
+        "my_search.py",
+        "report.html",
+        "result.json.gz",
+        "runs",
+    ]
+    page = (tmp_path / "project/report.html").read_text("utf-8")
+    assert "Welche" in page and "BLOCK" in page  # texts of queries, and the verdict
+    assert not karat.validate(files=str(tmp_path / "project/data/*")).findings
+    tried = [sys.executable, "-m", "karat", "bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html"]
+    done = subprocess.run(tried, cwd=tmp_path / "project", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr

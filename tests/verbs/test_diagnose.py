@@ -1,0 +1,594 @@
+"""`karat diagnose`: every rule on a small case and not on its neighbour, planted faults, what is lacking, misses."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+
+import karat
+from karat.report.terminal import misses as misses_view
+from karat.verbs.diagnose.misses import misses
+from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS
+from places import ROOT
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/diagnosis.schema.json").read_text()))
+N = 40
+
+
+def bench(name: str) -> ModuleType:
+    """A module of bench/."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+# --- Small cases ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """40 queries with two relevant chunks each, a pool of 60, and a top 10; a function may change each query."""
+
+    first: Callable[[int], tuple[int, ...]] = lambda q: (1, 2)
+    """The ranks of the two gold chunks in the pool; none where they are not there."""
+    reranked: Callable[[int], tuple[int, ...]] | None = None
+    """The same after reranking; there is no such stage where it is None."""
+    instead: bool = False
+    """Whether another chunk of the gold doc stands where the gold chunk is not."""
+    judged: int = 10
+    """How many of the first fillers are judged not relevant."""
+    route: Callable[[int], str] = lambda q: "faq"
+    language: Callable[[int], str] = lambda q: "en"
+    version: Callable[[int, int], str] = lambda q, rank: "2025-01-01"
+    latency: Callable[[int], dict[str, float]] = lambda q: {"retrieve": 30.0, "rerank": 30.0 + q % 5}
+    drop: tuple[str, ...] = ()
+    """Fields of the log's lines that are left out."""
+    fields: tuple[str, ...] = ("language", "as_of", "expected_source")
+    n: int = N
+    gold: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def listed(self, q: int, places: tuple[int, ...]) -> list[str]:
+        wanted = dict(zip(places, (f"g{q}a#0", f"g{q}b#0"), strict=False))
+        if self.instead and not places:
+            wanted = {1: f"g{q}a#1", 2: f"g{q}b#1"}
+        fillers = (f"f{q}x{i}#0" for i in range(100))
+        return [wanted.get(rank) or next(fillers) for rank in range(1, 61)]
+
+    def write(self, folder: Path) -> tuple[str, str, str]:
+        lines, rows, gold = [], [], {}
+        for q in range(self.n):
+            name = f"q{q:02d}"
+            gold[name] = {f"g{q}a#0": 2, f"g{q}b#0": 1} | {f"f{q}x{i}#0": 0 for i in range(self.judged)}
+            pool = self.listed(q, self.first(q))
+            stages = {"retrieve": pool}
+            final = pool
+            if self.reranked is not None:
+                final = stages["rerank"] = self.listed(q, self.reranked(q))
+            top = [
+                {"rank": r, "chunk_id": c, "doc_id": c.split("#")[0], "doc_version": self.version(q, r)}
+                for r, c in enumerate(final[:10], start=1)
+            ]
+            line = {
+                "query_id": name,
+                "topk": top,
+                "stages": stages,
+                "latency_ms": self.latency(q),
+                "route": self.route(q),
+            }
+            lines.append({k: v for k, v in line.items() if k not in self.drop})
+            known = {"language": self.language(q), "as_of": "2025-06-01", "expected_source": "faq"}
+            rows.append({"_id": name, "text": f"question {q}", **{k: known[k] for k in self.fields}})
+        for file, listed in (("log.jsonl", lines), ("queries.jsonl", rows)):
+            (folder / file).write_text("".join(json.dumps(x) + "\n" for x in listed))
+        (folder / "gold.json").write_text(json.dumps(gold))
+        return str(folder / "gold.json"), str(folder / "log.jsonl"), str(folder / "queries.jsonl")
+
+    def diagnose(self, folder: Path, **options: Any) -> karat.Diagnosis:
+        gold, log, queries = self.write(folder)
+        return karat.diagnose(gold, log, queries=queries, **options)
+
+
+def half(there: tuple[int, ...], otherwise: tuple[int, ...] = ()) -> Callable[[int], tuple[int, ...]]:
+    """One place for every second query, another for the rest."""
+    return lambda q: there if q % 2 else otherwise
+
+
+# The rule, a case in which it holds, and a neighbour in which it does not.
+CASES: dict[str, tuple[Case, Case]] = {
+    # 12 of 40 queries are sent elsewhere and find nothing; beside it, they are sent elsewhere and find the same.
+    "router": (
+        Case(lambda q: () if q < 12 else (1, 2), route=lambda q: "wiki" if q < 12 else "faq"),
+        Case(route=lambda q: "wiki" if q < 12 else "faq"),
+    ),
+    # German queries find nothing; beside it, as many queries of both languages find nothing.
+    "segment": (
+        Case(half((1, 2)), language=lambda q: "en" if q % 2 else "de"),
+        Case(half((1, 2)), language=lambda q: "en" if q % 4 < 2 else "de"),
+    ),
+    # The third result is from July, the query's as_of is 1 June; beside it, all are from that day.
+    "time-filter": (
+        Case(version=lambda q, rank: "2025-07-01" if rank == 3 else "2025-01-01"),
+        Case(version=lambda q, rank: "2025-06-01"),
+    ),
+    # Half of the queries find other chunks of the right docs; beside it, they find nothing of them.
+    "chunker": (Case(half((1, 2)), instead=True), Case(half((1, 2)))),
+    "retriever": (Case(half((1, 2))), Case(half((1, 2)), instead=True)),
+    # The same with gold by doc is tested below, since the neighbour differs in its gold.
+    "pool": (Case(half((1, 2))), Case()),
+    # Every second query goes from ranks 1 and 2 to 30 and 31; beside it, the other way round.
+    "reranker": (Case(reranked=half((30, 31), (1, 2))), Case(half((30, 31), (1, 2)), reranked=lambda q: (1, 2))),
+    # Two of ten fillers are judged: judged@10 = 4/10; beside it six of them, 8/10.
+    "thin-gold": (Case(judged=2), Case(judged=6)),
+    # Ranks 1 and 4: precision at 2 is 1/2 with all found at 4; beside it, ranks 1 and 2.
+    "distractors": (Case(lambda q: (1, 4)), Case(lambda q: (1, 2))),
+    # In the pool at 20 and 21, and no reranker; beside it, at 4 and 5.
+    "reranker-or-k": (Case(lambda q: (20, 21)), Case(lambda q: (4, 5))),
+    # Ranks 4 and 5: recall@5 is 1 and mrr 1/4; beside it, ranks 1 and 4: mrr 1.
+    "order": (Case(lambda q: (4, 5)), Case(lambda q: (1, 4))),
+    # Half is not delivered, and without stages nobody knows why; beside it, the pool lacks it.
+    "low-recall": (Case(half((1, 2)), drop=("stages",)), Case(half((1, 2)))),
+    # 300 of 330 ms; beside it, 60 of 90 ms.
+    "slow-stage": (
+        Case(latency=lambda q: {"retrieve": 30.0, "rerank": 300.0 + q % 5}),
+        Case(latency=lambda q: {"retrieve": 30.0, "rerank": 60.0 + q % 5}),
+    ),
+    # Every fourth query takes ten times as long; beside it, twice as long.
+    "slow-tail": (
+        Case(latency=lambda q: {"retrieve": 30.0, "rerank": 300.0 if q % 4 == 0 else 30.0}),
+        Case(latency=lambda q: {"retrieve": 30.0, "rerank": 60.0 if q % 4 == 0 else 30.0}),
+    ),
+}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(CASES) == set(BY_CODE)
+
+
+@pytest.mark.parametrize("code", [c for c in CASES if c != "pool"])
+def test_a_rule_holds_in_its_case_comes_first_and_not_in_its_neighbour(tmp_path: Path, code: str) -> None:
+    case, neighbour = CASES[code]
+    found = case.diagnose(tmp_path)
+    assert found.findings[0].code == code, [(f.code, f.weight) for f in found.findings]
+    assert code not in [f.code for f in neighbour.diagnose(tmp_path).findings]
+
+
+def test_gold_by_doc_cannot_tell_the_chunker_from_the_retriever(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    by_doc = {
+        q: {d.split("#")[0]: g for d, g in docs.items()} for q, docs in json.loads(Path(gold).read_text()).items()
+    }
+    found = karat.diagnose(by_doc, log, queries=queries)
+    assert [f.code for f in found.findings] == ["pool"]
+    assert found.unchecked["chunker"] == found.unchecked["retriever"] == "gold by chunk"
+    # With gold by chunk it can, and the vaguer rule rests.
+    assert [f.code for f in Case(half((1, 2))).diagnose(tmp_path).findings] == ["retriever"]
+
+
+def test_nothing_wrong_is_said_plainly(tmp_path: Path) -> None:
+    found = Case(reranked=lambda q: (1, 2)).diagnose(tmp_path)
+    assert found.findings == () and found.healthy
+    assert found.summary == "Nothing is wrong that these 40 queries can show."
+    assert found.unchecked == {"segment": "a field of the queries with 2 to 20 values, such as language or topic"}
+
+
+def test_few_queries_that_show_nothing_are_not_called_healthy(tmp_path: Path) -> None:
+    found = Case(n=4).diagnose(tmp_path)
+    assert not found.findings and not found.healthy
+    assert "4 queries are too few" in found.summary
+    assert {"retriever", "order"} <= set(found.undecided)
+
+
+def test_a_low_mean_with_a_wide_interval_is_not_called_low(tmp_path: Path) -> None:
+    # 3 of 20 queries have nothing in the pool: recall@50 is .85 [.66, .96], and .9 lies inside.
+    found = Case(lambda q: () if q < 3 else (1, 2), n=20).diagnose(tmp_path)
+    assert not found.findings
+    assert "retriever" in found.undecided
+
+
+def test_weight_is_the_loss_over_all_queries_and_queries_are_those_that_lose(tmp_path: Path) -> None:
+    (finding,) = Case(half((1, 2))).diagnose(tmp_path).findings
+    assert finding.weight == pytest.approx(20 / 40)  # 20 of 40 queries lose everything
+    assert finding.queries == tuple(f"q{q:02d}" for q in range(0, 40, 2))
+    (route,) = CASES["router"][0].diagnose(tmp_path).findings
+    assert route.weight == pytest.approx(12 / 40)  # 12 queries with recall 0 beside 28 with 1
+    assert route.queries == tuple(f"q{q:02d}" for q in range(12))
+
+
+def test_evidence_names_values_intervals_and_thresholds(tmp_path: Path) -> None:
+    (finding,) = Case(lambda q: (20, 21)).diagnose(tmp_path).findings
+    first = finding.evidence[0]
+    assert (first.value, first.side, first.threshold) == (
+        "recall(cap=true)@5 of what the pool holds",
+        "low",
+        THRESHOLDS["recall@5.low"].value,
+    )
+    assert first.interval.high < 0.75
+    assert "recall(cap=true)@50 of stage retrieve 1.000" in "; ".join(map(str, finding.evidence))
+
+
+def test_a_segment_explains_its_queries_and_the_retriever_is_not_blamed(tmp_path: Path) -> None:
+    (finding,) = CASES["segment"][0].diagnose(tmp_path).findings
+    assert (finding.code, finding.subject) == ("segment", "language=de")
+    assert finding.weight == pytest.approx(20 / 40)
+
+
+def test_two_causes_are_both_named_by_what_each_costs(tmp_path: Path) -> None:
+    # 12 misrouted queries lose all (.3); of the other 28 half are lost in the index (14/40 = .35).
+    both = Case(lambda q: () if q < 12 or q % 2 else (1, 2), route=lambda q: "wiki" if q < 12 else "faq")
+    found = both.diagnose(tmp_path)
+    assert [f.code for f in found.findings] == ["retriever", "router"]
+    # A misrouted query loses what the others have on average: 12/40 · 14/28.
+    assert [f.weight for f in found.findings] == [pytest.approx(14 / 40), pytest.approx(12 / 40 * 0.5)]
+
+
+def test_newer_docs_are_not_called_distractors(tmp_path: Path) -> None:
+    # Ranks 1 and 4, and what stands between is newer than as_of: without it the order is right.
+    case = Case(lambda q: (1, 4), version=lambda q, rank: "2025-07-01" if rank in (2, 3) else "2025-01-01")
+    assert [f.code for f in case.diagnose(tmp_path).findings] == ["time-filter"]
+
+
+# --- What is lacking ------------------------------------------------------------------------------------------------
+
+
+def test_missing_fields_are_named_with_the_rules_that_need_them(tmp_path: Path) -> None:
+    bare = Case(drop=("stages", "latency_ms", "route"), fields=())
+    gold, log, _ = bare.write(tmp_path)
+    found = karat.diagnose(gold, log)
+    assert found.unchecked["router"] == "route on the lines of a run log"
+    assert found.unchecked["slow-stage"] == found.unchecked["slow-tail"] == "latency_ms on the lines of a run log"
+    assert found.unchecked["time-filter"] == "as_of in the table of queries"
+    assert "stages.retrieve" in found.unchecked["retriever"] and "at least 50 deep" in found.unchecked["chunker"]
+    assert "stages.rerank" in found.unchecked["reranker"]
+    assert "--queries" in found.unchecked["segment"]
+    assert karat.diagnose(gold, log, queries={"q00": {"text": "x"}}).unchecked["router"].startswith("route")
+    routed = Case(fields=("language",)).diagnose(tmp_path)
+    assert routed.unchecked["router"] == "expected_source in the table of queries"
+
+
+def test_doc_versions_that_the_log_lacks_are_named(tmp_path: Path) -> None:
+    gold, log, queries = Case().write(tmp_path)
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    for line in lines:
+        line["topk"] = [{k: v for k, v in item.items() if k != "doc_version"} for item in line["topk"]]
+    Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (
+        karat.diagnose(gold, log, queries=queries).unchecked["time-filter"] == "doc_version on the items of a run log"
+    )
+
+
+def test_gold_of_relevant_docs_alone_is_no_thin_gold(tmp_path: Path) -> None:
+    found = Case(judged=0).diagnose(tmp_path)
+    assert found.healthy
+    assert "lower bounds" in found.unchecked["thin-gold"]
+
+
+def test_stage_ids_that_do_not_match_the_gold_are_not_called_a_weak_retriever(tmp_path: Path) -> None:
+    gold, log, queries = Case().write(tmp_path)
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    for line in lines:
+        line["stages"] = {"retrieve": [f"internal-{c}" for c in line["stages"]["retrieve"]]}
+    Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = karat.diagnose(gold, log, queries=queries)
+    assert not found.findings
+    assert found.unchecked["retriever"] == "ids in stages.retrieve that match those of the gold"
+
+
+def test_any_run_can_be_diagnosed() -> None:
+    gold = {f"q{q}": {f"a{q}": 1, f"b{q}": 0} for q in range(30)}
+    deep = {f"q{q}": [f"x{q}{i}" for i in range(30)] + [f"a{q}"] + [f"y{q}{i}" for i in range(30)] for q in range(30)}
+    assert [f.code for f in karat.diagnose(gold, deep).findings] == ["reranker-or-k", "thin-gold"]
+    nothing = karat.diagnose(gold, {f"q{q}": ["z"] for q in range(30)})
+    assert [f.code for f in nothing.findings] == ["low-recall", "thin-gold"]
+    assert nothing.findings[0].weight == 1.0
+
+
+def test_weights_are_honoured(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    assert karat.diagnose(gold, log, queries=queries).findings
+    weighted = {f"q{q:02d}": {"text": "x", "weight": q % 2} for q in range(N)}  # what fails weighs nothing
+    assert not karat.diagnose(gold, log, queries=weighted).findings
+
+
+def test_lines_without_a_stage_or_a_latency_are_left_out_of_what_needs_it(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2)), reranked=half((1, 2))).write(tmp_path)
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    for line in lines[:10]:
+        del line["stages"], line["latency_ms"]["rerank"]
+    Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (finding,) = karat.diagnose(gold, log, queries=queries).findings
+    assert finding.code == "retriever" and finding.evidence[0].interval.n == 30
+    assert finding.queries[0] == "q10"
+
+
+def test_the_only_stage_is_not_said_to_dominate_and_may_have_a_tail(tmp_path: Path) -> None:
+    assert Case(latency=lambda q: {"retrieve": 30.0 + q % 5}).diagnose(tmp_path).healthy
+    tail = Case(latency=lambda q: {"retrieve": 300.0 if q % 4 == 0 else 30.0}).diagnose(tmp_path)
+    assert [(f.code, f.subject) for f in tail.findings] == [("slow-tail", "retrieve")]
+
+
+def test_a_run_that_was_read_is_looked_up_in_its_file_and_standard_input_is_refused(tmp_path: Path) -> None:
+    gold, log, queries = CASES["slow-stage"][0].write(tmp_path)
+    assert [f.code for f in karat.diagnose(gold, karat.read_run(log), queries=queries).findings] == ["slow-stage"]
+    with pytest.raises(karat.UsageError, match="standard input"):
+        karat.diagnose(gold, "-")
+
+
+# --- Saved results --------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_result_is_diagnosed_as_far_as_it_goes(tmp_path: Path) -> None:
+    gold, log, queries = Case(lambda q: (1, 4), language=lambda q: "de" if q % 2 else "en").write(tmp_path)
+    saved = tmp_path / "result.json"
+    karat.evaluate(gold, log, queries=queries, by="language", details=True).save(str(saved))
+    found = karat.diagnose(str(saved))
+    assert [f.code for f in found.findings] == ["distractors"]
+    assert "segment" not in found.unchecked
+    for code, lack in {
+        "reranker": "stages",
+        "router": "route",
+        "slow-stage": "latency_ms",
+        "time-filter": "doc_version",
+    }.items():
+        assert lack in found.unchecked[code]
+    assert [f.code for f in karat.diagnose(karat.load(str(saved))).findings] == ["distractors"]
+
+
+def test_a_saved_result_gives_the_values_that_its_run_gave(tmp_path: Path) -> None:
+    gold, log, _ = Case(half((1, 4), (3, 9)), judged=5).write(tmp_path)
+    lines = Path(log).read_text().splitlines()
+    Path(log).write_text("".join(line + "\n" for line in lines[:-1]))  # the last query was not run
+    saved = tmp_path / "result.json"
+    karat.evaluate(gold, log, details=True).save(str(saved))
+    direct = {e.value: e.interval for e in karat.diagnose(gold, log).measured}
+    for evidence in karat.diagnose(str(saved)).measured:
+        assert evidence.interval == direct[evidence.value]
+
+
+def test_a_result_without_lists_or_with_several_runs_says_what_to_do(tmp_path: Path) -> None:
+    gold, log, _ = Case().write(tmp_path)
+    karat.evaluate(gold, log).save(str(tmp_path / "bare.json"))
+    with pytest.raises(karat.InputError, match="--save"):
+        karat.diagnose(str(tmp_path / "bare.json"))
+    karat.evaluate(gold, {"a": log, "b": log}, details=True).save(str(tmp_path / "two.json"))
+    with pytest.raises(karat.UsageError, match=r"2 runs \(a, b\)"):
+        karat.diagnose(str(tmp_path / "two.json"))
+    assert karat.diagnose(str(tmp_path / "two.json"), "b").run == "b"
+    with pytest.raises(karat.UsageError, match="needs a run"):
+        karat.diagnose(gold)
+
+
+# --- Thresholds -----------------------------------------------------------------------------------------------------
+
+
+def test_thresholds_can_be_changed(tmp_path: Path) -> None:
+    case = Case(latency=lambda q: {"retrieve": 30.0, "rerank": 60.0 + q % 5})
+    assert case.diagnose(tmp_path).healthy
+    found = case.diagnose(tmp_path, thresholds={"stage.share": 0.6})
+    assert [(f.code, f.subject) for f in found.findings] == [("slow-stage", "rerank")]
+    assert found.thresholds["stage.share"] == 0.6
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"recall@5.lo": 0.5}, "did you mean 'recall@5.low'"),
+        ({"mrr.low": "x"}, "finite number"),
+        ({"mrr.low": float("nan")}, "finite number"),
+        ({"mrr.low": True}, "finite number"),
+    ],
+)
+def test_a_wrong_threshold_is_refused(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(karat.UsageError, match=told):
+        karat.diagnose({"q": {"a": 1}}, {"q": ["a"]}, thresholds=changed)
+
+
+def test_thresholds_of_a_config_and_of_the_command_line(tmp_path: Path) -> None:
+    from karat.verbs.diagnose.thresholds import changed
+
+    config = tmp_path / "karat.yaml"
+    config.write_text("diagnosis:\n  thresholds:\n    mrr.low: 0.4\n    recall@5.low: 0.6\n")
+    assert changed(["mrr.low=0.5"], str(config)) == {"mrr.low": 0.5, "recall@5.low": 0.6}
+    config.write_text("diagnosis:\n  thresholds:\n    mrr.lo: 0.4\n")
+    with pytest.raises(karat.InputError, match=r"karat\.yaml:3: no threshold 'mrr\.lo'; did you mean 'mrr\.low'"):
+        changed([], str(config))
+    with pytest.raises(karat.UsageError, match="NAME=X"):
+        changed(["mrr.low"])
+
+
+def test_every_threshold_is_used_and_every_rule_uses_a_known_one() -> None:
+    used = {bound.threshold for rule in RULES for bound in rule.when}
+    assert used == set(THRESHOLDS)
+    codes = [rule.code for rule in RULES]
+    assert len(set(codes)) == len(codes)
+    for place, rule in enumerate(RULES):
+        assert set(rule.unless) <= set(codes[:place]), "a rule can only rest for one that is asked before it"
+
+
+# --- Planted faults -------------------------------------------------------------------------------------------------
+
+FAULTS = bench("pipelines").FAULTS
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_named_first(fault: str) -> None:
+    pipelines, diagnosis = bench("pipelines"), bench("diagnosis")
+    places = []
+    for seed in range(6):
+        made = pipelines.pipeline(seed, {fault: pipelines.CLEAR})
+        places += diagnosis.places({fault: 1}, made, diagnosis.diagnosed(made))
+    assert places.count(1) >= 5, places
+
+
+def test_healthy_pipelines_are_called_healthy() -> None:
+    found = [bench("diagnosis").diagnosed(bench("pipelines").pipeline(seed)) for seed in range(6)]
+    assert found.count(()) >= 5, found
+
+
+def test_two_planted_faults_are_both_named() -> None:
+    pipelines, diagnosis = bench("pipelines"), bench("diagnosis")
+    good = 0
+    pairs = [
+        ("reranker", "router"),
+        ("chunker", "slow stage"),
+        ("language", "time filter"),
+        ("retriever", "thin gold"),
+        ("router", "distractors"),
+        ("chunker", "retriever"),
+    ]
+    for seed, pair in enumerate(pairs):
+        faults = dict.fromkeys(pair, pipelines.CLEAR)
+        made = pipelines.pipeline(seed, faults)
+        good += all(0 < p <= 3 for p in diagnosis.places(faults, made, diagnosis.diagnosed(made)))
+    assert good >= 5
+
+
+def test_the_same_seed_makes_the_same_pipeline_and_logs_follow_their_schema() -> None:
+    make = bench("pipelines").pipeline
+    one, two = make(3, {"router": 0.4}), make(3, {"router": 0.4})
+    assert one == two
+    assert one.log != make(4, {"router": 0.4}).log
+    schema = json.loads((ROOT / "docs/schemas/run-log.schema.json").read_text())
+    log = jsonschema.Draft202012Validator(schema)
+    for line in one.log[:20]:
+        log.validate(line)
+    with pytest.raises(ValueError, match="no fault"):
+        make(0, {"gremlins": 1.0})
+
+
+# --- Misses ---------------------------------------------------------------------------------------------------------
+
+HOSTILE = '=cmd|"/c calc"!A1\n<script>alert(1)</script> | `x` [l](http://e) \x1b[31mred\x1b[0m [bold]b[/bold]'
+
+
+@pytest.fixture
+def triage() -> dict[str, Any]:
+    """Of three queries one has a hit; of the others, one found its gold at rank 11, one never."""
+    fillers = [f"x{i}" for i in range(12)]
+    return {
+        "qrels": {"hit": {"a": 1}, "deep": {"b": 2, "x0": 0}, "never": {"=c": 1}},
+        "run": {"hit": ["a"], "deep": [*fillers[:10], "b"], "never": fillers},
+        "baseline": {"hit": ["a"], "deep": ["b", "x0"], "never": []},
+        "queries": {"hit": {"text": "fine"}, "deep": {"text": "deep one"}, "never": {"text": HOSTILE}},
+        "docs": {"b": {"title": "B", "text": "long " * 60}, "x0": {"text": HOSTILE}},
+    }
+
+
+def test_misses_are_queries_without_a_relevant_doc_in_the_top_10(triage: dict[str, Any]) -> None:
+    found = misses(triage.pop("qrels"), triage.pop("run"), **triage)
+    assert [m.query_id for m in found.rows] == ["deep", "never"]  # the one that came nearest first
+    deep = found.rows[0]
+    assert [(g.doc, g.grade, g.rank) for g in deep.gold] == [("b", 2.0, 11)]
+    assert [d.doc for d in deep.top] == [f"x{i}" for i in range(10)]
+    assert (deep.top[0].grade, deep.top[1].grade) == (0.0, None)
+    assert deep.baseline is not None and [d.doc for d in deep.baseline] == ["b", "x0"]
+    assert found.rows[1].baseline == ()
+    assert found.queries == 3
+
+
+def test_misses_as_csv_hold_no_formula_and_stand_side_by_side(triage: dict[str, Any]) -> None:
+    found = misses(triage.pop("qrels"), triage.pop("run"), **triage)
+    rows = list(csv.DictReader(io.StringIO(misses_view.as_csv(found))))
+    assert len(rows) == 20
+    assert (rows[0]["query_id"], rows[0]["rank"], rows[0]["doc"], rows[0]["baseline_doc"]) == ("deep", "1", "x0", "b")
+    assert rows[0]["gold"] == "b (2)" and rows[0]["grade"] == "0" and rows[1]["grade"] == "not judged"
+    assert rows[0]["baseline_text"].startswith("B: long") and len(rows[0]["baseline_text"]) == 80
+    assert not any(cell.startswith(("=", "+", "@")) for row in rows for cell in row.values())
+    assert not any(ord(c) < 32 for row in rows for cell in row.values() for c in cell)
+    assert len(list(csv.DictReader(io.StringIO(misses_view.as_csv(found, top=1))))) == 10
+
+
+def test_misses_as_markdown_are_escaped(triage: dict[str, Any]) -> None:
+    text = misses_view.as_markdown(misses(triage.pop("qrels"), triage.pop("run"), **triage))
+    assert "<script>" not in text and "\x1b" not in text and "[l](http" not in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            bare = line.replace("\\|", "")
+            assert bare.count("|") == 4, line  # rank, run, baseline
+    assert "- gold `b`, grade 2, found at 11: B: long" in text
+    assert "not found" in text
+
+
+def test_misses_on_the_terminal_obey_nothing(triage: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    misses_view.show(misses(triage.pop("qrels"), triage.pop("run"), **triage))
+    out = capsys.readouterr().out
+    assert "2 of 3 queries have no relevant doc in the top 10" in out
+    assert "\x1b" not in out and "[bold]b[/bold]" in out
+    assert "deep one" in out and "gold b (grade 2, found at 11)" in out
+
+
+def test_misses_of_a_saved_result(tmp_path: Path, triage: dict[str, Any]) -> None:
+    saved = tmp_path / "result.json"
+    runs = {"new": triage["run"], "old": triage["baseline"]}
+    karat.evaluate(triage["qrels"], runs, queries=triage["queries"], details=True).save(str(saved))
+    found = misses(str(saved), "new", baseline="old")
+    assert [(m.query_id, m.text) for m in found.rows] == [("deep", "deep one"), ("never", HOSTILE)]
+    assert (found.run, found.baseline) == ("new", "old")
+
+
+# --- Command line ---------------------------------------------------------------------------------------------------
+
+
+def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "karat", "diagnose", *arguments], capture_output=True, text=True)
+
+
+def test_the_command_prints_findings_with_evidence_cause_advice_and_queries(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    done = cli(gold, log, "--queries", queries)
+    assert done.returncode == 0, done.stderr
+    for told in (
+        "1. The right docs are not even in the pool",
+        "evidence: ",
+        "likely cause: ",
+        "try: ",
+        "< 0.9",
+        "queries: q00, q02, q04, q06, q08, … (20 in all)",
+        "not looked at: segment",
+    ):
+        assert told in done.stdout
+
+
+def test_json_follows_its_schema_and_nothing_else_is_printed(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    done = cli(gold, log, "--queries", queries, "--json", "-", "--threshold", "mrr.low=0.5")
+    document = json.loads(done.stdout)
+    SCHEMA.validate(document)
+    assert document["findings"][0]["code"] == "retriever" and document["findings"][0]["count"] == 20
+    assert document["thresholds"]["mrr.low"] == 0.5
+    for case in (case for pair in CASES.values() for case in pair):
+        SCHEMA.validate(json.loads(json.dumps(case.diagnose(tmp_path).as_json(), allow_nan=False)))
+
+
+def test_quiet_and_misses_on_the_command_line(tmp_path: Path) -> None:
+    gold, log, queries = Case(half((1, 2))).write(tmp_path)
+    done = cli(gold, log, "--queries", queries, "--quiet", "--misses", str(tmp_path / "m.csv"), "--baseline", log)
+    assert (done.returncode, done.stdout) == (0, "")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "m.csv").read_text())))
+    assert len(rows) == 200 and rows[0]["query_id"] == "q00" and rows[0]["query"] == "question 0"
+    done = cli(gold, log, "--misses", "-", "--top", "2")
+    assert "20 of 40 queries have no relevant doc in the top 10; the first 2 are shown" in done.stdout
+    done = cli(gold, log, "--misses", str(tmp_path / "m.txt"))
+    assert done.returncode == 2 and ".csv, .md" in done.stderr
+
+
+def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
+    gold, log, _ = Case().write(tmp_path)
+    done = cli(gold, log, "--threshold", "mrr.lo=1")
+    assert done.returncode == 2 and "did you mean 'mrr.low'" in done.stderr
+    done = cli(gold)
+    assert done.returncode == 2 and "needs a run" in done.stderr

@@ -1,0 +1,129 @@
+"""Curves over k: area, knee, where it is as good as done, and how they are drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import karat
+from karat.cli import main
+from karat.verbs.sweep import area, knee
+
+GOLD = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}
+RUN = {"q1": ["a", "x", "b", "y", "z"], "q2": ["x", "y", "c", "z", "w"]}
+
+
+def test_the_area_is_that_of_trapezoids_over_the_range() -> None:
+    # (.2+.5)/2·2 + (.5+.6)/2·2 + (.6+.8)/2·5 + (.8+.9)/2·10 = .7 + 1.1 + 3.5 + 8.5 = 13.8; / 19
+    assert area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9]) == pytest.approx(13.8 / 19)
+    assert round(area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9]), 4) == 0.7263
+    # over log k: (.35 ln 3 + .55 ln 5/3 + .7 ln 2 + .85 ln 2) / ln 20 = 1.7399 / 2.9957
+    assert round(area([1, 3, 5, 10, 20], [0.2, 0.5, 0.6, 0.8, 0.9], log=True), 4) == 0.5808
+    assert area([5], [0.4]) == 0.4
+
+
+def test_recall_auc_is_the_same_area_as_a_metric() -> None:
+    # recall at 1, 3, 5 is .5, 1, 1 for q1 and 0, 1, 1 for q2
+    result = karat.evaluate(GOLD, RUN, "recall_auc@5")
+    assert result.per_query("recall_auc@5") == pytest.approx(
+        {"q1": ((0.5 + 1) / 2 * 2 + 2) / 4, "q2": ((0 + 1) / 2 * 2 + 2) / 4}
+    )
+    mean = [karat.evaluate(GOLD, RUN, f"recall@{k}").mean[f"recall@{k}"] for k in (1, 3, 5)]
+    assert result.mean["recall_auc@5"] == pytest.approx(area([1, 3, 5], mean))
+    assert karat.evaluate(GOLD, RUN, "recall_auc@1").mean["recall_auc@1"] == 0.25
+
+
+def test_the_knee_is_where_more_gives_little() -> None:
+    # y = 5 − 1/x: above the chord by .500, .632, .735, .735, .582 at 2, 3, 5, 10, 20, so that 5 and 10 are as good
+    ks = [1, 2, 3, 5, 10, 20, 50]
+    assert knee(ks, [-1 / k + 5 for k in ks]) in (5, 10)
+    assert knee([1, 3, 5, 10], [0.1, 0.8, 0.82, 0.83]) == 3
+    assert knee([1, 3, 5, 10], [0.9, 0.3, 0.28, 0.25]) == 3
+    assert knee([1, 2, 3], [0.1, 0.2, 0.3]) is None
+    assert knee([1, 2, 3], [0.5, 0.5, 0.5]) is None
+    assert knee([1, 2], [0.1, 0.5]) is None
+
+
+def test_a_sweep_goes_as_deep_as_the_run_and_has_bands() -> None:
+    found = karat.sweep(GOLD, RUN)
+    curve = found.curve("recall")
+    assert curve.ks == (1, 3, 5)
+    assert curve.values == [0.25, 1.0, 1.0]
+    assert curve.enough == 3
+    assert all(p.low <= p.estimate <= p.high for p in curve.points)
+    assert {c.metric for c in found.curves} == {"recall", "ndcg", "precision", "hit"}
+    assert found.curve("precision").enough is None  # it falls
+
+
+def test_a_sweep_has_curves_for_each_run_and_segment() -> None:
+    queries = {"q1": {"language": "de"}, "q2": {"language": "en"}}
+    found = karat.sweep(
+        GOLD,
+        {"one": RUN, "two": {q: docs[::-1] for q, docs in RUN.items()}},
+        "recall",
+        ks=[1, 3],
+        queries=queries,
+        by="language",
+    )
+    assert [(c.run, c.segment) for c in found.curves] == [
+        ("one", None),
+        ("one", {"language": "de"}),
+        ("one", {"language": "en"}),
+        ("two", None),
+        ("two", {"language": "de"}),
+        ("two", {"language": "en"}),
+    ]
+    assert found.curve("recall", "two").values == [0.0, 0.75]
+
+
+def test_what_has_no_cutoff_has_no_curve() -> None:
+    with pytest.raises(karat.UsageError, match="rprec has no cutoff"):
+        karat.sweep(GOLD, RUN, "rprec")
+    with pytest.raises(karat.UsageError, match="without a cutoff"):
+        karat.sweep(GOLD, RUN, "recall@5")
+    with pytest.raises(karat.UsageError, match="no curve of 'map'"):
+        karat.sweep(GOLD, RUN, "recall").curve("map")
+
+
+def command(*arguments: str) -> int:
+    sys.argv = ["karat", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "g.json").write_text(json.dumps(GOLD))
+    (tmp_path / "r.json").write_text(json.dumps(RUN))
+
+
+@pytest.mark.usefixtures("files")
+def test_the_terminal_plots_and_the_json_holds_the_curves(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("sweep", "g.json", "r.json", "-m", "recall") == 0
+    out = capsys.readouterr().out
+    assert "recall@k" in out
+    assert "●" in out
+    assert "98% at" in out
+    assert command("sweep", "g.json", "r.json", "-m", "recall", "--json", "-") == 0
+    (curve,) = json.loads(capsys.readouterr().out)["curves"]
+    assert curve["k"] == [1, 3, 5]
+    assert curve["mean"] == [0.25, 1.0, 1.0]
+    assert curve["k98"] == 3
+
+
+@pytest.mark.usefixtures("files")
+def test_pictures_are_written_as_asked_and_the_same_each_time() -> None:
+    assert command("sweep", "g.json", "r.json", "--plot", "a.svg", "--quiet") == 0
+    assert command("sweep", "g.json", "r.json", "--plot", "b.svg", "--quiet") == 0
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+    assert b"<svg" in Path("a.svg").read_bytes()
+    assert command("sweep", "g.json", "r.json", "--plot", "a.png", "--quiet") == 0
+    assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
+    assert command("sweep", "g.json", "r.json", "--plot", "a.gif", "--quiet") == 2

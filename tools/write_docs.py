@@ -1,0 +1,277 @@
+"""The pages of docs/ that are generated: `python tools/write_docs.py` writes them, `--check` compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karat.metrics import DEFAULT_METRICS, all_metrics
+from karat.report.terminal.metrics import example, over_queries
+from karat.verbs.diagnose.rules import RULES, THRESHOLDS
+from karat.verbs.validate.checks import CHECKS, KINDS
+
+if TYPE_CHECKING:
+    from karat.metrics import Metric
+    from karat.metrics.registry import Param
+    from karat.verbs.diagnose.rules import Rule
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+_NEEDS = {
+    "items": "the docs returned, of any kind of run",
+    "doc_version": "`doc_version` on the items of a run log",
+    "as_of": "`as_of` in the table of queries",
+    "latency": "`latency_ms` on the lines of a run log",
+    "cost": "`cost` on the lines of a run log",
+    "route": "`route` on the lines of a run log",
+    "expected_source": "`expected_source` in the table of queries",
+    "retrieved": "`retrieved` on the lines of a run log",
+    "scores": "scores on the items",
+    "no_answer": "`no_answer` in the table of queries",
+    "needs_retrieval": "`needs_retrieval` in the table of queries",
+    "embeddings": "embeddings of the docs returned (`--embeddings`)",
+    "gold_embeddings": "embeddings of the gold",
+    "texts": "title and text of the docs returned (`--docs`)",
+    "subtopics": "gold by subtopic (a column `subtopic`, or `--subtopics`)",
+}
+
+
+def metrics_page() -> str:
+    """docs/metrics.md, from the declarations."""
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from the registry by `make docs`; do not edit. The same text is shown by `karat metrics NAME`.",
+        "",
+        "A metric is named `name(param=value,…)@k`. Names are case-insensitive; the spellings of trec_eval,",
+        "ir_measures, ranx and MTEB are understood; what differs from a default is part of the printed name. A shell",
+        "that dislikes brackets takes `ndcg:gain=exp@10`. Lists expand: `recall@{1,3,5}`. Used when none is named:",
+        f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)}.",
+        "",
+        "`rel` is the lowest grade that counts as relevant (1 unless stated). A query without results or without",
+        "relevant gold scores 0 unless the table of a metric says otherwise; *undefined* leaves the mean.",
+        "",
+    ]
+    metrics = all_metrics()
+    for family in dict.fromkeys(m.family for m in metrics):
+        lines += [f"## {family.capitalize()}", "", "| metric | what it tells | formula |", "|---|---|---|"]
+        chosen = [m for m in metrics if m.family == family]
+        lines += [f"| [`{example(m)}`](#{m.name}) | {m.tells} | {_cell(m.formula)} |" for m in chosen]
+        lines.append("")
+    for metric in metrics:
+        lines += _section(metric)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def validate_page() -> str:
+    """docs/validate.md, from the table of checks."""
+    lines = [
+        "# What `karat validate` looks for",
+        "",
+        "Generated from the table of checks by `make docs`; do not edit.",
+        "",
+        "```console",
+        "$ karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl",
+        "$ karat validate --qrels labels.csv --run out.csv --ignore Q204,X503 --strict --json findings.json",
+        "```",
+        "",
+        "What a file is for is told from its content and its name; `--qrels`, `--queries`, `--run` and `--corpus`",
+        "state it. `--select` and `--ignore` take codes or their beginnings (`R`, `R3`). Findings of one check in one",
+        "file are one finding, with a count and its first places; only of F001 each problem is one.",
+        "",
+        "Exit code 0: no finding at the level of errors (with `--strict`: nor of warnings), 1: at least one, 2: wrong",
+        "usage, such as a file that is not there. The JSON follows [its schema](schemas/validation.schema.json).",
+        "",
+        "**error**: numbers would be wrong, or the file is refused · **warning**: probably wrong · **info**: worth",
+        "knowing.",
+        "",
+    ]
+    for letter, kind in KINDS.items():
+        lines += [
+            f"## {kind}",
+            "",
+            "| code | level | finding | what goes wrong | what to do |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {c.code} | {c.severity} | {_cell(c.title)} | {_cell(c.why)} | {_cell(c.fix)} |"
+            for c in CHECKS.values()
+            if c.code.startswith(letter)
+        ]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+_DIAGNOSIS = """\
+# What `karat diagnose` says
+
+Generated from the table of rules by `make docs`; do not edit. The figures at the end are written by
+`make bench-diagnosis`.
+
+```console
+$ karat diagnose qrels.tsv log.jsonl --queries queries.jsonl
+$ karat diagnose qrels.tsv new.jsonl --baseline old.jsonl --misses misses.md --docs corpus.jsonl
+$ karat diagnose result.json --json -      # a saved result: rules that need stages, routes, dates or times rest
+```
+
+Rules over measured values name the likely cause of what is lost, with the evidence, what to try, and the queries
+concerned. A value is *low* when the upper end of its interval is below the threshold, and *high* when the lower
+end is above it: what these queries cannot show is not said. Rules are asked in this order. Queries that are
+explained by a wrong route or a failing segment are left out of the rules after it; once docs newer than as_of are
+found, later rules look at the list without them; a rule rests once one holds that explains the same loss.
+
+The **weight** is what a finding costs on average over all queries, in points of recall@5 (order and unjudged docs:
+of ndcg and precision; newer docs: of the top 5; time: all of it weighs as much as half of the recall). Findings are
+listed by weight. A rule that lacks a field is named with it, and one that the queries are too few to tell is named
+too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold relevant docs. The *pool* is the first
+50 of the first stage of a run log, or of the run itself where it is that deep.
+
+Why precision at R and not precision@5: whenever a query has no more than 5 relevant docs, precision@5 beside the best
+that the gold allows is the same number as recall@5, so that one cannot be low while the other is high.
+"""
+_THRESHOLDS = """\
+## Thresholds
+
+Changed by `--threshold recall@5.low=0.6`, by `karat.diagnose(…, thresholds={…})`, or in `karat.yaml` (`--config`):
+
+```yaml
+diagnosis:
+  thresholds: {recall@5.low: 0.6, stage.share: 0.9}
+```
+
+| name | value | meaning |
+|---|---:|---|"""
+_RIGHT = """
+## How often it is right
+
+Pipelines made by `bench/pipelines.py` (100 to 400 queries in 2 to 5 languages, router, retriever, reranker) with a
+planted fault. The generator, and what counts as a clear fault, was written before the rules; rules and thresholds
+were chosen on seeds 0 to 99, and what follows is as seen on seeds that nothing was chosen on. It says that the rules
+tell these faults apart, in pipelines of this make; it does not say how often they are right about yours.
+"""
+MEASURED = ("<!-- measured by bench/diagnosis.py -->", "<!-- end of what was measured -->")
+
+
+def diagnosis_page(before: str = "") -> str:
+    """docs/diagnosis.md, from the table of rules; what was measured stays as it is in the page before."""
+    begin, end = MEASURED
+    kept = before.partition(begin)[2].partition(end)[0] or "\n\nNot measured yet: `make bench-diagnosis`\n\n"
+    lines = [_DIAGNOSIS]
+    for rule in RULES:
+        lines += _rule(rule)
+    lines.append(_THRESHOLDS)
+    lines += [f"| `{name}` | {t.value:g} | {t.about} |" for name, t in THRESHOLDS.items()]
+    lines.append(_RIGHT)
+    return "\n".join(lines) + f"\n{begin}{kept}{end}\n"
+
+
+_VALUES = {
+    "misrouted": "the share of misrouted queries",
+    "gap": "recall here minus that of the rest",
+    "pool": "recall@50 of the pool",
+    "pool of docs": "recall@50 of the pool by doc",
+    "gap to docs": "recall@50 by doc minus that by chunk",
+    "rerank gain": "ndcg@10 after reranking minus that before",
+    "recall@5 of pool": "recall@5 of what the pool holds",
+    "recall@10 of pool": "recall@10 of what the pool holds",
+    "rprec of pool": "precision at R of what the pool holds",
+    "mrr of pool": "mrr of queries with gold in the pool",
+    "share of time": "a stage's share of the time",
+    "tail": "p95 / p50 of a stage",
+    "time in the tail": "the share of the time in that tail",
+}
+
+
+def _rule(rule: Rule) -> list[str]:
+    says = {"low": "is low", "high": "is high"}
+    when = " and ".join(f"{_VALUES.get(b.value, b.value)} {says[b.side]} (`{b.threshold}`)" for b in rule.when)
+    of = ", for a segment" if rule.over == "segments" else ""
+    rests = f" Rests when one of {', '.join(f'`{c}`' for c in rule.unless)} holds." if rule.unless else ""
+    return [
+        f"## {rule.code}",
+        "",
+        f"{rule.title}. When {when}{of}.{rests}",
+        "",
+        f"- **Likely cause:** {rule.cause}",
+        *(f"- **Try:** {advice}" for advice in rule.advice),
+        "",
+    ]
+
+
+def _section(metric: Metric) -> list[str]:
+    low, high = metric.bounds
+    undefined = "undefined"
+    facts = {
+        "Formula": metric.formula,
+        "Use when": metric.use_when,
+        "Beware": metric.caution,
+        "Range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
+        + (f" {metric.unit}" if metric.unit else "")
+        + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better],
+        "Over queries": over_queries(metric),
+        "No results": undefined if metric.no_results != metric.no_results else f"{metric.no_results:g}",
+        "No relevant gold": undefined if metric.empty_gold != metric.empty_gold else f"{metric.empty_gold:g}",
+        "Needs": "; ".join(
+            [_needed(metric.needs), *(f"{p}={v}: {_needed(n)}" for (p, v), n in metric.needs_when.items())]
+        ),
+        "Parameters": ", ".join(_param(p) for p in metric.params),
+        "Other names": ", ".join(f"`{a}`" for a in metric.aliases),
+        "Reading": "; ".join(
+            f"`{n}` " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()
+        ),
+        "Targets": ", ".join(f"`{n}` {t:g}" for n, t in metric.targets.items()),
+        "Suits": ", ".join(metric.suits),
+        "Source": metric.cites,
+    }
+    if "gold" not in metric.needs:  # the value does not depend on it
+        del facts["No relevant gold"]
+    body = [f"- **{label}:** {text}" for label, text in facts.items() if text]
+    return [f"### {metric.name}", "", f"{metric.title}. {metric.tells}", "", *body, ""]
+
+
+def _needed(needs: tuple[str, ...]) -> str:
+    return ", ".join(_NEEDS[n] for n in needs if n != "gold")
+
+
+def _param(param: Param) -> str:
+    name, default, choices = param.name, param.default, param.choices
+    shown = "none" if default == () else str(default).lower() if isinstance(default, bool) else str(default)
+    return (f"`{name}`" if param.required else f"`{name}={shown}`") + (f" ({', '.join(choices)})" if choices else "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def config_schema() -> str:
+    """The JSON Schema of karat.yaml."""
+    from karat.config.models import schema
+
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with --check say which are not in sync."""
+    diagnosis = DOCS / "diagnosis.md"
+    before = diagnosis.read_text("utf-8") if diagnosis.exists() else ""
+    pages = {
+        DOCS / "metrics.md": metrics_page(),
+        DOCS / "validate.md": validate_page(),
+        diagnosis: diagnosis_page(before),
+        DOCS / "schemas" / "config.schema.json": config_schema(),
+    }
+    stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path} is not in sync with the code: run `make docs`", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(pages[path], "utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
