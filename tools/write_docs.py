@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, all_metrics
-from karat.report.terminal.metrics import example, over_queries
+from karat.report.terminal.metrics import constant, example, over_queries
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
 from karat.verbs.validate.checks import CHECKS, KINDS
 
@@ -50,7 +50,8 @@ def metrics_page() -> str:
         f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)}.",
         "",
         "`rel` is the lowest grade that counts as relevant (1 unless stated). A query without results or without",
-        "relevant gold scores 0 unless the table of a metric says otherwise; *undefined* leaves the mean.",
+        "relevant gold scores 0 unless the table of a metric says otherwise. *Undefined* values are left out of the",
+        "mean; *as computed* means that the formula itself gives the value.",
         "",
     ]
     metrics = all_metrics()
@@ -201,7 +202,6 @@ def _rule(rule: Rule) -> list[str]:
 
 def _section(metric: Metric) -> list[str]:
     low, high = metric.bounds
-    undefined = "undefined"
     facts = {
         "Formula": metric.formula,
         "Use when": metric.use_when,
@@ -210,8 +210,8 @@ def _section(metric: Metric) -> list[str]:
         + (f" {metric.unit}" if metric.unit else "")
         + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better],
         "Over queries": over_queries(metric),
-        "No results": undefined if metric.no_results != metric.no_results else f"{metric.no_results:g}",
-        "No relevant gold": undefined if metric.empty_gold != metric.empty_gold else f"{metric.empty_gold:g}",
+        "No results": _constant(metric.no_results),
+        "No relevant gold": _constant(metric.empty_gold),
         "Needs": "; ".join(
             [_needed(metric.needs), *(f"{p}={v}: {_needed(n)}" for (p, v), n in metric.needs_when.items())]
         ),
@@ -228,6 +228,11 @@ def _section(metric: Metric) -> list[str]:
         del facts["No relevant gold"]
     body = [f"- **{label}:** {text}" for label, text in facts.items() if text]
     return [f"### {metric.name}", "", f"{metric.title}. {metric.tells}", "", *body, ""]
+
+
+def _constant(value: float | None) -> str:
+    text = constant(value)
+    return text if isinstance(text, str) else f"{text:g}"
 
 
 def _needed(needs: tuple[str, ...]) -> str:

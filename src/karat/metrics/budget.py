@@ -33,13 +33,13 @@ TOTAL = "total"
     example="latency.p50",
     formula="latency_ms of a stage, or in total: latency_ms.total, else the sum of the stages; p90 is the smallest"
     " value that at least 90% of the queries do not exceed",
-    tells="How long a query takes, in all or in one stage of the pipeline.",
+    tells="How long a query takes, in total or in one stage of the pipeline.",
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",
-    caution="A query without latency_ms is left out, and n shows it. Intervals of quantiles are by order statistics,"
-    " and an end is undefined with too few queries (the upper one of p99 takes 368 at 95%); with weights or"
-    " conversations they are percentiles of a bootstrap. Δ of a quantile is the difference of the two quantiles, not"
-    " the quantile of the differences: its interval and p come from resampling the queries of both runs together,"
-    " where each run has enough queries for an interval of its own.",
+    caution="Queries without latency_ms are left out, and n shows it. Intervals of quantiles are order statistics;"
+    " with too few queries an end is undefined (the upper end of p99 needs 368 at 95%). With weights or conversations"
+    " they are bootstrap percentiles. The Δ of a quantile is the difference of the two quantiles, not the quantile of"
+    " the differences: its interval and p come from resampling the queries of both runs together, where each run has"
+    " enough queries for an interval of its own.",
     cites="order statistics: Conover 1999, section 3.2",
     higher_is_better=False,
     aggregate="quantile",
@@ -63,9 +63,9 @@ def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     choices={"statistic": ("mean", "sum")},
     example="cost.tokens",
     formula="cost of that key, such as tokens: its mean per query, or its sum",
-    tells="What a query costs, in tokens or whatever else the run log counts.",
+    tells="What a query costs, in tokens or any other unit the run log counts.",
     use_when="Results must come within a budget of money or tokens.",
-    caution="A query whose line has no such cost is left out, and n shows it. A sum has no interval.",
+    caution="Queries whose line lacks this cost are left out, and n shows it. A sum has no interval.",
     cites="run log of Karat",
     higher_is_better=False,
     no_results=math.nan,
@@ -83,7 +83,7 @@ def cost(r: Rankings, key: str, statistic: str = "mean") -> Values:
     title="Share of fresh items",
     family=BUDGET,
     formula="items in the top k with doc_version ≤ as_of of the query / items in the top k with a doc_version",
-    tells="Which share of the top k was there at the date that the gold is about.",
+    tells="The share of the top k that already existed on the date that the gold describes.",
     use_when="Docs change over time, and answers must not come from versions later than the query's date.",
     caution="Undated items are left out and counted in a note. Undefined without as_of or without dated items."
     " Dates are compared by day.",
@@ -113,12 +113,12 @@ def undated(r: Rankings, k: Cutoff) -> int:
     family=DIVERSITY,
     bounds=(0.0, None),
     formula="docs that the items of the top k belong to, each counted once",
-    tells="From how many different docs the top k comes.",
-    use_when="Results are chunks, and several of one doc push others out.",
-    caution="A chunk belongs to its doc_id, else to the part of its id before the separator. It cannot pass k or the"
+    tells="How many different docs the top k comes from.",
+    use_when="Results are chunks, and several chunks of one doc crowd out others.",
+    caution="A chunk belongs to its doc_id, else to the part of its id before the separator. It cannot exceed k or the"
     " number returned.",
     cites="run log of Karat",
-    empty_gold=math.nan,
+    empty_gold=None,
     needs=("items",),
     complexity="docs in the top k",
     suits=("redundancy",),
@@ -133,13 +133,13 @@ def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     title="Redundancy",
     family=DIVERSITY,
     formula="1 − distinct_docs@k / min(k, docs returned)",
-    tells="Which share of the top k is further chunks of docs that stand above.",
-    use_when="Results are chunks, and every one costs tokens.",
-    caution="Blind to docs that say the same. Undefined for an empty result.",
+    tells="The share of the top k that repeats docs ranked above.",
+    use_when="Results are chunks, and each one costs tokens.",
+    caution="Blind to different docs with the same content. Undefined for an empty result.",
     cites="run log of Karat",
     higher_is_better=False,
     no_results=math.nan,
-    empty_gold=math.nan,
+    empty_gold=None,
     needs=("items",),
     complexity="docs in the top k",
     suits=("redundancy",),
@@ -152,10 +152,10 @@ def redundancy(r: Rankings, k: Cutoff = ALL) -> Values:
 def _logged(r: Rankings, kind: str, key: str, statistic: str) -> Values:
     """A value per query; the statistic is taken over them later, with its interval."""
     assert statistic in STATISTICS
-    found = r.log.get(kind, {}).get(key) if r.log is not None else None
-    if found is None:
+    values = r.log.get(kind, {}).get(key) if r.log is not None else None
+    if values is None:
         raise MetricError(f"{kind} needs a run log; these rankings hold no {kind} of {key!r}")
-    return found.copy()
+    return values.copy()
 
 
 def _items(r: Rankings) -> Items:

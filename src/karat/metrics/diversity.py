@@ -1,4 +1,4 @@
-"""How different the docs of the top k are: by their vectors, their words, and the subtopics that they cover."""
+"""Diversity of the top k: by vectors, by words, and by the subtopics that docs cover."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def _wrong_alpha(said: Mapping[str, Any]) -> str | None:
             return f"{name} must be from 0 to 1, found {said[name]}"
     if said.get("kind") == "subtopic":
         other = [n for n in ("relevance_weight", "ideal") if n in said]
-        return f"{other[0]} is of kind=embedding; kind=subtopic takes alpha" if other else None
-    return "alpha is of kind=subtopic; kind=embedding takes relevance_weight and ideal" if "alpha" in said else None
+        return f"{other[0]} belongs to kind=embedding; kind=subtopic takes alpha" if other else None
+    return (
+        "alpha belongs to kind=subtopic; kind=embedding takes relevance_weight and ideal" if "alpha" in said else None
+    )
 
 
 @metric(
@@ -47,7 +49,7 @@ def _wrong_alpha(said: Mapping[str, Any]) -> str | None:
     bounds=(0.0, 2.0),
     formula="mean over all pairs of items in the top k of 1 − cosine of their embeddings",
     tells="How far apart the items of the top k are from each other.",
-    use_when="Docs that say the same push others out, and ids do not show it.",
+    use_when="Docs with the same content crowd out others, and their ids do not show it.",
     caution="Blind to relevance: random docs score high. Its range is 0 to 2, not 0 to 1, since cosines may be"
     " negative. Undefined below 2 items. Values from two embedding models are not comparable.",
     cites="Ziegler et al. 2005",
@@ -75,11 +77,11 @@ def ild(r: Rankings, k: Cutoff = ALL) -> Values:
     family=DIVERSITY,
     formula="items in the top k whose largest Jaccard overlap of shingles of 5 words with an item above is below tau"
     " / items in the top k",
-    tells="Which share of the top k says something that does not stand above, word for word.",
+    tells="The share of the top k that is not a near-copy of a higher-ranked item.",
     use_when="Copies and near-copies fill the results: boilerplate, versions, overlapping chunks.",
-    caution="Blind to the same said in other words: see ild. A word is a run of letters and digits in lower case, so"
-    " that languages without spaces need words=1. A text of fewer words is one shingle of all its words; one without"
-    " words equals only others without. Title and text are read as one. Undefined for an empty result.",
+    caution="Blind to paraphrases: see ild. A word is a run of letters and digits in lower case, so languages without"
+    " spaces need words=1. A text of fewer words is a single shingle; one without words equals only others without."
+    " Title and text count as one text. Undefined for an empty result.",
     cites="Broder 1997 (resemblance of shingles)",
     no_results=math.nan,
     empty_gold=math.nan,
@@ -107,11 +109,11 @@ def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) ->
     " novelty = 1 − largest cosine with any item above, from 0 to 1, w = relevance_weight. kind=subtopic: gain = Σ over"
     " the doc's subtopics of (1 − alpha)^(docs above with that subtopic). The ideal takes the doc of the largest gain"
     " again and again; ideal=plain: the grades sorted, as if all docs were novel",
-    tells="How good the top k is when a doc is worth less the more it repeats what stands above.",
+    tells="How good the top k is when a doc is worth less the more it repeats higher-ranked ones.",
     use_when="Results must be relevant and different: ambiguous queries, context for an answer from several sources.",
     caution="A relevance_weight of 0 is not pure diversity: gains are still multiplied by the grade, and docs that are"
     " not relevant earn nothing. All items above count for novelty, relevant or not. The greedy ideal is not always the"
-    " best order, so that values can pass 1; its ties go to the greater doc id. kind=subtopic counts grades from 1 on"
+    " best order, so values can exceed 1; it breaks ties by doc id, descending. kind=subtopic counts grades from 1 on"
     " as 1, as ndeval does. Values from two embedding models are not comparable.",
     cites="Clarke et al. 2008; kind=subtopic: ndeval",
     choices={"kind": ("embedding", "subtopic"), "ideal": ("greedy", "plain")},
@@ -133,7 +135,7 @@ def alpha_ndcg(
 
     if kind == "subtopic":
         if r.topics is None:
-            raise MetricError("this metric needs gold by subtopic, and these rankings hold none; use evaluate")
+            raise MetricError("this metric needs gold by subtopic, but these rankings have none; use karat.evaluate")
         best = similarity.subtopic_ideal(r.topics, len(r), k, alpha)
         return ratio(similarity.subtopic_gain(r.topics, len(r), k, alpha), best)
     if ideal == "plain":
@@ -144,7 +146,7 @@ def alpha_ndcg(
 
 
 def alpha_dcg(r: Rankings, k: Cutoff, weight: float) -> Values:
-    """The gain of kind=embedding before it is divided by the ideal."""
+    """The gain of kind=embedding, not yet divided by the ideal."""
     from karat.metrics.similarity import cosines_above
 
     items, top = _items(r), r.upto(k)
@@ -158,7 +160,5 @@ def alpha_dcg(r: Rankings, k: Cutoff, weight: float) -> Values:
 
 def _items(r: Rankings) -> Items:
     if r.items is None:
-        raise MetricError(
-            "this metric needs the docs that were returned, and these rankings hold the judged ones alone"
-        )
+        raise MetricError("this metric needs all returned docs, but these rankings hold only the judged ones")
     return r.items

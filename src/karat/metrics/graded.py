@@ -18,8 +18,8 @@ Gains = Mapping[float, float] | tuple[tuple[float, float], ...]
 NO_GAINS: tuple[tuple[float, float], ...] = ()
 
 
-def worth(grade: Values, gain: str, table: Gains) -> Values:
-    """What each grade is worth. With a table, a grade that it does not name is worth nothing."""
+def gain_of(grade: Values, gain: str, table: Gains) -> Values:
+    """The gain of each grade. With a table, a grade that it does not list gains nothing."""
     if table:
         listed = dict(table)
         return np.array([listed.get(g, 0.0) for g in grade.tolist()], dtype=np.float64)
@@ -34,7 +34,7 @@ def worth(grade: Values, gain: str, table: Gains) -> Values:
     title="Normalised discounted cumulative gain",
     formula="DCG / ideal DCG, DCG = Σ gain(grade_i) / log2(i + 1) over ranks i; gain=linear: the grade itself; "
     "gain=exp: 2^grade − 1; gains={1:1,2:5}: as listed; a doc without a judgment gains 0",
-    tells="How near the top k is to the best possible order; 1 is ideal.",
+    tells="How close the top k is to the best possible order; 1 is ideal.",
     use_when="Grades and order both matter.",
     caution="The ideal comes from all the gold, not from what was retrieved. A random order is not .5. Two gain"
     " functions are in use: compare only values with the same one.",
@@ -47,14 +47,14 @@ def worth(grade: Values, gain: str, table: Gains) -> Values:
 )
 def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS) -> Values:
     top = r.upto(k)
-    dcg = top.sum(worth(top.grade, gain, gains) / np.log2(top.rank + 1.0))
+    dcg = top.sum(gain_of(top.grade, gain, gains) / np.log2(top.rank + 1.0))
     return ratio(dcg, ideal_dcg(r, k, gain, gains))
 
 
 def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains) -> Values:
     """The DCG of the best order that the gold allows."""
-    gold, query, place = worth(r.gold_grade, gain, table), r.gold_query, r.gold_place
-    if table:  # the gains may fall where the grades rise
+    gold, query, place = gain_of(r.gold_grade, gain, table), r.gold_query, r.gold_place
+    if table:  # a higher grade may have a smaller gain
         order = np.lexsort((-gold, query))
         gold, query = gold[order], query[order]
         place = place_in_group(query)
@@ -69,9 +69,9 @@ def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains) -> Values:
     title="Expected reciprocal rank",
     family=FAMILY,
     formula="Σ_i (1/i) · R_i · Π_{j<i} (1 − R_j), R = (2^grade − 1) / 2^max_grade",
-    tells="The expected 1/rank at which a user who scans from the top stops, satisfied.",
-    use_when="Graded answers of which one satisfies.",
-    caution="max_grade is stated, never taken from the data. Grades above it count as max_grade.",
+    tells="The expected value of 1/rank where a user who scans from the top stops, satisfied.",
+    use_when="Answers are graded, and one good answer satisfies.",
+    caution="max_grade is a parameter, never inferred from the data. Higher grades count as max_grade.",
     cites="Chapelle et al. 2009",
     monotone=True,
     ranges={"max_grade": (0, None)},
@@ -99,7 +99,7 @@ def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
     family=FAMILY,
     formula="mean over relevant docs found at ranks i ≤ k of (hits so far + beta · gain so far) / (i + beta · ideal"
     " gain so far), over all relevant docs",
-    tells="Average precision that knows grades.",
+    tells="Average precision that takes grades into account.",
     use_when="Several graded pieces are needed and their order matters.",
     caution="A doc is relevant when its grade is above 0.",
     cites="Sakai 2004",
@@ -145,8 +145,8 @@ def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
     title="Rank-biased precision",
     family=FAMILY,
     formula="(1 − p) · Σ over relevant ranks i of p^(i − 1)",
-    tells="The rate of relevant docs seen by a user who goes on to the next rank with probability p.",
-    use_when="Lists of unequal length, and gold that is incomplete (see rbp_residual).",
+    tells="The rate at which a user finds relevant docs who continues to the next rank with probability p.",
+    use_when="Lists have unequal lengths, or the gold is incomplete (see rbp_residual).",
     caution="Its best value is below 1 when the gold is small. Unjudged docs count as not relevant.",
     cites="Moffat & Zobel 2008",
     monotone=True,
@@ -163,13 +163,13 @@ def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
     title="Residual of rank-biased precision",
     family=FAMILY,
     formula="1 − (1 − p) · Σ over judged ranks i of p^(i − 1)",
-    tells="How much rbp could still rise if every doc nobody judged, and all beyond the list, were relevant.",
+    tells="How much rbp could still rise if all unjudged docs, and all docs beyond the list, were relevant.",
     use_when="Beside rbp, to see what incomplete gold hides.",
     caution="Smaller is better; a short list has a large residual too.",
     cites="Moffat & Zobel 2008",
     higher_is_better=False,
     no_results=1.0,
-    empty_gold=1.0,
+    empty_gold=None,
     ranges={"p": (0, 1)},
 )
 def rbp_residual(r: Rankings, k: Cutoff = ALL, p: float = 0.8) -> Values:

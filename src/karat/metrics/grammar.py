@@ -38,7 +38,7 @@ _BRACES = re.compile(r"\{([^{}:=]*)\}\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A metric as asked for: with its parameters and cutoff. Two spellings of one are equal."""
+    """A metric with its parameters and cutoff. Two spellings of the same one are equal."""
 
     metric: Metric
     params: tuple[tuple[str, Any], ...]
@@ -47,22 +47,22 @@ class Measure:
     @property
     def name(self) -> str:
         """The canonical name: lower case, only what differs from the defaults."""
-        cut = "" if self.k is None else f"@{_printed(self.k)}"
+        cut = "" if self.k is None else f"@{_print(self.k)}"
         if not self.params:
             return self.metric.name + cut
         dotted = self.metric.dotted
         dots = "".join(f".{v}" for n, v in self.params if n in dotted)
-        told = ",".join(f"{n}={_printed(v)}" for n, v in self.params if n not in dotted)
-        return self.metric.name + dots + (f"({told})" if told else "") + cut
+        rest = ",".join(f"{n}={_print(v)}" for n, v in self.params if n not in dotted)
+        return self.metric.name + dots + (f"({rest})" if rest else "") + cut
 
     def param(self, name: str) -> Any:
-        """A parameter's value, said or by default."""
-        said = dict(self.params)
-        return said[name] if name in said else next(p.default for p in self.metric.params if p.name == name)
+        """A parameter's value: explicit, or the default."""
+        explicit = dict(self.params)
+        return explicit[name] if name in explicit else next(p.default for p in self.metric.params if p.name == name)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What it needs with these parameters."""
+        """What it reads with these parameters."""
         for (name, value), needs in self.metric.needs_when.items():
             if self.param(name) == value:
                 return needs
@@ -70,12 +70,12 @@ class Measure:
 
     @property
     def aggregate(self) -> Aggregate:
-        """How the queries' values become one: by its `statistic` where it has one, else as its metric declares."""
+        """How the values of the queries become one: by `statistic` if it has one, else as declared."""
         return STATISTICS[self.param("statistic")][0] if "statistic" in self.metric.dotted else self.metric.aggregate
 
     @property
     def quantile(self) -> float:
-        """Which quantile over queries, where the aggregate is one."""
+        """Which quantile over queries, if the aggregate is one."""
         return STATISTICS[self.param("statistic")][1]
 
     def __str__(self) -> str:
@@ -87,60 +87,61 @@ class Measure:
 
 
 def parse(text: str) -> Measure:
-    """The one measure that this name means."""
+    """The one measure with this name."""
     if not isinstance(text, str):
-        raise MetricError(f"a metric is named by a text such as 'ndcg@10', found {text!r}")
+        raise MetricError(f"a metric is named by text such as 'ndcg@10', found {text!r}")
     known = _known.get((registry.generation, text))
     if known is not None:
         return known
-    found = parse_all([text])
-    if len(found) != 1:
-        raise MetricError(f"expected one metric, found {len(found)} in {text!r}: {', '.join(m.name for m in found)}")
-    _known[registry.generation, text] = found[0]
-    return found[0]
+    measures = parse_all([text])
+    if len(measures) != 1:
+        names = ", ".join(m.name for m in measures)
+        raise MetricError(f"expected one metric, found {len(measures)} in {text!r}: {names}")
+    _known[registry.generation, text] = measures[0]
+    return measures[0]
 
 
 def parse_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None = None) -> list[Measure]:
-    """All measures that these names mean, in order, each once. Commas outside brackets split a name.
+    """All measures with these names, in order, each once. Commas outside brackets separate names.
 
-    With `ks`, a metric that takes a cutoff and was asked without one is expanded over them.
+    With `ks`, a metric that takes a cutoff and is named without one is expanded over them.
     """
     names = (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, (list, tuple)) else ()
     key = (registry.generation, *names)
     if ks is None and key in _known_lists:
         return list(_known_lists[key])
-    found = _parsed_all(texts, ks)
+    measures = _parse_list(texts, ks)
     if ks is None and names and all(isinstance(name, str) for name in names):
-        _known_lists[key] = tuple(found)
-    return found
+        _known_lists[key] = tuple(measures)
+    return measures
 
 
-def _parsed_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None) -> list[Measure]:
+def _parse_list(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None) -> list[Measure]:
     if not isinstance(texts, (str, Measure, Iterable)):
-        raise MetricError(f"metrics are named by texts such as 'ndcg@10', found {texts!r}")
-    listed = [texts] if isinstance(texts, (str, Measure)) else list(texts)
-    for cut in _checked_ks(ks):
+        raise MetricError(f"metrics are named by text such as 'ndcg@10', found {texts!r}")
+    entries = [texts] if isinstance(texts, (str, Measure)) else list(texts)
+    for cut in _check_ks(ks):
         _cutoff(None, cut, f"@{cut}")
-    found: dict[Measure, None] = {}
-    for text in listed:
+    measures: dict[Measure, None] = {}
+    for text in entries:
         if isinstance(text, Measure):
-            found[text] = None
+            measures[text] = None
             continue
         if not isinstance(text, str):
-            raise MetricError(f"a metric is named by a text such as 'ndcg@10', found {text!r}")
+            raise MetricError(f"a metric is named by text such as 'ndcg@10', found {text!r}")
         for part in split_outside_brackets(text):
-            for one in _expanded(part):
-                measure = _parsed(one, ks is None)
+            for one in _expand(part):
+                measure = _parse_one(one, ks is None)
                 cuts = ks if ks is not None and measure.k is None and measure.metric.cutoff != "none" else None
                 for k in cuts if cuts is not None else (measure.k,):
-                    found[Measure(measure.metric, measure.params, _cutoff(measure.metric, k, one))] = None
-    if not found:
+                    measures[Measure(measure.metric, measure.params, _cutoff(measure.metric, k, one))] = None
+    if not measures:
         raise MetricError("no metric was named; expected a name such as 'ndcg@10'. See: karat metrics")
-    return list(found)
+    return list(measures)
 
 
 def split_outside_brackets(text: str) -> list[str]:
-    """The parts between commas that stand outside of (), [] and {}."""
+    """The parts between commas outside of (), [] and {}."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         if c in "([{":
@@ -158,7 +159,7 @@ def split_outside_brackets(text: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
-def _expanded(text: str) -> list[str]:
+def _expand(text: str) -> list[str]:
     """`recall@{1,3,5}` → `recall@1`, `recall@3`, `recall@5`; `latency.{p50,p90}` likewise."""
     braces = _BRACES.search(text)
     if braces is None or ("@" not in text[: braces.start()] and text[braces.start() - 1] != "."):
@@ -166,10 +167,10 @@ def _expanded(text: str) -> list[str]:
     return [text[: braces.start()] + k.strip() for k in braces.group(1).split(",")]
 
 
-def _parsed_names(text: str) -> tuple[str, list[str], str, str | None] | None:
-    """The name, what follows it with dots, the parameters and the cutoff; None if it is not of the grammar."""
+def _split_name(text: str) -> tuple[str, list[str], str, str | None] | None:
+    """The name, the parts after dots, the parameters and the cutoff; None if the text does not fit the grammar."""
     suffixed = _SUFFIXED.fullmatch(text)
-    if suffixed and not is_known(text) and (found := resolve(suffixed["name"])) and not found[0].dotted:
+    if suffixed and not is_known(text) and (known := resolve(suffixed["name"])) and not known[0].dotted:
         return suffixed["name"], [], "", suffixed["k"]
     whole = _NAME.fullmatch(text)
     if whole is None:
@@ -177,23 +178,23 @@ def _parsed_names(text: str) -> tuple[str, list[str], str, str | None] | None:
     return whole["name"], whole["dots"].split(".")[1:], whole["args"] or whole["open"] or "", whole["k"]
 
 
-def _parsed(text: str, need_cutoff: bool) -> Measure:
-    split = _parsed_names(text)
+def _parse_one(text: str, need_cutoff: bool) -> Measure:
+    split = _split_name(text)
     if split is None:
         raise _unreadable(text)
     name, dots, args, k = split
-    found = resolve(name)
-    if found is None:
+    known = resolve(name)
+    if known is None:
         raise unknown(name, text)
-    metric, preset = found
+    metric, preset = known
     params = {**_params(metric, preset, text), **_params(metric, args, text)}
     if dots or metric.dotted:
-        params = {**_dotted(metric, dots, params, text), **params}
+        params = {**_dotted_params(metric, dots, params, text), **params}
     for p in metric.params:
         if p.required and p.name not in params:
             raise MetricError(f"metric {text!r} needs a {p.name}, such as {metric.example!r}")
-    said = [p for p in metric.params if p.name in params and (p.required or params[p.name] != p.default)]
-    ordered = tuple((p.name, params[p.name]) for p in said)
+    explicit = [p for p in metric.params if p.name in params and (p.required or params[p.name] != p.default)]
+    ordered = tuple((p.name, params[p.name]) for p in explicit)
     if metric.refuses is not None and (wrong := metric.refuses(dict(ordered))) is not None:
         raise MetricError(f"metric {text!r}: {wrong}")
     if k is None and metric.cutoff == "required" and need_cutoff:
@@ -208,8 +209,8 @@ def _unreadable(text: str) -> MetricError:
     return MetricError(f"cannot read metric {text!r}; expected a name such as 'ndcg@10' or 'recall(rel=2)@100'")
 
 
-def _dotted(metric: Metric, parts: list[str], others: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """The parameters written with dots. With fewer parts than parameters, those that have a default are unsaid."""
+def _dotted_params(metric: Metric, parts: list[str], others: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The parameters written with dots. With fewer parts than parameters, those with a default are omitted."""
     known = [p for p in metric.params if p.name in metric.dotted]
     if len(parts) > len(known):
         raise (
@@ -221,18 +222,18 @@ def _dotted(metric: Metric, parts: list[str], others: Mapping[str, Any], text: s
             )
         )
     required = [p for p in known if p.required]
-    said = required if len(parts) == len(required) else known[: len(parts)]
-    out = {p.name: _value(p, part, text) for p, part in zip(said, parts, strict=True)}
+    named = required if len(parts) == len(required) else known[: len(parts)]
+    out = {p.name: _value(p, part, text) for p, part in zip(named, parts, strict=True)}
     for p in known:
         if p.name in out and p.name in others:
-            raise MetricError(f"metric {text!r}: {p.name} is given twice; expected it once")
+            raise MetricError(f"metric {text!r}: {p.name} appears twice; expected it once")
         if p.required and p.name not in out and p.name not in others:
             raise MetricError(f"metric {text!r} needs a {p.name}, such as {metric.example!r}")
     return out
 
 
-def _checked_ks(ks: Any) -> list[float]:
-    """Cutoffs given apart from the names."""
+def _check_ks(ks: Any) -> list[float]:
+    """Cutoffs passed separately from the names."""
     if ks is None:
         return []
     if isinstance(ks, str) or not isinstance(ks, Iterable):
@@ -250,15 +251,15 @@ def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | Non
         raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.example or metric.name!r}")
     if metric is not None and metric.cutoff == "recall":
         if not 0 <= k <= 1:
-            raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_printed(k)}")
+            raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_print(k)}")
         return float(k)
     if not 1 <= k <= LARGEST or k != int(k):
-        raise MetricError(f"metric {written!r}: the cutoff must be an integer from 1, found {_printed(k)}")
+        raise MetricError(f"metric {written!r}: the cutoff must be an integer from 1, found {_print(k)}")
     return int(k)
 
 
 def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
-    """The parameters written as `name=value,…`, checked against the declaration."""
+    """The parameters written as `name=value,…`, validated against the declaration."""
     out: dict[str, Any] = {}
     known = {p.name: p for p in metric.params}
     for part in split_outside_brackets(args):
@@ -301,14 +302,14 @@ def _value(param: Param, value: str, written: str) -> Any:
     if number is None:
         raise wrong("a number")
     if (param.above is not None and number <= param.above) or (param.below is not None and number >= param.below):
-        low = f"above {_printed(param.above)}" if param.above is not None else ""
-        high = f"below {_printed(param.below)}" if param.below is not None else ""
+        low = f"above {_print(param.above)}" if param.above is not None else ""
+        high = f"below {_print(param.below)}" if param.below is not None else ""
         raise wrong(" and ".join(filter(None, (low, high))))
     return number
 
 
 def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
-    """`{1: 1, 2: 5}` → ((1, 1), (2, 5)), sorted by grade; None if it is no such map."""
+    """`{1: 1, 2: 5}` → ((1, 1), (2, 5)), sorted by grade; None if the text is not such a map."""
     pairs = {}
     for part in value.strip("{} ").split(","):
         grade, gain = (_number(n) for n in (part.partition(":")[0], part.partition(":")[2]))
@@ -319,7 +320,7 @@ def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
 
 
 def _number(text: str) -> float | None:
-    """The finite number that this text is, an integer where it is whole."""
+    """The finite number in this text, as an integer if it is whole; None if there is none."""
     try:
         value = float(text) if "_" not in text else float("nan")
     except ValueError:
@@ -329,13 +330,13 @@ def _number(text: str) -> float | None:
     return int(value) if value == int(value) else value
 
 
-def _printed(value: Any) -> str:
+def _print(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(int(value)) if abs(value) < 2**53 and value == int(value) else repr(value)
     if isinstance(value, tuple):
-        return "{" + ",".join(f"{_printed(g)}:{_printed(v)}" for g, v in value) + "}"
+        return "{" + ",".join(f"{_print(g)}:{_print(v)}" for g, v in value) + "}"
     return str(value)
 
 

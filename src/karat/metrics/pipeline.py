@@ -55,9 +55,9 @@ def gating(retrieved: bool, needed: bool) -> dict[str, float]:
     cutoff="none",
     aliases=("routing_coverage",),
     formula="1 if route is the query's expected_source, else 0",
-    tells="Which share of the queries is sent to the right source.",
-    use_when="A router chooses among sources, and a query sent to the wrong one cannot be answered.",
-    caution="A query without a route, or that the run log lacks, is not sent to the right source." + _ALL,
+    tells="The share of queries sent to the right source.",
+    use_when="A router chooses among sources, and the wrong one cannot answer the query.",
+    caution="A query without a route, or missing from the run log, counts as not sent to the right source." + _ALL,
     cites="run log of Karat",
     binary=True,
     empty_gold=math.nan,
@@ -75,8 +75,8 @@ def routing_accuracy(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="1 if route is a source other than the query's expected_source, else 0",
-    tells="Which share of the queries is sent to a wrong source.",
-    use_when="A wrong source does harm, and no source does less.",
+    tells="The share of queries sent to a wrong source.",
+    use_when="A wrong source does more harm than none.",
     caution="routing_accuracy, misroute_rate and abstain_rate add up to 1." + _ALL,
     cites="run log of Karat",
     binary=True,
@@ -96,9 +96,9 @@ def misroute_rate(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="1 if the query has no route, else 0",
-    tells="Which share of the queries the router sends nowhere.",
-    use_when="A router may abstain, and every abstention costs somebody's time.",
-    caution="A query that the run log lacks was sent nowhere (missing=skip leaves it out)." + _ALL,
+    tells="The share of queries that the router sends nowhere.",
+    use_when="The router may abstain, and each abstention takes somebody's time.",
+    caution="A query missing from the run log counts as sent nowhere (missing=skip leaves it out)." + _ALL,
     cites="run log of Karat",
     binary=True,
     higher_is_better=False,
@@ -118,9 +118,9 @@ def abstain_rate(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="1 if retrieval is skipped and not needed, else 0",
-    tells="Which share of the queries is rightly answered without retrieval.",
+    tells="The share of queries correctly answered without retrieval.",
     use_when="Skipped retrievals save time and money. Read it with skip_precision and harmful_skips.",
-    caution="Alone it also rewards skipping everything. It cannot pass the share of queries that need no retrieval."
+    caution="On its own it rewards skipping everything. It cannot exceed the share of queries that need no retrieval."
     + _ALL,
     cites="run log of Karat",
     binary=True,
@@ -140,7 +140,7 @@ def gate_efficiency(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="of the queries that skip retrieval: 1 if it is not needed, else 0",
-    tells="Which share of the skipped retrievals was not needed.",
+    tells="The share of skipped retrievals that were not needed.",
     use_when="A skip must be safe.",
     caution="Undefined for queries that retrieve, and n shows it." + _ALL,
     cites="run log of Karat",
@@ -161,8 +161,8 @@ def skip_precision(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="of the queries that need no retrieval: 1 if it is skipped, else 0",
-    tells="Which share of the needless retrievals is skipped.",
-    use_when="Retrieval is expensive, and many queries need none.",
+    tells="The share of needless retrievals that are skipped.",
+    use_when="Retrieval is expensive, and many queries do not need it.",
     caution="Undefined for queries that need retrieval, and n shows it." + _ALL,
     cites="run log of Karat",
     binary=True,
@@ -182,8 +182,8 @@ def skip_recall(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="of the queries that need retrieval: 1 if it is skipped, else 0",
-    tells="Which share of the queries that need retrieval does not get it.",
-    use_when="A gate may skip retrieval: this is what it costs.",
+    tells="The share of queries that need retrieval and do not get it.",
+    use_when="A retrieval gate may skip retrieval: this is what it costs.",
     caution="Undefined for queries that need no retrieval, and n shows it." + _ALL,
     cites="run log of Karat",
     binary=True,
@@ -205,10 +205,10 @@ def harmful_skips(r: Rankings) -> Values:
     required=("threshold",),
     example="false_evidence(threshold=0.5)@5",
     formula="of the queries without an answer: 1 if an item in the top k scores at least threshold, else 0",
-    tells="Which share of the queries without an answer gets evidence all the same.",
+    tells="The share of unanswerable queries that still get evidence.",
     use_when="Some questions have no answer in the corpus, and the system should say so.",
-    caution="Over queries marked no_answer alone; one that the run lacks is left out. Scores of two systems are seldom"
-    " on one scale: compare at thresholds of equal recall (karat evaluate --components has the curve).",
+    caution="Covers only queries marked no_answer; those that the run lacks are left out. Scores of two systems are"
+    " rarely on the same scale: compare at thresholds of equal recall (karat evaluate --components shows the curve).",
     cites="run log of Karat",
     binary=True,
     higher_is_better=False,
@@ -229,7 +229,7 @@ def false_evidence(r: Rankings, k: Cutoff = ALL, threshold: float = 0.0) -> Valu
 
 
 def _outcome(r: Rankings, name: str) -> Values:
-    found = r.log.get(PIPELINE, {}).get(name) if r.log is not None else None
-    if found is None:
+    values = r.log.get(PIPELINE, {}).get(name) if r.log is not None else None
+    if values is None:
         raise MetricError(f"{name} needs a run log and a table of queries; these rankings hold no outcomes of it")
-    return found.copy()
+    return values.copy()

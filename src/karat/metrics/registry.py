@@ -1,4 +1,4 @@
-"""Every metric is declared once, here: from the declaration come names, help, docs and tooltips."""
+"""The registry: each metric is declared once, and names, help, docs and tooltips come from its declaration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATISTICS: dict[str, tuple[Aggregate, float]] = {
     "p95": ("quantile", 0.95),
     "p99": ("quantile", 0.99),
 }
-"""What a parameter named `statistic` may say: the aggregate over queries, and which quantile."""
+"""The values of a parameter named `statistic`: the aggregate over queries, and which quantile."""
 GOLD_ALONE = ("gold",)
 
 
@@ -39,7 +39,7 @@ class Param:
     above: float | None = None
     below: float | None = None
     required: bool = False
-    """Has no default: a name without it is refused."""
+    """Without a default: a name that lacks it is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +62,17 @@ class Metric:
     aggregate: Aggregate = "mean"
     binary: bool = False
     monotone: bool = False
-    no_results: float = 0.0
-    empty_gold: float = 0.0
+    no_results: float | None = 0.0
+    """The value for a query without results; None where the formula gives it, NaN where it is undefined."""
+    empty_gold: float | None = 0.0
+    """The value for a query without relevant docs in the gold; None and NaN as above."""
     needs: tuple[str, ...] = GOLD_ALONE
-    """Of gold, items (all docs returned), doc_version, as_of, latency, cost, embeddings (of the items),
-    gold_embeddings, texts, subtopics, route, …; only what is asked for is read."""
+    """What it reads: gold, items (all docs returned), doc_version, as_of, latency, cost, embeddings (of the items),
+    gold_embeddings, texts, subtopics, route, …; nothing else is read."""
     needs_when: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """Other needs where a parameter has a value, the first that holds: {("kind", "subtopic"): ("gold", …)}."""
+    """What it reads instead for a value of a parameter; the first match counts: {("kind", "subtopic"): ("gold", …)}."""
     refuses: Callable[[Mapping[str, Any]], str | None] | None = None
-    """Says what is wrong with parameters that differ from their defaults, beyond what each may be by itself."""
+    """Returns what is wrong with a combination of parameters, or None."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
@@ -78,9 +80,9 @@ class Metric:
     suits: tuple[str, ...] = ()
     unit: str = ""
     dotted: tuple[str, ...] = ()
-    """Parameters that are written after the name, with dots: `latency.rerank.p90`."""
+    """Parameters that follow the name with dots: `latency.rerank.p90`."""
     example: str = ""
-    """The name as it is mostly written, where that is not the name and a cutoff."""
+    """The name as people usually write it, where that is not the name and a cutoff."""
 
     def __call__(self, rankings: Rankings, k: float | None = None, **params: Any) -> Values:
         return self.compute(rankings, k, **params) if self.cutoff != "none" else self.compute(rankings, **params)
@@ -90,11 +92,11 @@ _metrics: dict[str, Metric] = {}
 _spellings: dict[str, tuple[str, str]] = {}
 _entry_points_loaded = False
 generation = 0
-"""Grows with every change of the registry, so that what was derived from it can be dropped."""
+"""Increases with every change of the registry, so that caches derived from it can be dropped."""
 
 
-def spelled(name: str) -> str:
-    """A metric's name as it is looked up: lower case, with underscores."""
+def normalize(name: str) -> str:
+    """A metric's name in the form used for look-ups: lower case, with underscores."""
     return name.strip().lower().replace("-", "_")
 
 
@@ -115,12 +117,12 @@ def metric(
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     dotted: tuple[str, ...] = (),
     required: tuple[str, ...] = (),
-    **declared: Any,
+    **more: Any,
 ) -> Callable[[Compute], Compute]:
     """Declare a metric. The function takes rankings, the cutoff k (unless `cutoff="none"`), and its parameters.
 
-    The function's signature is the parameter list of the name grammar; a parameter needs a default, or is `dotted`;
-    one that is `required` must be said all the same, and its default only tells what it is.
+    The function's signature is the parameter list of the name grammar. A parameter needs a default or is `dotted`;
+    one that is `required` must be written in every name, and its default only shows its type.
     An alias may carry parameters: `"ndcg_burges(gain=exp)"`. A parameter named `statistic` chooses the aggregate.
     """
 
@@ -128,13 +130,13 @@ def metric(
         signature = list(inspect.signature(compute).parameters.values())
         params = []
         for p in signature[1 if cutoff == "none" else 2 :]:
-            lacking = p.default is inspect.Parameter.empty
-            if lacking and p.name not in dotted:
+            no_default = p.default is inspect.Parameter.empty
+            if no_default and p.name not in dotted:
                 raise MetricError(f"metric {name!r}: parameter {p.name!r} needs a default value")
             above, below = (ranges or {}).get(p.name, (None, None))
-            default = "" if lacking else p.default
-            must = lacking or p.name in required
-            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, must))
+            default = "" if no_default else p.default
+            required_here = no_default or p.name in required
+            params.append(Param(p.name, default, (choices or {}).get(p.name, ()), above, below, required_here))
         register(
             Metric(
                 name=name,
@@ -151,7 +153,7 @@ def metric(
                 aliases=aliases,
                 params=tuple(params),
                 dotted=dotted,
-                **declared,
+                **more,
             )
         )
         return compute
@@ -159,14 +161,14 @@ def metric(
     return declare
 
 
-def register(declared: Metric) -> None:
-    """Add a metric to the registry. A name or alias that is taken already is an error."""
-    if declared.name != spelled(declared.name) or not declared.name.replace("_", "").isalnum():
-        raise MetricError(f"metric name {declared.name!r} must be lower-case letters, digits and underscores")
-    entries = {spelled(declared.name): (declared.name, "")}
-    for alias in declared.aliases:
+def register(new: Metric) -> None:
+    """Add a metric to the registry. A name or alias that is already taken is an error."""
+    if new.name != normalize(new.name) or not new.name.replace("_", "").isalnum():
+        raise MetricError(f"metric name {new.name!r} must be lower-case letters, digits and underscores")
+    entries = {normalize(new.name): (new.name, "")}
+    for alias in new.aliases:
         base, _, args = alias.partition("(")
-        entries[spelled(base)] = (declared.name, args.rstrip(")"))
+        entries[normalize(base)] = (new.name, args.rstrip(")"))
     for spelling in entries:
         if spelling in _spellings:
             raise MetricError(
@@ -174,12 +176,12 @@ def register(declared: Metric) -> None:
             )
     global generation
     generation += 1
-    _metrics[declared.name] = declared
+    _metrics[new.name] = new
     _spellings.update(entries)
 
 
 def unregister(name: str) -> None:
-    """Take a registered metric out again, with its aliases."""
+    """Remove a metric and its aliases from the registry."""
     global generation
     generation += 1
     _metrics.pop(name)
@@ -188,42 +190,42 @@ def unregister(name: str) -> None:
 
 
 def resolve(name: str) -> tuple[Metric, str] | None:
-    """The metric of this name or alias, and the parameters that the alias carries; None if unknown."""
-    found = _spellings.get(spelled(name))
-    if found is None and not _entry_points_loaded:
+    """The metric with this name or alias, and the parameters that the alias carries; None if unknown."""
+    entry = _spellings.get(normalize(name))
+    if entry is None and not _entry_points_loaded:
         _load_entry_points()
-        found = _spellings.get(spelled(name))
-    return (_metrics[found[0]], found[1]) if found else None
+        entry = _spellings.get(normalize(name))
+    return (_metrics[entry[0]], entry[1]) if entry else None
 
 
 def is_known(name: str) -> bool:
-    """Whether a metric that is loaded already has this name or alias."""
-    return spelled(name) in _spellings
+    """Whether a loaded metric has this name or alias."""
+    return normalize(name) in _spellings
 
 
 def lookup(name: str) -> Metric:
-    """The metric of this name or alias, or an error with the nearest known name."""
-    found = resolve(name) if isinstance(name, str) else None
-    if found is None:
+    """The metric with this name or alias, or an error with the nearest known name."""
+    match = resolve(name) if isinstance(name, str) else None
+    if match is None:
         raise unknown(str(name), str(name))
-    return found[0]
+    return match[0]
 
 
 def unknown(name: str, written: str) -> MetricError:
-    """The error for a name that no metric has, with the nearest name that one has."""
-    near = nearest(spelled(name), list(_spellings))
-    hint = f"; did you mean {written.lower().replace(spelled(name), near, 1)!r}?" if near else "."
+    """The error for an unknown name, with the nearest known one."""
+    near = nearest(normalize(name), list(_spellings))
+    hint = f"; did you mean {written.lower().replace(normalize(name), near, 1)!r}?" if near else "."
     return MetricError(f"unknown metric {written!r}{hint} See: karat metrics")
 
 
 def all_metrics() -> tuple[Metric, ...]:
-    """All metrics, in the order of their declaration."""
+    """All metrics, in order of declaration."""
     _load_entry_points()
     return tuple(_metrics.values())
 
 
 def _load_entry_points() -> None:
-    """Import what installed packages declare under the entry point `karat.metrics`."""
+    """Import the metrics that installed packages declare under the entry point `karat.metrics`."""
     global _entry_points_loaded
     if _entry_points_loaded:
         return
@@ -237,6 +239,6 @@ def _load_entry_points() -> None:
                 loaded()
         except Exception as error:
             raise MetricError(
-                f"the metrics of the installed package behind {point.value!r} cannot be loaded: {error}. "
+                f"cannot load the metrics of the installed package behind {point.value!r}: {error}. "
                 "Update or remove that package"
             ) from error

@@ -34,7 +34,7 @@ GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs 
     ranges={"rel": (0, None)},
 )
 def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
-    return (r.found(rel, k) > 0).astype(np.float64)
+    return (r.count_hits(rel, k) > 0).astype(np.float64)
 
 
 @metric(
@@ -43,9 +43,9 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     title="Precision",
     family=FAMILY,
     formula="relevant docs in the top k / k",
-    tells="Which share of the top k is relevant.",
-    use_when="Every shown doc costs attention or tokens.",
-    caution="With fewer than k relevant docs in the gold it cannot reach 1. Without a cutoff it divides by what was"
+    tells="The share of the top k that is relevant.",
+    use_when="Each doc shown costs attention or tokens.",
+    caution="With fewer than k relevant docs in the gold it cannot reach 1. Without a cutoff it divides by the number"
     " returned.",
     cites="trec_eval P, set_P",
     monotone=True,
@@ -55,12 +55,12 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     ranges={"rel": (0, None)},
 )
 def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") -> Values:
-    found = r.found(rel, k)
+    hits = r.count_hits(rel, k)
     if r.repeats is not None and r.repeats_earn:
-        found = found + r.repeats.found(rel, k)
+        hits = hits + r.repeats.count_hits(rel, k)
     if k is None or denom == "retrieved":
-        return ratio(found, np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64))
-    return found / k
+        return ratio(hits, np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64))
+    return hits / k
 
 
 @metric(
@@ -69,9 +69,9 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") ->
     title="Recall",
     family=FAMILY,
     formula="relevant docs in the top k / relevant docs in the gold; cap=true: / min(k, relevant docs in the gold)",
-    tells="Which share of all relevant docs made it into the top k.",
+    tells="The share of all relevant docs that is in the top k.",
     use_when="Several pieces of evidence are needed, or for the first stage of a pipeline.",
-    caution="As complete as the gold: relevant docs nobody judged are not missed.",
+    caution="Only as complete as the gold: relevant docs that nobody judged do not count as missed.",
     cites="trec_eval recall, set_recall",
     monotone=True,
     bands={"recall@10": ((0.8, "excellent"), (0.6, "good"), (0.4, "fair"), (0.0, "poor"))},
@@ -83,7 +83,7 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> V
     gold = r.gold_count(rel)
     if cap and k is not None:
         gold = np.minimum(gold, k)
-    return ratio(r.found(rel, k), gold)
+    return ratio(r.count_hits(rel, k), gold)
 
 
 @metric(
@@ -93,8 +93,8 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> V
     formula="trapezoids under recall over the cutoffs 1, 3, 5, 10, 20, 50, 100 up to k, divided by k − 1; k = 100"
     " unless stated",
     tells="How early recall comes, over all cutoffs up to k.",
-    use_when="The cutoff is still open, or one number is wanted for a whole recall curve.",
-    caution="Over k, not log k: the deep cutoffs weigh most. A list shorter than k keeps its last recall.",
+    use_when="The cutoff is undecided, or one number must stand for a whole recall curve.",
+    caution="Over k, not log k: deep cutoffs weigh most. A list shorter than k keeps its last recall.",
     cites="trapezoidal area, as of a precision–recall curve",
     monotone=True,
     ranges={"rel": (0, None)},
@@ -133,8 +133,8 @@ def f1(r: Rankings, k: Cutoff = ALL, rel: float = 1, beta: float = 1) -> Values:
 
 def ratio_free_precision(r: Rankings, k: Cutoff, rel: float) -> Values:
     """Precision that later chunks of a doc never add to."""
-    found = r.found(rel, k)
-    return found / k if k is not None else ratio(found, r.returned.astype(np.float64))
+    hits = r.count_hits(rel, k)
+    return hits / k if k is not None else ratio(hits, r.returned.astype(np.float64))
 
 
 @metric(
@@ -143,8 +143,8 @@ def ratio_free_precision(r: Rankings, k: Cutoff, rel: float) -> Values:
     title="Graded recall",
     family=FAMILY,
     formula="sum of the grades found in the top k / sum of all gold grades",
-    tells="Which share of the gold's total grade is in the top k.",
-    use_when="Several pieces are needed and some matter more.",
+    tells="The share of the gold's total grade that is in the top k.",
+    use_when="Several pieces are needed, and some matter more than others.",
     caution="Two docs of grade 1 count as much as one of grade 2. Negative grades count as 0.",
     cites="Kekäläinen & Järvelin 2002 (generalised recall)",
     monotone=True,
@@ -159,8 +159,8 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     title="Reciprocal rank",
     family=FAMILY,
     formula="1 / rank of the first relevant doc, 0 if there is none in the top k",
-    tells="How near the top the first relevant doc is.",
-    use_when="One answer, known items, question answering.",
+    tells="How close to the top the first relevant doc is.",
+    use_when="One answer is enough: known items, question answering.",
     caution="A mean of .5 does not mean an average rank of 2: it is a harmonic mean. Blind after the first hit.",
     cites="Voorhees 1999",
     monotone=True,
@@ -182,9 +182,9 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     family=FAMILY,
     formula="sum over relevant ranks i ≤ k of precision@i / relevant docs in the gold; "
     "norm=min: / min(k, relevant docs in the gold)",
-    tells="Precision at every relevant doc, averaged: rewards finding all of them, early.",
-    use_when="Several pieces are needed and their order matters.",
-    caution="Tools differ in the divisor at a cutoff; norm=min is the other one in use.",
+    tells="Precision at each relevant doc, averaged: rewards finding all of them early.",
+    use_when="Several pieces are needed, and their order matters.",
+    caution="Tools divide by different numbers at a cutoff; norm=min is the other common choice.",
     cites="Buckley & Voorhees 2005; trec_eval map, map_cut",
     monotone=True,
     bands={"map@100": ((0.8, "excellent"), (0.5, "good"), (0.2, "fair"), (0.0, "poor"))},
@@ -208,9 +208,9 @@ def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, norm: str = 
     title="Geometric mean of average precision",
     family=FAMILY,
     formula="exp(mean over queries of log(max(average precision, 0.00001)))",
-    tells="Average precision with the weight on the queries that fail.",
+    tells="Average precision with most weight on the queries that fail.",
     use_when="Hard queries matter most.",
-    caution="The values per query are plain average precision; only the aggregate differs.",
+    caution="Values per query are plain average precision; only the aggregate differs.",
     cites="Robertson 2006; trec_eval gm_map",
     cutoff="none",
     aggregate="geometric mean",

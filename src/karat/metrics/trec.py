@@ -44,9 +44,9 @@ def rprec(r: Rankings, rel: float = 1) -> Values:
     family=FAMILY,
     formula="(1/R) · Σ over relevant docs found of 1 − min(judged non-relevant above it, R) / min(N, R), "
     "N = judged non-relevant docs in the gold",
-    tells="How rarely a doc judged not relevant stands above a relevant one.",
+    tells="How rarely a doc judged not relevant ranks above a relevant one.",
     use_when="The gold is incomplete: unjudged docs are ignored.",
-    caution="Needs judgments of non-relevant docs; with few of them it says little.",
+    caution="Needs judgments of non-relevant docs; with few of them it means little.",
     cites="Buckley & Voorhees 2004; trec_eval bpref",
     cutoff="none",
     monotone=True,
@@ -63,7 +63,7 @@ def bpref(r: Rankings, rel: float = 1) -> Values:
 
 
 def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
-    """For each row, how many of its query's chosen rows stand above it. Counts are exact integers."""
+    """For each row, how many of its query's chosen rows rank above it. Counts are exact integers."""
     chosen = rows.astype(np.int64)
     before = np.cumsum(chosen) - chosen
     first = np.searchsorted(r.query, r.query)
@@ -79,7 +79,7 @@ def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
     "(relevant above + ε) / (relevant above + non-relevant above + 2ε), ε = 0.00001",
     tells="Average precision estimated from gold in which only a sample of the pool was judged.",
     use_when="Negative grades mark docs that were pooled but not judged.",
-    caution="With a completely judged pool it is close to map, not equal.",
+    caution="With a completely judged pool it is close to map, but not equal.",
     cites="Yilmaz & Aslam 2006; trec_eval infAP",
     cutoff="none",
     ranges={"rel": (0, None)},
@@ -104,7 +104,7 @@ def infap(r: Rankings, rel: float = 1) -> Values:
     title="Interpolated precision at a recall level",
     family=FAMILY,
     formula="largest precision@i at any rank i where recall is at least r",
-    tells="The precision that can be had at a recall level.",
+    tells="The best precision at or beyond a recall level.",
     use_when="Precision–recall curves in the tradition of TREC.",
     caution="The level is rounded to a number of docs as trec_eval 9 does: int(r · R + 0.9).",
     cites="trec_eval iprec_at_recall",
@@ -133,11 +133,12 @@ def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
     title="Share of judged docs",
     family=FAMILY,
     formula="judged docs in the top k / min(k, docs returned)",
-    tells="Which share of the top k has a judgment at all.",
-    use_when="Before believing any other number: unjudged docs count as not relevant.",
+    tells="The share of the top k that has a judgment.",
+    use_when="Before trusting any other number: unjudged docs count as not relevant.",
     caution="Undefined for an empty result. A grade below 0 is not a judgment.",
     cites="ir_measures Judged",
     no_results=float("nan"),
+    empty_gold=None,
 )
 def judged(r: Rankings, k: Cutoff = ALL) -> Values:
     seen = r.sum(r.grade >= 0, upto=k)
@@ -174,6 +175,7 @@ def num_q(r: Rankings) -> Values:
     tells="How many docs the run returned.",
     cutoff="none",
     cites="trec_eval num_ret",
+    empty_gold=None,
     **_COUNT,
 )
 def num_ret(r: Rankings) -> Values:
@@ -188,6 +190,7 @@ def num_ret(r: Rankings) -> Values:
     tells="How many relevant docs the gold has.",
     cutoff="none",
     cites="trec_eval num_rel",
+    no_results=None,
     ranges={"rel": (0, None)},
     **_COUNT,
 )
@@ -207,4 +210,4 @@ def num_rel(r: Rankings, rel: float = 1) -> Values:
     **_COUNT,
 )
 def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
-    return r.found(rel, k)
+    return r.count_hits(rel, k)

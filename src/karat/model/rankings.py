@@ -88,7 +88,7 @@ class Rankings:
         """Which rows are relevant."""
         return self.grade >= rel
 
-    def found(self, rel: float, upto: Cutoff = ALL) -> Values:
+    def count_hits(self, rel: float, upto: Cutoff = ALL) -> Values:
         """How many relevant docs each query has in its top k."""
         return self.sum(self.hits(rel), upto)
 

@@ -97,8 +97,8 @@ def of_metric(measure: Measure, model: str | None = None) -> str:
         measure.name,
         m.formula,
         m.aggregate,
-        m.no_results,
-        m.empty_gold,
+        m.no_results or 0.0,
+        m.empty_gold or 0.0,
         m.higher_is_better,
         [[p.name, p.default] for p in m.params],
     ]

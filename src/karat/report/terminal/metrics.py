@@ -33,8 +33,8 @@ def declared(metric: Metric) -> dict[str, Any]:
         "aggregate": metric.aggregate,
         "binary": metric.binary,
         "monotone": metric.monotone,
-        "no_results": None if metric.no_results != metric.no_results else metric.no_results,
-        "empty_gold": None if metric.empty_gold != metric.empty_gold else metric.empty_gold,
+        "no_results": constant(metric.no_results),
+        "empty_gold": constant(metric.empty_gold),
         "needs": list(metric.needs),
         "needs_when": {f"{param}={value}": list(needs) for (param, value), needs in metric.needs_when.items()},
         "complexity": metric.complexity,
@@ -43,6 +43,11 @@ def declared(metric: Metric) -> dict[str, Any]:
         "suits": list(metric.suits),
         "cites": metric.cites,
     }
+
+
+def constant(value: float | None) -> float | str:
+    """A value for a special case: a number, undefined, or whatever the formula gives."""
+    return "as computed" if value is None else "undefined" if value != value else value
 
 
 def as_json(name: str | None) -> str:
