@@ -1,0 +1,82 @@
+"""The examples run, the pages show commands and options that exist, and every link of a page leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import karat
+from karat.cli.app import app
+from karat.metrics import unregister
+from places import ROOT
+
+EXAMPLES = ROOT / "examples"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", EXAMPLES / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
+def test_an_example_runs_and_prints(path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_gates_of_the_example_ship() -> None:
+    check = karat.check(EXAMPLES / "gates" / "karat.yaml")
+    assert check.verdict == "SHIP"
+    assert {c.metric for c in check.comparisons} >= {"mrr"}
+
+
+def test_every_example_is_in_the_list() -> None:
+    page = (EXAMPLES / "README.md").read_text("utf-8")
+    for path in EXAMPLES.iterdir():
+        assert path.name == "README.md" or f"({path.name})" in page, path.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if not target.startswith(("http:", "https:", "#")):
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+COMMANDS = [
+    (page, line.split("   #")[0].removeprefix("$ "))
+    for page in PAGES
+    for line in page.read_text("utf-8").splitlines()
+    if line.startswith("$ karat ")
+]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda v: v[:50] if isinstance(v, str) else "")
+def test_every_command_on_a_page_exists_with_its_options(page: Path, line: str) -> None:
+    group = typer.main.get_command(app)
+    name = line.split()[1]
+    command = group.commands[name]  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for option in re.findall(r"(?<=\s)(--?[a-z][\w-]*)", line.split(" | ")[0]):
+        assert option in known, f"{page.name}: {option}"
+
+
+def test_the_python_of_the_readme_and_of_the_library_page_is_python() -> None:
+    for page in (ROOT / "README.md", ROOT / "docs" / "library.md", ROOT / "docs" / "statistics.md"):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            compile(block, str(page), "exec")
+            for name in re.findall(r"\bkarat\.(\w+)(?=[(\s])", block):
+                assert hasattr(karat, name), f"{page.name}: karat.{name}"
+
+
+def test_the_metric_of_the_library_page_works() -> None:
+    page = (ROOT / "docs" / "library.md").read_text("utf-8")
+    block = next(b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "@karat.metric" in b)
+    names = {"karat": karat, "qrels": {"q": {"a": 1, "b": 2}}, "run": {"q": ["x", "b"]}}
+    try:
+        exec(block, names)
+        assert karat.score("second(rel=2)", ["x", "b"], {"b": 2}) == 1
+    finally:
+        unregister("second")
