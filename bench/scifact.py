@@ -90,17 +90,17 @@ def account(chunk: RunResult, doc: RunResult) -> list[str]:
     rows: dict[str, list[int]] = {f"at rank {a} to {b}": [0, 0] for a, b in PLACES}
     rows |= {"not in the 100, while another sentence of its abstract is": [0, 0], "not in the 100 at all": [0, 0]}
     for column, run in enumerate((chunk, doc)):
-        for held in run.lists.values():
-            found = {item["doc"].partition("#")[0] for item in held["top"]}
-            for gold in held["gold"]:
-                rank = gold["rank"]
+        for query in run.query_ids:
+            found = {item.doc.partition("#")[0] for item in run.top_docs(query)}
+            for gold in run.gold_docs(query):
+                rank = gold.rank
                 place = next((f"at rank {a} to {b}" for a, b in PLACES if rank and a <= rank <= b), None)
                 if place is None:
-                    elsewhere = column == 0 and gold["doc"].partition("#")[0] in found
+                    elsewhere = column == 0 and gold.doc.partition("#")[0] in found
                     place = list(rows)[-2] if elsewhere else list(rows)[-1]
                 rows[place][column] += 1
     totals = [sum(counts[i] for counts in rows.values()) for i in (0, 1)]
-    assert totals == [sum(len(h["gold"]) for h in run.lists.values()) for run in (chunk, doc)]
+    assert totals == [sum(len(run.gold_docs(q)) for q in run.query_ids) for run in (chunk, doc)]
     lines = ["| | evidence sentences | abstracts |", "|---|---:|---:|"]
     for name, (a, b) in rows.items():
         lines.append(f"| {name} | {a} ({a / totals[0]:.0%}) | {b} ({b / totals[1]:.0%}) |")
@@ -120,9 +120,7 @@ def told(found: karat.Diagnosis, whole: RunResult) -> list[str]:
             note = CHECKED.get((finding.code, q))
             if note is None:
                 raise SystemExit(f"query {q} of {finding.code} has not been read; read it, and add it to CHECKED")
-            ranks = (
-                [str(g["rank"] or "–") for g in whole.lists[q]["gold"] if g["grade"] >= 1] if q in whole.lists else []
-            )
+            ranks = [str(g.rank or "–") for g in whole.gold_docs(q) if g.grade >= 1]
             lines.append(f"- query {q} (gold at {', '.join(ranks)} by whole abstracts): {note}")
         lines.append("")
     if found.undecided:

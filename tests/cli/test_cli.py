@@ -126,10 +126,10 @@ def test_a_saved_result_holds_lists_and_reads_back_the_same(files: Path) -> None
     assert loaded.mean["ndcg@10"] == pytest.approx(fresh.mean["ndcg@10"], rel=1e-11)
     assert loaded.per_query("judged@5") == fresh.per_query("judged@5")
     assert loaded.counts == fresh.counts
-    lists = loaded.runs[0].lists["q1"]
-    assert lists["top"] == [{"doc": "b", "score": 3.0, "grade": 1.0}, {"doc": "a", "score": 2.0, "grade": 2.0}]
-    assert lists["gold"] == [{"doc": "a", "grade": 2.0, "rank": 2}, {"doc": "b", "grade": 1.0, "rank": 1}]
-    assert loaded.runs[0].lists["q2"]["gold"] == [{"doc": "c", "grade": 1.0, "rank": None}]
+    run_a = loaded.runs[0]
+    assert run_a.top_docs("q1") == [("b", 3.0, 1.0), ("a", 2.0, 2.0)]
+    assert run_a.gold_docs("q1") == [("a", 2.0, 2), ("b", 1.0, 1)]
+    assert run_a.gold_docs("q2") == [("c", 1.0, None)]
 
 
 def test_globs_and_equal_stems_get_unique_names(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

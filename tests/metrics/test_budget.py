@@ -684,7 +684,7 @@ def test_details_keep_the_usual_depth_however_deep_a_metric_looks(tmp_path: Path
     run = {"q": [f"d{i}#{j}" for i in range(80) for j in range(2)]}
     result = karat.evaluate({"q": {"d1": 1}}, run, "distinct_docs", details=True)
     assert result.mean["distinct_docs"] == 80
-    assert len(result.runs[0].lists["q"]["top"]) == 100
+    assert len(result.runs[0].top_docs("q")) == 100
 
 
 def test_a_sweep_shows_how_docs_grow_with_k() -> None:

@@ -472,11 +472,11 @@ def test_gold_by_subtopic_is_read_from_all_shapes_alike(tmp_path: Path, kind: st
     expected, found = evaluated(gold, run, names), evaluated(source, run, names, **options)
     for name in expected.metrics:
         assert found.per_query(name) == expected.per_query(name), name
-    assert found.fingerprints["gold"] == expected.fingerprints["gold"]
+    assert found.fingerprints.gold == expected.fingerprints.gold
     # For all other metrics a doc has its largest grade.
     plain = {q: {d: max(by.values()) for d, by in docs.items()} for q, docs in gold.items()}
     assert evaluated(plain, run, "ndcg@10").per_query("ndcg@10") == found.per_query("ndcg@10")
-    assert evaluated(plain, run, "ndcg@10").fingerprints["gold"] != found.fingerprints["gold"]
+    assert evaluated(plain, run, "ndcg@10").fingerprints.gold != found.fingerprints.gold
 
 
 def test_trec_qrels_are_ordinary_unless_subtopics_are_asked_for(tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ def test_results_name_the_model(tmp_path: Path) -> None:
     for options, name in (({}, "minilm"), ({"embedding_model": "e5 large"}, "e5 large")):
         result = evaluated(gold, run, "ild@2,mrr", embeddings=path, **options)
         assert result.conventions["embedding_model"] == name
-        assert result.fingerprints["embeddings"] == {"ild@2": name}
+        assert result.fingerprints.embeddings == {"ild@2": name}
     assert "embedding_model" not in evaluated(gold, run, "mrr", embeddings=path).conventions
     assert evaluated(gold, run, "ild@2", embeddings=vectors).conventions["embedding_model"] == "unnamed"
 

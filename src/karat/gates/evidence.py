@@ -16,7 +16,7 @@ from karat.results.pairing import paired
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import standard_error
 from karat.stats.quantiles import quantile_difference
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -269,7 +269,7 @@ class _View:
         if self.base is None:
             values = self.run.values[gate.metric]
             rows = segment.rows if segment is not None else np.arange(len(values))
-            found = self._own._estimates[number][gate.metric]
+            found = self._own.estimates[number][gate.metric]
             return self._measured(gate, self.run.query_ids, values, rows, found, segment)
         factor = _factor(gate)
         if parse(gate.metric).aggregate == "quantile":

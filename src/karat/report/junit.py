@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from karat.report.terminal.check import advice, from_where
-from karat.results.fingerprints import hash_of
 from karat.verbs.check import labelled, told
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def rendered(check: Check) -> bytes:
     facts = {"verdict": check.verdict, "why": check.why, "candidates": ", ".join(check.candidates)}
     if check.baseline is not None:
         facts["baseline"] = check.baseline_name
-    facts |= {f"fingerprint.{name}": str(value) for name, value in _prints(check).items()}
+    facts |= {f"fingerprint.{name}": str(value) for name, value in check.result.fingerprints.hashes.items()}
     if check.forced:
         facts["forced"] = "; ".join(map(str, check.forced))
     for name, value in facts.items():
@@ -65,11 +64,6 @@ def undecided(problems: Sequence[str], name: str = "") -> bytes:
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
-
-
-def _prints(check: Check) -> dict[str, str]:
-    found = {n: hash_of(p) for n, p in check.result.fingerprints.items() if n != "metrics"}
-    return {n: p for n, p in found.items() if p is not None}
 
 
 def _count(cases: list[ET.Element], kind: str) -> int:

@@ -17,7 +17,7 @@ from karat.stats.paired import effect_size, p_value
 from karat.stats.power import detectable, queries_needed
 from karat.stats.quantiles import TEST, quantile_difference, quantile_of
 from karat.stats.resample import mean_of
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

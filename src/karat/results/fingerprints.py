@@ -6,7 +6,7 @@ Fingerprints are of content, not of files: the same gold in another format or or
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
+    from karat.store.codec import Json
 
 EMBEDDING_MODEL = "embedding_model"
 """The convention that names the model of the embeddings."""
@@ -22,6 +23,50 @@ COUNTED = ("text", "as_of", "no_answer", "conversation", "weight")
 """The fields of a query that can change a result; others only slice it."""
 PART = 8
 """Characters of the fingerprint of one field: it names what differs, and does not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldFingerprint:
+    """The judgments; the counts are unknown in files of the oldest version."""
+
+    hash: str
+    queries: int | None = None
+    judgments: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesFingerprint:
+    """The queries as a whole, and each field that can change a result."""
+
+    hash: str
+    queries: int | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """What a result rests on."""
+
+    gold: GoldFingerprint | None = None
+    queries: QueriesFingerprint | None = None
+    corpus: str | None = None
+    """Where gold is by chunk."""
+    embeddings: Mapping[str, str] = field(default_factory=dict)
+    """By metric: the model of the embeddings that it looks at."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.gold is not None
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hashes of gold, queries and corpus, as far as there are any."""
+        known = {
+            "gold": self.gold.hash if self.gold else None,
+            "queries": self.queries.hash if self.queries else None,
+            "corpus": self.corpus,
+        }
+        return {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +93,7 @@ class Difference:
         return f"{self.what}: {note}{self.here} here{ours}, {self.there} in the baseline{theirs}"
 
 
-def of_gold(qrels: Qrels) -> dict[str, Any]:
+def fingerprint_gold(qrels: Qrels) -> GoldFingerprint:
     """The judgments, whatever their order, and how many there are."""
     import hashlib
 
@@ -67,19 +112,19 @@ def of_gold(qrels: Qrels) -> dict[str, Any]:
                 )
             ).encode("utf-8", "surrogatepass")
         )
-    return {"hash": digest.hexdigest()[:16], "queries": len(qrels.query_ids), "judgments": len(qrels.docs)}
+    return GoldFingerprint(digest.hexdigest()[:16], len(qrels.query_ids), len(qrels.docs))
 
 
-def of_queries(queries: Queries) -> dict[str, Any]:
+def fingerprint_queries(queries: Queries) -> QueriesFingerprint:
     """The queries with all that can change a result, as a whole and field by field; fields to slice by are left out."""
     ids = sorted(queries.fields)
     told = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in ids]
     columns = {f: [[row[0], row[i]] for row in told if row[i] is not None] for i, f in enumerate(COUNTED, start=1)}
     fields = {f: _short(held)[:PART] for f, held in columns.items() if held}
-    return {"hash": _short(told), "queries": len(ids), "fields": fields}
+    return QueriesFingerprint(_short(told), len(ids), fields)
 
 
-def of_file(path: str) -> str:
+def fingerprint_file(path: str) -> str:
     """The bytes of a file."""
     import hashlib
 
@@ -87,7 +132,7 @@ def of_file(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def of_metric(measure: Measure, model: str | None = None) -> str:
+def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
     """A metric's definition: its declaration, its parameters, and the code of one that Karat does not bring.
 
     The model of the embeddings that it looks at is part of it.
@@ -132,63 +177,66 @@ def _short(told: Any) -> str:
     return hashlib.sha256(written).hexdigest()[:16]
 
 
-def differences(here: Mapping[str, Any], there: Mapping[str, Any], metrics: Iterable[str]) -> list[Difference]:
-    """Where the fingerprints of two results differ, by the name of what differs; only these metrics count."""
+def find_differences(
+    here: Fingerprints,
+    there: Fingerprints,
+    conventions: tuple[Mapping[str, Json], Mapping[str, Json]],
+    metrics: Iterable[str],
+) -> list[Difference]:
+    """Where two results differ, by the name of what differs; only these metrics count."""
     from karat.model.items import UNNAMED
 
     out = []
     for what in ("gold", "queries", "corpus"):
-        mine, theirs = here.get(what), there.get(what)
-        if hash_of(mine) != hash_of(theirs):
-            out.append(_between(what, mine, theirs))
-    mine, theirs = here.get("conventions", {}), there.get("conventions", {})
-    for name in sorted({*mine, *theirs} - {EMBEDDING_MODEL}):  # that counts for the metrics that look at embeddings
-        if mine.get(name) != theirs.get(name):
-            pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in (mine, theirs)]
+        if here.hashes.get(what) != there.hashes.get(what):
+            out.append(_difference(what, getattr(here, what), getattr(there, what)))
+    ours, theirs = conventions
+    for name in sorted({*ours, *theirs} - {EMBEDDING_MODEL}):  # that counts for the metrics that look at embeddings
+        if ours.get(name) != theirs.get(name):
+            pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in conventions]
             out.append(Difference(f"convention {name}", *pair))
-    mine, theirs = here.get("metrics", {}), there.get("metrics", {})
-    for name in metrics:
-        models = [r.get("embeddings", {}).get(name) for r in (here, there)]
-        if name in mine and name in theirs and (models[0] != models[1] or UNNAMED in models):
+    for name in (n for n in metrics if n in here.metrics and n in there.metrics):
+        models = [f.embeddings.get(name) for f in (here, there)]
+        if models[0] != models[1] or UNNAMED in models:
             out.append(Difference(f"the embedding model of {name}", *(m or "none" for m in models)))
-        elif name in mine and name in theirs and mine[name] != theirs[name]:
-            out.append(Difference(f"the definition of {name}", mine[name], theirs[name]))
+        elif here.metrics[name] != there.metrics[name]:
+            out.append(Difference(f"the definition of {name}", here.metrics[name], there.metrics[name]))
     return out
 
 
-def hash_of(print_: Any) -> str | None:
-    """What decides whether two fingerprints are equal; one of an older version is nothing but its hash."""
-    found: str | None = print_["hash"] if isinstance(print_, dict) else print_
-    return found
+Fingerprint = GoldFingerprint | QueriesFingerprint | str | None
 
 
-def _between(what: str, mine: Any, theirs: Any) -> Difference:
+def _difference(what: str, ours: Fingerprint, theirs: Fingerprint) -> Difference:
     """What is known of a difference: counts where these differ, the fields of the queries that do, else the hashes."""
-    known = isinstance(mine, dict) and isinstance(theirs, dict)
-    alike = not known or _counted(mine) == _counted(theirs)
-    ours, other = (_described(p, hashed=alike) for p in (mine, theirs))
     note = ""
-    if known and "fields" in mine:
-        both = [f for f in COUNTED if mine["fields"].get(f) != theirs["fields"].get(f)]
-        note = f"{', '.join(both)} differ{'s' if len(both) == 1 else ''}" if both else ""
-    elif known and alike:
+    alike = _counts(ours) == _counts(theirs) or None in (*_counts(ours), *_counts(theirs))
+    if isinstance(ours, QueriesFingerprint) and isinstance(theirs, QueriesFingerprint):
+        if ours.queries is not None and theirs.queries is not None:
+            changed = [f for f in COUNTED if ours.fields.get(f) != theirs.fields.get(f)]
+            note = f"{', '.join(changed)} differ{'s' if len(changed) == 1 else ''}" if changed else ""
+    elif None not in (*_counts(ours), *_counts(theirs)) and alike:
         note = "as many judgments, but not the same"
-    return Difference(what, ours, other, note)
+    return Difference(what, _described(ours, hashed=alike), _described(theirs, hashed=alike), note)
 
 
-def _counted(print_: Mapping[str, Any]) -> tuple[Any, Any]:
-    return print_["queries"], print_.get("judgments")
+def _counts(fingerprint: Fingerprint) -> tuple[int | None, ...]:
+    if isinstance(fingerprint, GoldFingerprint):
+        return fingerprint.queries, fingerprint.judgments
+    return (fingerprint.queries,) if isinstance(fingerprint, QueriesFingerprint) else (None,)
 
 
-def _described(print_: Any, *, hashed: bool) -> str:
-    if print_ is None:
+def _described(fingerprint: Fingerprint, *, hashed: bool) -> str:
+    if fingerprint is None:
         return "none given"
-    if not isinstance(print_, dict):
-        return str(print_)
-    words = f"{print_['queries']:,} queries"
-    if "judgments" in print_:
-        words += f" with {print_['judgments']:,} judgments"
-    return f"{words} ({print_['hash']})" if hashed else words
+    if isinstance(fingerprint, str):
+        return fingerprint
+    if fingerprint.queries is None:
+        return fingerprint.hash
+    words = f"{fingerprint.queries:,} queries"
+    if isinstance(fingerprint, GoldFingerprint):
+        words += f" with {fingerprint.judgments:,} judgments"
+    return f"{words} ({fingerprint.hash})" if hashed else words
 
 
 SYSTEM = (
@@ -204,7 +252,7 @@ SYSTEM = (
 """Facts of the system under test: they may differ, and are shown where they do."""
 
 
-def of_system(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
+def of_system(here: Mapping[str, Json], there: Mapping[str, Json]) -> list[Difference]:
     """Where the facts of two runs differ; a fact that one of them does not tell is no difference, save the chunker."""
     out = []
     for name in SYSTEM:

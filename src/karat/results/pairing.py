@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import NotComparable, UsageError
-from karat.results.fingerprints import differences, of_system
+from karat.results.fingerprints import find_differences, of_system
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +81,8 @@ def verified(
     """
     wrong: list[Difference] = []
     if here is not there:
-        mine, theirs = ({**r.fingerprints, "conventions": r.conventions} for r in (here, there))
-        wrong = differences(mine, theirs, metrics)
+        conventions = (here.conventions, there.conventions)
+        wrong = find_differences(here.fingerprints, there.fingerprints, conventions, metrics)
     system = of_system(run.facts, base.facts)
     if "chunk" in (run.gold_level, base.gold_level):
         wrong += [d for d in system if d.what == "chunker"]

@@ -1,57 +1,56 @@
-"""What an evaluation found: means, values per query, and what was counted. Everything later reads only this."""
+"""The record of an evaluation. Everything right of it is a function of it, fresh or read back from a file.
+
+`Result` holds what all runs share: `queries` (the table of queries: texts, as_of, fields), `conventions`, and what
+the fingerprints are taken of. Each `RunResult` holds one run:
+
+- `values`: by metric, one value per query of `query_ids`; NaN is undefined.
+- `gold`: what its gold is read from (`gold.qrels` are the judgments, read once and only when needed).
+- `rankings`: the judged docs at their ranks, from which any relevance metric can be measured again.
+- `top` and `gold_ranks` (with `details`): the first 100 docs of each query, and the rank of each judgment of the
+  gold, both as columns. `top_docs(query)` and `gold_docs(query)` give those of one query.
+- `log`: what a run log says of each query's way through the pipeline (with `details`).
+- `sampling`: how intervals and segments are found; `policy`: how run and gold were aligned; `counts`, `facts`, `notes`.
+
+Nothing in it is a function. What takes time (intervals, fingerprints, attainable values) is found when it is first
+asked for. A result from a file of an older version, or a baseline, may lack gold, rankings and lists: they are None.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
-from karat.metrics.relevance import GM_FLOOR
+from karat.model.policy import Policy
+from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.sampling import Sampling
-from karat.store.atomic import rounded, write_document
+from karat.results.top_lists import GoldDoc
+from karat.results.values import aggregate, attainable_values, estimate, spread
+from karat.store.codec import rounded, write_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.metrics.grammar import Measure
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.model.traces import Traces
+    from karat.results.gold import Gold
+    from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.intervals import Interval
+    from karat.store.codec import Json
+
+    Values = NDArray[np.float64]
+    Level = Literal["doc", "chunk"]
 
 FORMAT_VERSION = 1
-
-
-def aggregated(
-    measure: Measure, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
-) -> tuple[float, int]:
-    """The one number for all queries, and over how many it is; undefined values are left out."""
-    there = ~np.isnan(values)
-    defined = values[there]
-    n = len(defined)
-    if n == 0:
-        return math.nan, 0
-    aggregate = measure.aggregate
-    if aggregate == "sum":
-        return float(defined.sum()), n
-    if aggregate == "quantile":
-        from karat.stats.quantiles import quantile_of
-
-        return quantile_of(values, measure.quantile, weights), n
-    if aggregate == "geometric mean":
-        return math.exp(_mean(np.log(np.maximum(defined, GM_FLOOR)), there, weights)), n
-    return _mean(defined, there, weights), n
-
-
-def _mean(defined: NDArray[np.float64], there: NDArray[np.bool_], weights: NDArray[np.float64] | None) -> float:
-    if weights is None:
-        return float(defined.mean())
-    mine = weights[there]
-    return float((defined * mine).sum() / mine.sum()) if mine.sum() > 0 else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,109 +86,110 @@ def _interval_json(found: Interval) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """What follows from the rankings, as a file says it that does not hold them."""
+
+    attainable: Mapping[str, float] = field(default_factory=dict)
+    judged: Values | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class RunResult:
-    """One run's values."""
+    """One run: its values, and all that they rest on."""
 
     name: str
     query_ids: Sequence[str]
-    values: Mapping[str, NDArray[np.float64]]
+    values: Mapping[str, Values]
     counts: Mapping[str, int]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Json] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    ideal: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
-    """Finds the best values that the gold allows; asked only when somebody wants to know."""
-    lists: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    """By query: `top` docs with score and grade, `gold` with grade and rank; empty unless asked for."""
     sampling: Sampling = field(default_factory=Sampling, repr=False)
-    judged: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """The share of judged docs in each query's top 10, where segments were asked for."""
-    threads: int = field(default=1, repr=False, compare=False)
-    level: Callable[[], str] = field(default=lambda: "doc", repr=False, compare=False)
-    """Finds out whether the gold is by chunk or by doc."""
+    policy: Policy = field(default_factory=Policy, repr=False)
+    level: Level | None = None
+    """Whether the gold names docs or chunks; None where its ids say so."""
+    gold: Gold | None = field(default=None, repr=False)
+    rankings: Rankings | None = field(default=None, repr=False)
+    gold_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
+    """The rank at which each judgment's doc was returned, 0 where it was not; where details were asked for."""
+    top: TopLists | None = field(default=None, repr=False)
+    log: Traces | None = field(default=None, repr=False)
+    """What the run log says, where details were asked for and the run is one."""
+    derived: Derived | None = field(default=None, repr=False)
     components: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The parts of the pipeline as plain data, where they were asked for."""
+    threads: int = field(default=1, repr=False)
+
+    @property
+    def qrels(self) -> Qrels:
+        """The judgments that the run was measured with."""
+        if self.gold is None:
+            raise ResultError(f"this result of {self.name!r} holds no gold; evaluate again and save it with --save")
+        return self.gold.qrels
 
     @cached_property
-    def gold_level(self) -> str:
+    def gold_level(self) -> Level:
         """Whether gold ids name chunks or docs: gold by chunk does not carry over to another chunker."""
-        return self.level()
+        if self.level is not None:
+            return self.level
+        return "chunk" if self.gold and self.policy.separator in "\n".join(self.gold.qrels.docs) else "doc"
 
     @cached_property
     def attainable(self) -> Mapping[str, float]:
         """The best value that the gold allows, where a metric has a target."""
-        return self.ideal()
+        if self.derived is not None:
+            return self.derived.attainable
+        return attainable_values(map(parse, self.values), self.rankings) if self.rankings is not None else {}
+
+    @cached_property
+    def judged(self) -> Values | None:
+        """The share of judged docs in each query's top 10."""
+        if self.derived is not None or self.rankings is None:
+            return self.derived.judged if self.derived is not None else None
+        return spread(parse("judged@10")(self.rankings), self.rankings.query_ids, self.query_ids)
+
+    def top_docs(self, query_id: str) -> list[TopDoc]:
+        """The first docs that one query returned; none where details were not asked for."""
+        return self.top.for_query(query_id) if self.top is not None else []
+
+    def gold_docs(self, query_id: str) -> list[GoldDoc]:
+        """The judged docs of one query with their ranks; none where details were not asked for."""
+        if self.gold_ranks is None or (i := self.qrels.query_index.get(query_id)) is None:
+            return []
+        rows = slice(int(self.qrels.offsets[i]), int(self.qrels.offsets[i + 1]))
+        columns = (self.qrels.docs[rows], self.qrels.grades[rows].tolist(), self.gold_ranks[rows].tolist())
+        return [GoldDoc(doc, grade, rank or None) for doc, grade, rank in zip(*columns, strict=True)]
 
     @property
     def mean(self) -> Mapping[str, float]:
         """The aggregate of each metric by any spelling of its name: a mean, a sum for counts, a quantile of times."""
         weights = self._weights
-        return ByMeasure({name: aggregated(parse(name), v, weights)[0] for name, v in self.values.items()})
+        return ByMeasure({name: aggregate(parse(name), v, weights)[0] for name, v in self.values.items()})
 
     @cached_property
-    def _weights(self) -> NDArray[np.float64] | None:
+    def _weights(self) -> Values | None:
         return self.sampling.units(self.query_ids).weight if self.sampling.weights else None
 
     @cached_property
-    def _estimates(self) -> list[Mapping[str, Interval]]:
-        """Intervals of all metrics, over all queries and in each segment, from the same resamples."""
-        from karat.stats.groups import grouped_intervals
-
-        values = {parse(name): v for name, v in self.values.items()}
-        measures = [m for m in values if m.aggregate != "quantile"]
-        logs = [m.aggregate == "geometric mean" for m in measures]
-        rows = [
-            np.log(np.maximum(values[m], GM_FLOOR)) if log else values[m] for m, log in zip(measures, logs, strict=True)
-        ]
-        everything, units = np.arange(len(self.query_ids)), self.sampling.units(self.query_ids)
-        groups = [everything, *(s.rows for s in self.sampling.segments(self.query_ids))]
-        found = grouped_intervals(
-            np.array(rows).reshape(len(rows), len(everything)),
-            units,
-            groups,
-            binary=[m.metric.binary for m in measures],
-            confidence=self.sampling.confidence,
-            method=self.sampling.method,
-            resamples=self.sampling.resamples,
-            seed=self.sampling.seed,
-            threads=self.threads,
-        )
-        out = [
-            {m: _of_aggregate(m, i, values[m][rows], log) for m, i, log in zip(measures, one, logs, strict=True)}
-            for rows, one in zip(groups, found, strict=True)
-        ]
-        if len(measures) < len(values):
-            from karat.stats.quantiles import grouped_quantiles
-
-            for m in (m for m in values if m.aggregate == "quantile"):
-                quantiles = grouped_quantiles(
-                    values[m],
-                    m.quantile,
-                    units,
-                    groups,
-                    confidence=self.sampling.confidence,
-                    resamples=self.sampling.resamples,
-                    seed=self.sampling.seed,
-                )
-                for one, interval in zip(out, quantiles, strict=True):
-                    one[m] = interval
-        return [{m.name: one[m] for m in values} for one in out]
+    def estimates(self) -> list[Mapping[str, Interval]]:
+        """Each metric with its interval by canonical name: over all queries, then in each segment."""
+        return estimate(self.values, self.query_ids, self.sampling, self.threads)
 
     @property
     def intervals(self) -> Mapping[str, Interval]:
         """Each metric's estimate with its interval, by any spelling of its name."""
-        return ByMeasure(self._estimates[0])
+        return ByMeasure(self.estimates[0])
 
     @property
     def ci(self) -> Mapping[str, tuple[float, float]]:
         """The ends of each metric's confidence interval."""
-        return ByMeasure({name: (i.low, i.high) for name, i in self._estimates[0].items()})
+        return ByMeasure({name: (i.low, i.high) for name, i in self.estimates[0].items()})
 
     @cached_property
     def segments(self) -> tuple[SegmentResult, ...]:
         """The same estimates in each segment that was asked for."""
         out = []
         slices = self.sampling.segments(self.query_ids)
-        for segment, metrics in zip(slices, self._estimates[1:], strict=True) if slices else ():
+        for segment, metrics in zip(slices, self.estimates[1:], strict=True) if slices else ():
             shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
             shares = shares[~np.isnan(shares)]
             judged = float(shares.mean()) if len(shares) else math.nan
@@ -211,7 +211,7 @@ class RunResult:
     @property
     def n(self) -> Mapping[str, int]:
         """Over how many queries each metric is defined."""
-        return ByMeasure({name: aggregated(parse(name), v)[1] for name, v in self.values.items()})
+        return ByMeasure({name: aggregate(parse(name), v)[1] for name, v in self.values.items()})
 
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""
@@ -220,7 +220,7 @@ class RunResult:
     def as_json(self) -> dict[str, Any]:
         """This run as the JSON document has it."""
         metrics = {}
-        for name, found in self._estimates[0].items():
+        for name, found in self.estimates[0].items():
             metrics[name] = _interval_json(found)
             if (aggregate := parse(name).aggregate) != "mean":
                 metrics[name]["aggregate"] = aggregate
@@ -241,39 +241,46 @@ def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if isinstance(value, int) else rounded(value) for name, value in numbers.items()}
 
 
-def _of_aggregate(measure: Measure, found: Interval, values: NDArray[np.float64], log: bool) -> Interval:
-    """The interval of what a metric reports: a sum has none, a geometric mean comes back from logarithms."""
-    if measure.aggregate == "sum":
-        return replace(found, estimate=aggregated(measure, values)[0], low=math.nan, high=math.nan, method="none")
-    if log and found.n:
-        return replace(found, estimate=math.exp(found.estimate), low=math.exp(found.low), high=math.exp(found.high))
-    least, most = measure.metric.bounds
-    high = found.high if most is None else min(found.high, most)
-    return replace(found, low=max(found.low, least), high=high) if found.low == found.low else found
+def _prints_json(prints: Fingerprints) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {k: v for k, v in asdict(prints).items() if v}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """The evaluation of one run or of several on the same gold."""
 
     runs: tuple[RunResult, ...]
-    conventions: Mapping[str, Any] = field(default_factory=dict)
-    kind: str = "evaluation"
-    prints: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False, compare=False)
-    """Finds the fingerprints; asked only when somebody wants to know."""
-
-    words: Callable[[], Mapping[str, str]] = field(default=dict, repr=False, compare=False)
-    """Finds the texts of the queries; asked only when somebody wants to know."""
+    conventions: Mapping[str, Json] = field(default_factory=dict)
+    """The choices that differ from the defaults."""
+    queries: Queries | None = field(default=None, repr=False)
+    corpus: str | None = field(default=None, repr=False)
+    """The file of docs: where gold is by chunk, the result rests on it."""
+    models: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By metric: the model of the embeddings that it looks at."""
+    basis: Fingerprints | None = field(default=None, repr=False)
+    """The fingerprints as a file says them; those of a fresh result are found when somebody asks."""
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
         """The text of each query, where a table of queries was given."""
-        return self.words()
+        return {q: str(t) for q, t in self.queries.field("text").items()} if self.queries is not None else {}
 
     @cached_property
-    def fingerprints(self) -> Mapping[str, Any]:
+    def fingerprints(self) -> Fingerprints:
         """What the result rests on: gold, queries, corpus (where gold is by chunk), definitions of metrics."""
-        return self.prints()
+        if self.basis is not None:
+            return self.basis
+        gold = self.runs[0].gold if self.runs else None
+        by_chunk = any(r.gold_level == "chunk" for r in self.runs)
+        return Fingerprints(
+            gold.fingerprint if gold is not None else None,
+            fingerprint_queries(self.queries) if self.queries is not None else None,
+            fingerprint_file(self.corpus) if self.corpus is not None and by_chunk else None,
+            self.models,
+            {n: fingerprint_metric(parse(n), self.models.get(n)) for n in self.metrics},
+        )
 
     def __getitem__(self, name: str) -> RunResult:
         for run in self.runs:
@@ -348,11 +355,11 @@ class Result:
         told = {"conventions": dict(self.conventions)} if self.conventions else {}
         return {
             "format_version": FORMAT_VERSION,
-            "kind": self.kind,
+            "kind": "evaluation",
             **told,
             **({"intervals": self.runs[0].sampling.told()} if self.runs else {}),
             "runs": [r.as_json() for r in self.runs],
-            **({"fingerprints": dict(self.fingerprints)} if self.fingerprints else {}),
+            **({"fingerprints": _prints_json(self.fingerprints)} if self.fingerprints else {}),
         }
 
     def rows(self) -> Iterator[tuple[str, str, str, float | None]]:
@@ -371,13 +378,20 @@ class Result:
         for run, written in zip(self.runs, document["runs"], strict=True):
             written["query_ids"] = list(run.query_ids)
             written["sampling"] = run.sampling.as_json()
-            if run.judged is not None:
+            if run.judged is not None and run.sampling.by:
                 written["judged@10"] = [rounded(x) for x in run.judged.tolist()]
             written["per_query"] = {n: [rounded(x) for x in v.tolist()] for n, v in run.values.items()}
             if run.attainable:
                 written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
-            if run.lists:
-                written["lists"] = run.lists
+            if run.top is not None:
+                written["lists"] = {
+                    q: {
+                        "top": [d._asdict() for d in run.top_docs(q)],
+                        "returned": int(run.top.returned[i]),
+                        "gold": [d._asdict() for d in run.gold_docs(q)],
+                    }
+                    for i, q in enumerate(run.top.query_ids)
+                }
         return document
 
     def save(self, path: str) -> None:

@@ -6,18 +6,19 @@ import json
 import math
 import os
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from karat.errors import InputError, shown
+from karat.model.queries import Queries
+from karat.results.fingerprints import Fingerprints, GoldFingerprint, QueriesFingerprint
 from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.results.sampling import Sampling
+from karat.results.version_1 import numbers, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -32,22 +33,9 @@ def load(path: str) -> Result:
 
 def result_from(document: dict[str, Any], path: str = "the document") -> Result:
     """The result that a saved document holds, whatever else was made of it."""
-    runs = []
-    for run in document["runs"]:
-        if "per_query" not in run:
-            raise InputError(f"{path}: holds only means; save the full result with --save")
-        values = {name: _numbers(listed) for name, listed in run["per_query"].items()}
-        runs.append(
-            replace(
-                run_of(run, run["query_ids"], values),
-                ideal=partial(dict, run.get("attainable", {})),
-                lists=run.get("lists", {}),
-                sampling=Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling(),
-                judged=_numbers(run["judged@10"]) if "judged@10" in run else None,
-                components=run.get("components", {}),
-            )
-        )
-    return result_of(document, runs)
+    if any("per_query" not in run for run in document["runs"]):
+        raise InputError(f"{path}: holds only means; save the full result with --save")
+    return result_of(document, [read_run(run) for run in document["runs"]])
 
 
 def is_saved(source: Any) -> bool:
@@ -76,8 +64,9 @@ def load_baseline(path: str) -> Result:
         (run,) = document["runs"]
         rows = document["values"]
         columns = list(zip(*rows.values(), strict=True)) or [()] * len(run["metrics"])
-        values = {name: _numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
-        sampling = Sampling.from_json(run["sampling"]) if "sampling" in run else Sampling()
+        values = {name: numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
+        held = run.get("sampling", {})
+        sampling = Sampling(**{**held, "by": tuple(map(tuple, held.get("by", ())))})
         found = replace(run_of(run, list(rows), values), sampling=sampling)
         held = _adds_up(document, found)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -137,17 +126,16 @@ def run_of(run: dict[str, Any], query_ids: Sequence[str], values: dict[str, NDAr
         run["counts"],
         run.get("facts", {}),
         tuple(run.get("notes", ())),
-        level=partial(str, run.get("gold_level", "doc")),
+        level=run.get("gold_level", "doc"),
     )
 
 
 def result_of(document: dict[str, Any], runs: Sequence[RunResult]) -> Result:
     """The result that these runs of a document make."""
-    told: dict[str, Any] = document.get("fingerprints", {})
+    told: dict[str, Any] = dict(document.get("fingerprints", {}))
+    for name, kind in (("gold", GoldFingerprint), ("queries", QueriesFingerprint)):
+        if name in told:
+            told[name] = kind(told[name]) if isinstance(told[name], str) else kind(**told[name])
     texts: dict[str, str] = document.get("texts", {})
-    return Result(tuple(runs), document.get("conventions", {}), prints=lambda: told, words=lambda: texts)
-
-
-def _numbers(listed: Sequence[float | None]) -> NDArray[np.float64]:
-    """Numbers as they were written; null is undefined."""
-    return np.array([math.nan if x is None else x for x in listed], dtype=np.float64)
+    queries = Queries({q: {"text": t} for q, t in texts.items()}) if texts else None
+    return Result(tuple(runs), document.get("conventions", {}), queries, basis=Fingerprints(**told))

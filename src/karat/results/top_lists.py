@@ -1,47 +1,100 @@
-"""What a full result keeps beyond its values: ranked lists, ranks of the gold, and the best that the gold allows."""
+"""The first docs of each query's list, as columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from karat.results.result import aggregated
-from karat.store.atomic import rounded
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from karat.align.hits import Aligned
-    from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
-    from karat.model.rankings import Rankings
 
 DEPTH = 100
-"""How many docs of each query a full result keeps."""
+"""How many docs of each query a result with details holds."""
 
 
-def attainable(measures: list[Measure], rankings: Rankings) -> dict[str, float]:
-    """The best value that the gold allows, for the metrics that have a target."""
-    return {
-        m.name: aggregated(m, m(rankings.ideal()))[0] for m in measures if m.name in m.metric.targets and len(rankings)
-    }
+class TopDoc(NamedTuple):
+    """A doc at its place: None where it has no score, or no judgment."""
+
+    doc: str
+    score: float | None
+    grade: float | None
 
 
-def lists_of(qrels: Qrels, aligned: Aligned) -> dict[str, dict[str, Any]]:
-    """Each query's top docs with their grades, and the rank at which each gold doc was found."""
-    rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    rank[aligned.found.gold] = aligned.found.rank
-    at_doc = aligned.found.at_doc
-    out: dict[str, dict[str, Any]] = {}
+class GoldDoc(NamedTuple):
+    """A judged doc, and the rank at which a run has it (None: it does not)."""
+
+    doc: str
+    grade: float
+    rank: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class TopLists:
+    """The docs of query i are `docs[offsets[i]:offsets[i + 1]]`, best first, with scores and grades beside them.
+
+    A score is NaN where the run has none, a grade where the doc has no judgment. `returned` is how many docs each
+    query returned, however many are listed.
+    """
+
+    query_ids: Sequence[str]
+    returned: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    docs: Sequence[str]
+    scores: NDArray[np.float64]
+    grades: NDArray[np.float64]
+
+    @cached_property
+    def query_index(self) -> dict[str, int]:
+        """Where each query stands."""
+        return {q: i for i, q in enumerate(self.query_ids)}
+
+    def for_query(self, query_id: str, depth: int = DEPTH) -> list[TopDoc]:
+        """The first docs of one query; none for a query that the lists lack."""
+        i = self.query_index.get(query_id)
+        if i is None:
+            return []
+        a = int(self.offsets[i])
+        b = min(int(self.offsets[i + 1]), a + depth)
+        columns = (_defined(column[a:b].tolist()) for column in (self.scores, self.grades))
+        return [TopDoc(*row) for row in zip(self.docs[a:b], *columns, strict=True)]
+
+
+def _defined(values: list[float]) -> list[float | None]:
+    return [None if v != v else v for v in values]
+
+
+def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) -> TopLists:
+    """The top docs of each query of the rankings, with their grades."""
+    at_doc, items = aligned.found.at_doc, aligned.found.items
+    offsets, docs, scores, grades = [0], [], [], []
     for q in aligned.queries.tolist():
         a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
-        docs, grades, ranks = qrels.docs[a:b], qrels.grades[a:b].tolist(), rank[a:b].tolist()
-        graded = dict(zip(docs, grades, strict=True))
-        out[qrels.query_ids[q]] = {
-            "top": [
-                {"doc": d, "score": None if s is None else rounded(s), "grade": graded.get(parent if at_doc else d)}
-                for d, s, parent, *_ in aligned.found.items.get(q, [])[:DEPTH]
-            ],
-            "returned": max(int(aligned.found.returned[q]), 0),
-            "gold": [{"doc": d, "grade": g, "rank": r or None} for d, g, r in zip(docs, grades, ranks, strict=True)],
-        }
-    return out
+        graded = dict(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
+        for doc, score, parent, *_ in items.get(q, [])[:DEPTH]:
+            docs.append(doc)
+            scores.append(score)
+            grades.append(graded.get(parent if at_doc else doc))
+        offsets.append(len(docs))
+    return TopLists(
+        query_ids,
+        np.maximum(aligned.found.returned[aligned.queries], 0),
+        np.array(offsets, dtype=np.int64),
+        docs,
+        np.array(scores, dtype=np.float64),
+        np.array(grades, dtype=np.float64),
+    )
+
+
+def find_gold_ranks(qrels: Qrels, aligned: Aligned) -> NDArray[np.int64]:
+    """The rank at which each judgment's doc was returned; 0 where it was not."""
+    rank = np.zeros(len(qrels.docs), dtype=np.int64)
+    rank[aligned.found.gold] = aligned.found.rank
+    return rank

@@ -8,7 +8,6 @@ import re
 import stat
 import tempfile
 import time
-from typing import Any
 
 from karat.errors import InputError
 
@@ -98,20 +97,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
-
-
-def rounded(value: float) -> float | None:
-    """A number as it is written: 12 significant digits, null for undefined."""
-    return None if value != value else float(f"{value:.12g}")
-
-
-def write_document(document: Any, path: str) -> None:
-    """A JSON document on one line; packed if the name ends in .gz."""
-    import json
-
-    data = encoded(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
-    if path.endswith(".gz"):
-        import gzip
-
-        data = gzip.compress(data, mtime=0)
-    write_atomically(path, data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from karat.store.codec import Json
 
 VERSION = 2
 SMALLEST = 1 << 20
@@ -67,6 +69,21 @@ def digest(path: str) -> str:
         while count := file.readinto(buffer):
             hasher.update(memoryview(buffer)[:count])
     return hasher.digest()
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The rankings of a run, and what else is known of it."""
+
+    rankings: Rankings
+    name: str
+    counts: Mapping[str, int]
+    facts: Mapping[str, Json]
+    notes: tuple[str, ...]
+    at_doc: bool
+    """Whether gold ids were matched with the docs that chunks belong to."""
+    chunked: bool
+    """Whether the run names chunks apart from their docs."""
 
 
 class Cache:
@@ -134,8 +151,8 @@ class Entry:
     started: int
     _hasher: Hasher | None = field(default=None)
 
-    def load(self) -> tuple[Rankings, dict[str, Any]] | None:
-        """The rankings, if the entry is there and both files are what they were."""
+    def load(self) -> StoredRun | None:
+        """What was stored, if the entry is there and both files are what they were."""
         try:
             with open(self.path, "rb") as file:
                 data = file.read()
@@ -146,7 +163,8 @@ class Entry:
             head = json.loads(data[8 : 8 + length])
             if not self._trusted(head["files"], head["read"]):
                 return None
-            rankings = _unpacked(head, memoryview(data)[8 + length :])
+            about = {**head["about"], "notes": tuple(head["about"]["notes"])}
+            stored = StoredRun(_unpacked(head, memoryview(data)[8 + length :]), **about)
         except (ValueError, KeyError, TypeError, IndexError):
             _forget(self.path)
             return None
@@ -154,7 +172,7 @@ class Entry:
             os.utime(self.path)
         except OSError:
             pass
-        return rankings, head["about"]
+        return stored
 
     def _trusted(self, files: list[dict[str, Any]], read: int) -> bool:
         for stamp, known in zip(self.stamps, files, strict=True):
@@ -171,16 +189,17 @@ class Entry:
         self._hasher = Hasher()
         return self._hasher
 
-    def store(self, rankings: Rankings, about: Mapping[str, Any]) -> None:
-        """Keep the rankings. A cache that cannot be written is no error."""
+    def store(self, run: StoredRun) -> None:
+        """Keep the run. A cache that cannot be written is no error."""
         if tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
             return
         seen = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
         digests = [digest(self.stamps[0].path), seen.digest() if seen else digest(self.stamps[1].path)]
+        rankings = run.rankings
         head = {
             "files": [{**vars(s), "digest": d} for s, d in zip(self.stamps, digests, strict=True)],
             "read": self.started,
-            "about": dict(about),
+            "about": {f.name: getattr(run, f.name) for f in fields(run) if f.name != "rankings"},
             "sizes": {n: len(a) for n, a in _arrays(rankings).items()},
             "repeats_earn": rankings.repeats_earn,
             "query_ids": list(rankings.query_ids),

@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
 from karat.stats.multiple import randomised_hsd
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from karat.errors import InputError, UsageError
 from karat.results.saved import load
-from karat.store.atomic import encoded, rounded, write_atomically
+from karat.store.atomic import encoded, write_atomically
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def bless(
     if not held.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
     kept = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
-    only = replace(held, runs=(replace(chosen, values=kept, lists={}),))
+    only = replace(held, runs=(replace(chosen, values=kept),))
     document = {**only.as_json(), "kind": "baseline", "karat": __version__}
     for part in ("segments", "across", "components"):
         document["runs"][0].pop(part, None)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from karat.config.reading import find_config, read_config
 from karat.errors import KaratError, UsageError
 from karat.metrics.grammar import PRIMARY
-from karat.results.fingerprints import hash_of
 from karat.results.saved import load, load_baseline
 from karat.verbs.bless import DEFAULT_FILE
 from karat.verbs.check import evaluated
@@ -65,7 +64,7 @@ class Blessing:
             told.insert(0, f"{metric} {before:.4f} → {after:.4f} (Δ {after - before:+.4f})")
         if old.name != new.name:
             told.append(f"{old.name} before")
-        if hash_of(there.fingerprints.get("gold")) != hash_of(self.result.fingerprints.get("gold")):
+        if there.fingerprints.hashes.get("gold") != self.result.fingerprints.hashes.get("gold"):
             told.append("on other gold, so that the difference is not the system's alone")
         return "; ".join(told)
 

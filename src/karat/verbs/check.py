@@ -18,7 +18,7 @@ from karat.results.pairing import verified
 from karat.results.remarks import warnings
 from karat.results.saved import load, load_baseline
 from karat.stats.paired import DRAWS
-from karat.store.atomic import write_document
+from karat.store.codec import write_document
 from karat.verbs.compare import DEFAULT_TESTS, told_differences
 from karat.verbs.evaluate import evaluate
 

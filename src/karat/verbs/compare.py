@@ -16,7 +16,7 @@ from karat.results.result import Result
 from karat.results.saved import is_saved, load_any
 from karat.stats.intervals import checked_share
 from karat.stats.paired import DRAWS, TESTS
-from karat.store.atomic import write_document
+from karat.store.codec import write_document
 from karat.verbs.all_pairs import all_pairs_of, noise_of
 from karat.verbs.evaluate import evaluate
 

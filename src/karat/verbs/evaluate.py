@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,32 +12,32 @@ import numpy as np
 from karat.align import align
 from karat.align.stream import default_threads
 from karat.errors import InputError, shown
-from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
-from karat.metrics.pipeline import is_of_pipeline
+from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.engine import bytes_of, threads_of
 from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.read.frames import is_frame
 from karat.read.layout import is_packed
-from karat.read.sources import read_qrels, read_run, run_files
+from karat.read.sources import read_run, run_files
 from karat.read.textfile import TextFile
-from karat.results.fingerprints import of_file, of_gold, of_metric, of_queries
-from karat.results.result import Result, RunResult, aggregated
+from karat.results.gold import Gold
+from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, sampling
-from karat.results.top_lists import DEPTH, attainable, lists_of
-from karat.store.cache import Cache
+from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
+from karat.results.values import aggregate, measure_rankings
+from karat.store.cache import Cache, StoredRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from karat.align.hits import Aligned
     from karat.align.needs import Needs
     from karat.metrics.grammar import Measure
     from karat.model.engine import Watch
     from karat.model.policy import Policy
-    from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.store.cache import Entry
@@ -117,10 +115,19 @@ def evaluate(
     )
     table = _table(queries) if queries is not None else None
     job = _Job(
-        qrels, qrels_format, run_format, policy, table, details, threads_of(threads), bytes_of(memory), cache, watch
+        qrels,
+        qrels_format,
+        subtopics,
+        run_format,
+        policy,
+        table,
+        details,
+        threads_of(threads),
+        bytes_of(memory),
+        cache,
+        batch,
+        watch,
     )
-    job.batch = batch
-    job.subtopics = subtopics
     docs_table = _table(docs) if docs is not None else None
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
@@ -142,13 +149,8 @@ def evaluate(
     told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
     if job.models:
         told["embedding_model"] = next(iter(job.models.values()))
-    return Result(
-        tuple(runs), told, prints=partial(job.fingerprints, measures, docs, tuple(runs)), words=partial(_texts, table)
-    )
-
-
-def _texts(queries: Queries | None) -> dict[str, str]:
-    return {q: str(t) for q, t in queries.field("text").items()} if queries is not None else {}
+    corpus = os.fspath(docs) if isinstance(docs, (str, os.PathLike)) else None
+    return Result(tuple(runs), told, table, corpus, job.models)
 
 
 def _table(queries: Any) -> Queries:
@@ -190,6 +192,7 @@ class _Job:
         self,
         qrels: Any,
         qrels_format: str | None,
+        subtopics: bool | None,
         run_format: str | None,
         policy: Policy,
         queries: Queries | None,
@@ -197,24 +200,16 @@ class _Job:
         threads: int | None,
         memory: int | None,
         cache: bool,
+        batch: int | None,
         watch: Watch | None,
     ) -> None:
-        self.source, self.qrels_format, self.run_format = qrels, qrels_format, run_format
+        self.gold = Gold(qrels, qrels_format, subtopics, policy.binary)
+        self.run_format, self.batch = run_format, batch
         self.policy, self.queries, self.details = policy, queries, details
         self.threads, self.memory, self.watch = threads, memory, watch
         self.cache = Cache() if cache and not details else None
         self.sampling = Sampling()
-        self.batch: int | None = None
         self.needs: Needs | None = None
-        self.subtopics: bool | None = None
-        self._qrels: Qrels | None = None
-
-    @property
-    def qrels(self) -> Qrels:
-        if self._qrels is None:
-            read = read_qrels(self.source, format=self.qrels_format, subtopics=self.subtopics)
-            self._qrels = replace(read, grades=_yes_or_no(read.grades)) if self.policy.binary else read
-        return self._qrels
 
     @property
     def models(self) -> dict[str, str]:
@@ -223,75 +218,64 @@ class _Job:
 
     def relevant(self) -> dict[str, list[str]]:
         """The relevant docs of each query."""
-        found = (self.qrels.for_query(q) for q in self.qrels.query_ids)
-        return {
-            q: [d for d, g in graded.items() if g >= 1] for q, graded in zip(self.qrels.query_ids, found, strict=True)
-        }
+        qrels = self.gold.qrels
+        judged = (qrels.for_query(q) for q in qrels.query_ids)
+        return {q: [d for d, g in graded.items() if g >= 1] for q, graded in zip(qrels.query_ids, judged, strict=True)}
 
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
         """One run's result, from the cache where its files are unchanged."""
         entry = self._entry(source)
         stored = entry.load() if entry is not None else None
-        rankings, about = stored if stored is not None else self._aligned(name, source, entry)
-        query_ids, values = measured(measures, rankings)
-        notes = list(about["notes"])
+        aligned: Aligned | None = None
+        if stored is None:
+            aligned, stored = self._align(name, source, entry)
+        rankings = stored.rankings
+        query_ids, values = measure_rankings(measures, rankings)
+        notes = list(stored.notes)
         if self.needs is not None:
             notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
+        details = aligned if self.details else None
         return RunResult(
-            name or about["name"],
+            name or stored.name,
             query_ids,
             values,
-            about["counts"],
-            about["facts"],
+            stored.counts,
+            stored.facts,
             tuple(notes),
-            partial(attainable, measures, rankings),
-            about.get("lists", {}),
             self.sampling,
-            measured([parse("judged@10")], rankings)[1]["judged@10"] if self.sampling.by else None,
-            self.threads or default_threads(),
-            partial(self._level, bool(about["at_doc"]), bool(about["chunked"])),
+            self.policy,
+            "doc" if stored.at_doc else "chunk" if stored.chunked else None,
+            self.gold,
+            rankings,
+            find_gold_ranks(self.gold.qrels, details) if details is not None else None,
+            build_top_lists(self.gold.qrels, details, rankings.query_ids) if details is not None else None,
+            threads=self.threads or default_threads(),
         )
-
-    def _level(self, at_doc: bool, chunked: bool) -> str:
-        """Whether the gold names chunks: the run does and was matched so, or the gold's own ids do."""
-        if at_doc:
-            return "doc"
-        return "chunk" if chunked or self.policy.separator in "\n".join(self.qrels.docs) else "doc"
-
-    def fingerprints(self, measures: list[Measure], docs: Any, runs: tuple[RunResult, ...]) -> dict[str, Any]:
-        """What the result rests on."""
-        out: dict[str, Any] = {"gold": of_gold(self.qrels)}
-        if self.queries is not None:
-            out["queries"] = of_queries(self.queries)
-        if isinstance(docs, (str, os.PathLike)) and any(r.gold_level == "chunk" for r in runs):
-            out["corpus"] = of_file(os.fspath(docs))
-        out |= {"embeddings": self.models} if self.models else {}
-        return {**out, "metrics": {m.name: of_metric(m, self.models.get(m.name)) for m in measures}}
 
     def _entry(self, source: Any) -> Entry | None:
         if self.cache is None or self.policy.as_of_filter or self.needs is not None:
             return None  # an entry holds judged docs alone
         unanswerable = self.queries and sorted(self.queries.no_answer)
-        choices = [self.policy, self.qrels_format, self.run_format, unanswerable, self.subtopics]
-        return self.cache.entry(self.source, source, choices)
+        choices = [self.policy, self.gold.format, self.run_format, unanswerable, self.gold.subtopics]
+        return self.cache.entry(self.gold.source, source, choices)
 
-    def _aligned(
+    def _align(
         self, name: str | None, source: Any, entry: Entry | None, policy: Policy | None = None
-    ) -> tuple[Rankings, dict[str, Any]]:
+    ) -> tuple[Aligned, StoredRun]:
         chosen = policy or self.policy
         as_of = self.queries.as_of if self.queries else None
         needs = self.needs
         run = read_run(
             source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
         )
-        gold = self.qrels  # read before the next step: what is wrong with it is the better news
-        _check_not_gold(source, self.source)
+        gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
+        _check_not_gold(source, self.gold.source)
         if needs is not None:
             from karat.align.needs import check_gold, check_run
 
-            check_gold(self.qrels, needs)
+            check_gold(gold, needs)
             check_run(run, needs, chosen)
         aligned, notes = align(
             gold,
@@ -305,57 +289,29 @@ class _Job:
         if needs is not None:
             from karat.align.needs import with_parts
 
-            aligned = replace(aligned, rankings=with_parts(aligned, self.qrels, run, needs, chosen))
+            aligned = replace(aligned, rankings=with_parts(aligned, gold, run, needs, chosen))
         if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
-            one = self.qrels.query_ids[0]
+            one = gold.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
-        about = {
-            "name": run.name,
-            "counts": aligned.counts,
-            "facts": run.facts,
-            "notes": notes,
-            "at_doc": aligned.found.at_doc,
-            "chunked": aligned.found.chunked,
-        }
+        found = aligned.found
+        stored = StoredRun(
+            aligned.rankings, run.name, aligned.counts, run.facts, tuple(notes), found.at_doc, found.chunked
+        )
         if entry is not None:
-            entry.store(aligned.rankings, about)
-        if self.details:
-            about["lists"] = lists_of(self.qrels, aligned)
-        return aligned.rankings, about
+            entry.store(stored)
+        return aligned, stored
 
     def _made_by_filter(
         self, name: str | None, source: Any, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
     ) -> list[str]:
         """What dropping items that are too new does to each metric."""
-        unfiltered, _ = self._aligned(name, source, None, replace(self.policy, as_of_filter=False))
+        unfiltered, _ = self._align(name, source, None, replace(self.policy, as_of_filter=False))
         told = []
-        without = measured(measures, unfiltered)[1]
+        without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:
-            before, after = (aggregated(measure, v[measure.name])[0] for v in (without, values))
+            before, after = (aggregate(measure, v[measure.name])[0] for v in (without, values))
             told.append(f"as_of_filter: {measure.name} {before:.4f} → {after:.4f} ({after - before:+.4f})")
         return told
-
-
-def measured(measures: Sequence[Measure], rankings: Rankings) -> tuple[Sequence[str], dict[str, NDArray[np.float64]]]:
-    """The values of all measures, and of which queries.
-
-    Metrics of the pipeline are about queries without gold too: of these all other metrics are undefined.
-    """
-    asked = rankings.asked
-    if asked is None:
-        return rankings.query_ids, {m.name: m(rankings) for m in measures}
-    ids = sorted({*rankings.query_ids, *asked.query_ids})
-    place = {q: i for i, q in enumerate(ids)}
-    out = {}
-    for m in measures:
-        own = asked if is_of_pipeline(m.metric) else rankings
-        out[m.name] = np.full(len(ids), math.nan)
-        out[m.name][[place[q] for q in own.query_ids]] = m(own)
-    return ids, out
-
-
-def _yes_or_no(grades: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(grades < 0, grades, (grades >= 1).astype(np.float64))
 
 
 def _told_by(needs: Needs, rankings: Rankings) -> list[str]:

@@ -16,7 +16,7 @@ from karat.read import query_fields
 from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite
 from karat.read.queries import read_queries
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import material
 from karat.verbs.components.reranker import reranking

@@ -11,7 +11,7 @@ from karat.errors import UsageError
 from karat.metrics.grammar import parse_all
 from karat.metrics.relevance import SWEEP
 from karat.results.result import FORMAT_VERSION
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:

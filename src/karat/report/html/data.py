@@ -14,7 +14,6 @@ import numpy as np
 
 from karat.metrics.grammar import PRIMARY, parse, parse_all
 from karat.metrics.relevance import SWEEP
-from karat.model.rankings import Rankings
 from karat.report.html.texts import NAME, cleaned, cut, name
 from karat.results.saved import result_from
 from karat.verbs.sweep import METRICS as CURVED
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.result import Result, RunResult
+    from karat.results.top_lists import TopDoc
 
 TOP = 20
 """Docs of a ranked list that the page holds."""
@@ -79,7 +79,7 @@ def view_of(
         "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs or {}, docs_held.at)},
         "components": {n: r["components"] for n, r in known.items() if r.get("components")},
         "diagnosis": findings_of(document.get("diagnosis")),
-        "fingerprints": dict(document.get("fingerprints", {})),
+        "fingerprints": result.fingerprints.hashes,
         "conventions": dict(result.conventions),
         "intervals": document.get("intervals", {}),
         "forced": document.get("forced", []),
@@ -246,7 +246,7 @@ def _queries(result: Result, ids: Sequence[str], docs: _Docs) -> dict[str, Any]:
         "texts": [cut(texts.get(q, ""), TEXT) for q in ids] if texts else [],
         "fields": fields,
         "values": values,
-        "lists": [[_list(run.lists.get(q), docs) for q in ids] for run in result.runs] if listed else [],
+        "lists": [[_list(run.top_docs(q), docs) for q in ids] for run in result.runs] if listed else [],
         "gold": [_gold(result, q, docs) for q in ids] if listed else [],
     }
 
@@ -256,16 +256,16 @@ def _joined(value: Any) -> str:
 
 
 def _has_lists(result: Result) -> bool:
-    return any(run.lists for run in result.runs)
+    return any(run.top is not None for run in result.runs)
 
 
-def _list(held: Mapping[str, Any] | None, docs: _Docs) -> list[list[Any]]:
+def _list(top: Sequence[TopDoc], docs: _Docs) -> list[list[Any]]:
     """Docs, grades and scores of the first ranks, as columns."""
-    rows = held["top"][:TOP] if held else []
+    rows = top[:TOP]
     return [
-        [docs.number(row["doc"]) for row in rows],
-        _marks([_whole(row["grade"]) for row in rows]),
-        [short(row["score"], 4) for row in rows],
+        [docs.number(row.doc) for row in rows],
+        _marks([_whole(row.grade) for row in rows]),
+        [short(row.score, 4) for row in rows],
     ]
 
 
@@ -284,10 +284,10 @@ def _gold(result: Result, query: str, docs: _Docs) -> list[list[Any]]:
     """The relevant docs with their grade, and the rank at which each run has them (null: never)."""
     ranks: dict[str, list[Any]] = {}
     for i, run in enumerate(result.runs):
-        for row in run.lists.get(query, {}).get("gold", ()):
-            if row["grade"] > 0:
-                one = ranks.setdefault(row["doc"], [row["doc"], _whole(row["grade"]), [None] * len(result.runs)])
-                one[2][i] = row["rank"]
+        for row in run.gold_docs(query):
+            if row.grade > 0:
+                one = ranks.setdefault(row.doc, [row.doc, _whole(row.grade), [None] * len(result.runs)])
+                one[2][i] = row.rank
     found = sorted(ranks.values(), key=lambda g: (-g[1], g[0]))
     return [[docs.number(doc), grade, places] for doc, grade, places in found]
 
@@ -299,9 +299,9 @@ def _texts(result: Result, docs: Mapping[str, str], numbers: Mapping[str, int]) 
     wanted: dict[str, None] = {}
     for depth in (5, TOP):
         for run in result.runs:
-            for held in run.lists.values():
-                wanted.update(dict.fromkeys(row["doc"] for row in held["gold"] if row["grade"] > 0))
-                wanted.update(dict.fromkeys(row["doc"] for row in held["top"][:depth]))
+            for q in run.top.query_ids if run.top is not None else ():
+                wanted.update(dict.fromkeys(row.doc for row in run.gold_docs(q) if row.grade > 0))
+                wanted.update(dict.fromkeys(row.doc for row in run.top_docs(q)[:depth]))
     out, spent = {}, 0
     for doc in wanted:
         text = docs.get(doc) or docs.get(doc.partition("#")[0])
@@ -313,30 +313,6 @@ def _texts(result: Result, docs: Mapping[str, str], numbers: Mapping[str, int]) 
     return out
 
 
-def _rankings(run: RunResult) -> Rankings:
-    """The rankings of a saved run: judged docs at their ranks, and all gold."""
-    rows: list[tuple[int, int, float]] = []
-    gold: list[tuple[int, float]] = []
-    returned = []
-    for i, q in enumerate(run.query_ids):
-        held = run.lists.get(q, {"gold": [], "top": []})
-        returned.append(held.get("returned", len(held["top"])))
-        found = sorted((g["rank"], g["grade"]) for g in held["gold"] if g["rank"])
-        rows += [(i, rank, grade) for rank, grade in found]
-        gold += [(i, grade) for grade in sorted((g["grade"] for g in held["gold"]), reverse=True)]
-    query, rank, grade = (np.array(c) for c in zip(*rows, strict=True)) if rows else (np.zeros(0, int),) * 3
-    gold_query, gold_grade = (np.array(c) for c in zip(*gold, strict=True)) if gold else (np.zeros(0, int),) * 2
-    return Rankings(
-        run.query_ids,
-        query.astype(np.int64),
-        rank.astype(np.int64),
-        grade.astype(np.float64),
-        np.array(returned, dtype=np.int64),
-        gold_query.astype(np.int64),
-        gold_grade.astype(np.float64),
-    )
-
-
 def _curves(result: Result) -> list[dict[str, Any]]:
     """How metrics grow with k, from the ranks of the gold."""
     if not _has_lists(result):
@@ -344,9 +320,10 @@ def _curves(result: Result) -> list[dict[str, Any]]:
     measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
     out = []
     for run in result.runs:
-        rankings = _rankings(run)
+        if run.rankings is None:
+            continue
         plain = replace(run.sampling, by=())
-        deep = replace(run, values={m.name: m(rankings) for m in measures}, sampling=plain)
+        deep = replace(run, values={m.name: m(run.rankings) for m in measures}, sampling=plain)
         for curve in curves_of(deep):
             told = curve.as_json()
             told["mean"] = [short(v) for v in told["mean"]]
@@ -357,7 +334,7 @@ def _curves(result: Result) -> list[dict[str, Any]]:
 
 def _depth(result: Result) -> int:
     """The most docs that a query returned."""
-    return max((held.get("returned", len(held["top"])) for r in result.runs for held in r.lists.values()), default=0)
+    return max((int(r.top.returned.max(initial=0)) for r in result.runs if r.top is not None), default=0)
 
 
 def _account(result: Result) -> list[dict[str, Any]]:
@@ -366,8 +343,8 @@ def _account(result: Result) -> list[dict[str, Any]]:
         return []
     out = []
     for run in result.runs:
-        relevant = [g for q in run.query_ids for g in run.lists.get(q, {}).get("gold", ()) if g["grade"] > 0]
-        ranks = np.array([g["rank"] or np.inf for g in relevant])
+        relevant = [g for q in run.query_ids for g in run.gold_docs(q) if g.grade > 0]
+        ranks = np.array([g.rank or np.inf for g in relevant])
         bounds = [0, *FOUND_BY]
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise(bounds)]
         deeper = int(((ranks > FOUND_BY[-1]) & np.isfinite(ranks)).sum())

@@ -11,7 +11,6 @@ from karat.report.html.data import DOC_TEXT, TOP, segment_name
 from karat.report.html.fragments import findings, parts_of, stages_of
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
-from karat.results.fingerprints import hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -335,10 +334,7 @@ def _fewer(n: int, most: int) -> str:
 
 def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Fingerprints, conventions, counts, and what is known of the systems."""
-    prints = {
-        name: hash_of(value) for name, value in v["fingerprints"].items() if name in ("gold", "queries", "corpus")
-    }
-    out = [(f"fingerprint of {name}", value) for name, value in prints.items() if value]
+    out = [(f"fingerprint of {name}", value) for name, value in v["fingerprints"].items()]
     out += [(name.replace("_", " "), str(value)) for name, value in v["conventions"].items()]
     out.append(("ties", "by doc id, falling"))
     out.append(("relevant", "grade 1 and above, where a metric's name says no other (rel=2)"))

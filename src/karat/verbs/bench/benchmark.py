@@ -15,7 +15,7 @@ from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.retrieve.store import Store
-from karat.store.atomic import write_document
+from karat.store.codec import write_document
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages

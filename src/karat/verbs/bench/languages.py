@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.stats.multiple import holm
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

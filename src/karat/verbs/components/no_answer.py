@@ -137,7 +137,7 @@ def _at_or_above(scores: Any, weights: Any, thresholds: Any) -> Any:
 
 
 def _thinned(curve: Mapping[str, list[float]]) -> dict[str, list[float | None]]:
-    from karat.store.atomic import rounded
+    from karat.store.codec import rounded
 
     size = len(curve["threshold"])
     places = range(size) if size <= POINTS else np.unique(np.linspace(0, size - 1, POINTS).round().astype(int)).tolist()

@@ -12,7 +12,7 @@ from karat.errors import ResultError, nearest
 from karat.results.sampling import Sampling, sampling
 from karat.stats.groups import intervals
 from karat.stats.ratios import ratio_interval
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karat.store.atomic import rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

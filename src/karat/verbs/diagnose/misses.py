@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.result import RunResult
+    from karat.results.top_lists import TopDoc
 
 DEPTH = 10
 
@@ -96,25 +97,22 @@ def _missed(
 ) -> Misses:
     rows = []
     for q in held.query_ids:
-        lists = held.lists[q]
-        relevant = [g for g in lists["gold"] if g["grade"] >= 1]
-        if not relevant or any(g["rank"] is not None and g["rank"] <= DEPTH for g in relevant):
+        relevant = [g for g in held.gold_docs(q) if g.grade >= 1]
+        if not relevant or any(g.rank is not None and g.rank <= DEPTH for g in relevant):
             continue
         gold = tuple(
-            Listed(g["doc"], g["grade"], _text(g["doc"], docs, separator), g["rank"])
-            for g in sorted(relevant, key=lambda g: (-g["grade"], g["rank"] or 1 << 60, g["doc"]))
+            Listed(g.doc, g.grade, _text(g.doc, docs, separator), g.rank)
+            for g in sorted(relevant, key=lambda g: (-g.grade, g.rank or 1 << 60, g.doc))
         )
-        beside = None
-        if other is not None:
-            beside = _top(other.lists[q]["top"], docs, separator) if q in other.lists else ()
-        rows.append(Miss(q, texts.get(q, ""), gold, _top(lists["top"], docs, separator), beside))
+        beside = _top(other.top_docs(q), docs, separator) if other is not None else None
+        rows.append(Miss(q, texts.get(q, ""), gold, _top(held.top_docs(q), docs, separator), beside))
     rows.sort(key=lambda m: (min((g.rank or 1 << 60 for g in m.gold), default=0), m.query_id))
     return Misses(held.name, other.name if other is not None else None, len(held.query_ids), tuple(rows))
 
 
-def _top(listed: Sequence[Mapping[str, Any]], docs: Mapping[str, str], separator: str) -> tuple[Listed, ...]:
+def _top(listed: Sequence[TopDoc], docs: Mapping[str, str], separator: str) -> tuple[Listed, ...]:
     return tuple(
-        Listed(d["doc"], d["grade"], _text(d["doc"], docs, separator), i) for i, d in enumerate(listed[:DEPTH], start=1)
+        Listed(d.doc, d.grade, _text(d.doc, docs, separator), i) for i, d in enumerate(listed[:DEPTH], start=1)
     )
 
 

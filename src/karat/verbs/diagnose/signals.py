@@ -177,7 +177,7 @@ def chosen_run(result: Result, run: str | None = None) -> RunResult:
             f"this result holds {len(result)} runs ({names}); name one of them (run=, karat diagnose FILE NAME)"
         )
     kept = result[run] if run is not None else result.runs[0]
-    if not kept.lists:
+    if kept.top is None:
         raise InputError(
             f"this result holds no lists of {kept.name!r}; save it with details: karat evaluate … --save FILE"
         )
@@ -188,10 +188,10 @@ def measure_saved(result: Result, run: str | None = None, seed: int = 0) -> Meas
     """The values that a saved result allows: its lists and the ranks of its gold, and no stages."""
     kept = chosen_run(result, run)
     gold, lists = {}, {}
-    for q, held in kept.lists.items():
-        gold[q] = {g["doc"]: g["grade"] for g in held["gold"]}
-        placed = {g["rank"]: g["doc"] for g in held["gold"] if g["rank"]}
-        top = [f"\0{i}" if d["doc"] in gold[q] else d["doc"] for i, d in enumerate(held["top"], start=1)]
+    for q in kept.top.query_ids if kept.top is not None else ():
+        gold[q] = {g.doc: g.grade for g in kept.gold_docs(q)}
+        placed = {g.rank: g.doc for g in kept.gold_docs(q) if g.rank}
+        top = [f"\0{i}" if d.doc in gold[q] else d.doc for i, d in enumerate(kept.top_docs(q), start=1)]
         lists[q] = [placed.get(i, doc) for i, doc in enumerate(top, start=1)]
     measured = measure(gold, lists, policy=Policy(level="chunk", separator="\0"), seed=seed)
     lacking = {

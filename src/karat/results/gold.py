@@ -1,0 +1,38 @@
+"""The gold that a result rests on: read when somebody asks for it, and once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.read.sources import read_qrels
+from karat.results.fingerprints import fingerprint_gold
+
+if TYPE_CHECKING:
+    from karat.model.qrels import Qrels
+    from karat.results.fingerprints import GoldFingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """What the gold is read from: judgments, or where they are. Rankings from the cache do not need them."""
+
+    source: Any
+    format: str | None = None
+    subtopics: bool | None = None
+    binary: bool = False
+
+    @cached_property
+    def qrels(self) -> Qrels:
+        """The judgments."""
+        qrels = read_qrels(self.source, format=self.format, subtopics=self.subtopics)
+        if not self.binary:
+            return qrels
+        return replace(qrels, grades=np.where(qrels.grades < 0, qrels.grades, (qrels.grades >= 1).astype(np.float64)))
+
+    @cached_property
+    def fingerprint(self) -> GoldFingerprint:
+        return fingerprint_gold(self.qrels)
