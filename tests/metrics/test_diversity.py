@@ -370,6 +370,10 @@ def test_grades_count_from_1_on_and_a_subtopic_without_relevant_docs_is_none() -
     assert list(empty.per_query("alpha_ndcg(kind=subtopic)@5").values()) == [0, 0]
 
 
+def test_gold_by_subtopic_without_any_relevant_doc_scores_0() -> None:
+    assert value({"q": {"a": {"1": 0}, "b": {"1": 0}}}, {"q": ["a", "b"]}, "alpha_ndcg(kind=subtopic)@5") == 0
+
+
 def random_topics(seed: int) -> tuple[dict[str, dict[str, dict[str, int]]], dict[str, dict[str, float]]]:
     rng = np.random.default_rng(seed)
     gold: dict[str, dict[str, dict[str, int]]] = {}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import karat
+from karat.errors import InputError
 
 
 def exactly(value: float) -> Any:
@@ -229,8 +230,14 @@ def test_only_duplicates_of_one_relevant_doc_stay_within_bounds() -> None:
     assert result.counts["duplicates"] == 9
 
 
-def test_a_single_list_drops_duplicates_too() -> None:
-    assert karat.score("map", ["a", "a", "x", "b"], {"a", "b"}) == exactly((1 / 1 + 2 / 3) / 2)
+def test_a_single_list_refuses_repeated_docs() -> None:
+    """Lists of grades, as other libraries take them, would score 1 whatever the order."""
+    with pytest.raises(InputError, match=r'retrieved: doc "0" appears twice.*karat\.ndcg_at_k\(\["d1"'):
+        karat.ndcg_at_k([0, 1, 0, 2, 3], {3, 2, 1, 0}, k=5)
+    with pytest.raises(InputError, match='relevant: doc "0" appears twice'):
+        karat.ndcg_at_k([0, 1, 0, 2, 3], [3, 2, 1, 0, 0], k=5)
+    with pytest.raises(InputError, match='relevant: doc "1" appears twice'):
+        karat.recall_at_k(["1", "2"], {"1": 1, 1: 2}, k=5)
 
 
 # --- missing queries, empty gold, empty results --------------------------------------------------------

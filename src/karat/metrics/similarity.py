@@ -126,8 +126,8 @@ def subtopic_gain(topics: Topics, queries: int, k: Cutoff, alpha: float) -> Valu
 def subtopic_ideal(topics: Topics, queries: int, k: Cutoff, alpha: float) -> Values:
     """What a greedy choice from the gold collects; ties go to the greater doc id, as in ndeval."""
     out = np.zeros(queries)
-    first = np.flatnonzero(np.diff(topics.gold_query, prepend=-1))
-    for a, b in zip(first.tolist(), [*first[1:].tolist(), len(topics.gold_query)], strict=True):
+    bounds = np.append(np.flatnonzero(np.diff(topics.gold_query, prepend=-1)), len(topics.gold_query))
+    for a, b in itertools.pairwise(bounds.tolist()):
         doc, topic = topics.gold_doc[a:b], topics.gold_topic[a:b]
         covers = np.zeros((int(doc.max()) + 1, int(topic.max()) + 1))
         covers[doc, topic] = 1.0

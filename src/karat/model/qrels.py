@@ -44,6 +44,8 @@ class Qrels:
     grades: NDArray[np.float64]
     source: str = "qrels"
     subtopics: Subtopics | None = None
+    notes: tuple[str, ...] = ()
+    """What a reader of the results should know about how the gold was read."""
 
     def __len__(self) -> int:
         return len(self.query_ids)

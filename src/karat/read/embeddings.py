@@ -13,7 +13,8 @@ import numpy as np
 from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
 from karat.model.items import UNNAMED
 from karat.read import frames
-from karat.read.layout import checked_path, column
+from karat.read.columns import column
+from karat.read.layout import checked_path
 from karat.read.objects import text_id
 from karat.read.queries import ID_NAMES
 from karat.read.sources import run_name

@@ -87,7 +87,7 @@ def read_rows(
     wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)
     broken_off = None if data.endswith(b"\n") else first_line + data.count(b"\n")
     mark = layout.delimiter or " "
-    for line, cells in _cells(data, layout, problems, first_line):
+    for line, cells in cells_of(data, layout, problems, first_line):
         if len(cells) != layout.width:
             problems.add(
                 line,
@@ -114,7 +114,7 @@ def read_rows(
     return rows
 
 
-def _cells(data: bytes, layout: Layout, problems: Problems, first_line: int) -> Iterator[tuple[int, list[str]]]:
+def cells_of(data: bytes, layout: Layout, problems: Problems, first_line: int) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row with its line number."""
     try:
         text = data.decode()

@@ -14,13 +14,15 @@ from karat.read.layout import table_layout
 from karat.read.textfile import together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from karat.read.layout import Layout
 
 Role = Literal["qrels", "run"]
+NotedRows = tuple[Rows, tuple[str, ...]]
+"""Rows, and notes on how they were read."""
 
 _TEXTS = ("VARCHAR", "UUID", "JSON")
 _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")) + (
@@ -56,7 +58,7 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
     return duckdb.connect(":memory:", config=config)
 
 
-def frame_rows(frame: object, role: Role, name: str) -> Rows:
+def frame_rows(frame: object, role: Role, name: str) -> NotedRows:
     """The rows of a data frame."""
     connection = connect()
     source = registered(connection, frame, name)
@@ -86,7 +88,7 @@ class _Stream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def parquet_rows(path: str, role: Role) -> Rows:
+def parquet_rows(path: str, role: Role) -> NotedRows:
     """The rows of a Parquet file."""
     import duckdb
 
@@ -107,8 +109,8 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def relation_rows(connection: Any, sql: str, role: Role, name: str) -> Rows:
-    """What a query yields, as rows: ids as text, values as checked numbers."""
+def relation_rows(connection: Any, sql: str, role: Role, name: str) -> NotedRows:
+    """What a query yields, as rows (ids as text, values as checked numbers), with notes on ignored columns."""
     described = connection.execute(f"DESCRIBE {sql}").fetchall()
     names, types = [str(r[0]) for r in described], [str(r[1]) for r in described]
     layout = table_layout(name, role, [n.lower() for n in names], None)
@@ -118,7 +120,22 @@ def relation_rows(connection: Any, sql: str, role: Role, name: str) -> Rows:
     if len(rows) == 0:
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
-    return rows
+    _check_rivals(connection, sql, layout, dict(zip(layout.header, names, strict=True)), name)
+    return rows, tuple(rival.note for rival in layout.rivals)
+
+
+def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str, str], name: str) -> None:
+    """Refuse two columns that claim one role and disagree."""
+    problems: list[str] = []
+    for rival in layout.rivals:
+        if rival.optional:
+            continue
+        pair = f'"{names[rival.used]}" AS used, "{names[rival.ignored]}" AS ignored'
+        for row, value, other in connection.execute(f"SELECT row_number() OVER (), {pair} FROM ({sql})").fetchall():
+            if rival.disagrees(value, other) and len(problems) <= MAX_PROBLEMS:
+                problems.append(f"{name}: row {row}: {rival.problem(value, other)}")
+    if problems:
+        raise InputError(problems)
 
 
 def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name: str) -> list[str]:

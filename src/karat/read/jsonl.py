@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -17,18 +17,9 @@ from karat.errors import InputError, shown
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run
+from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, rivals_of
 from karat.read.exact import Problems, Row
-from karat.read.layout import (
-    BROKEN_PACKING,
-    DOC_NAMES,
-    GRADE_NAMES,
-    QUERY_NAMES,
-    SCORE_NAMES,
-    SUBTOPIC,
-    all_of,
-    open_bytes,
-    unpacking_error,
-)
+from karat.read.layout import BROKEN_PACKING, all_of, open_bytes, unpacking_error
 from karat.read.logged import Logged
 from karat.read.objects import is_finite, qrels_from_mapping, run_from_mapping, text_id
 
@@ -301,7 +292,9 @@ def ordered_items(items: list[Item], line: int, problems: Problems, policy: Poli
     return items
 
 
-def read_json_rows(path: str, role: str, stdin: bytes | None = None, problems: Problems | None = None) -> list[Row]:
+def read_json_rows(
+    path: str, role: Literal["qrels", "run"], stdin: bytes | None = None, problems: Problems | None = None
+) -> list[Row]:
     """Rows given as one JSON object a line, with the column names of a table."""
     decoder = msgspec.json.Decoder()
     problems = problems or Problems(path)
@@ -316,6 +309,9 @@ def read_json_rows(path: str, role: str, stdin: bytes | None = None, problems: P
         if not isinstance(line, dict):
             problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
             continue
+        for rival in rivals_of(tuple(line), role):
+            if rival.disagrees(line[rival.used], line[rival.ignored]):
+                problems.add(number, rival.problem(line[rival.used], line[rival.ignored]))
         query, doc, value = (_field(line, n) for n in (QUERY_NAMES, DOC_NAMES, names))
         chunk = line.get("chunk_id")
         parent = doc if chunk is not None and "doc_id" in line else None

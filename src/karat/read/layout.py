@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from karat.errors import AmbiguousFormat, InputError, MissingPackage, UsageError, nearest, shown
+from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karat.read.columns import Rival
+
 Kind = Literal["trec", "table", "jsonl", "json", "parquet"]
 FORMATS = ("trec", "csv", "tsv", "jsonl", "json", "parquet")
 
-QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
-DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
-GRADE_NAMES = ("grade", "relevance", "score", "rel", "label")
-SCORE_NAMES = ("score", "sim")
-SUBTOPIC = "subtopic"
 PACKED = (".gz", ".zst", ".zstd")
 
 BROKEN_PACKING = (EOFError, OSError, zlib.error)
@@ -47,6 +45,7 @@ class Layout:
     value: int = 0
     parent: int | None = None
     header: tuple[str, ...] = ()
+    rivals: tuple[Rival, ...] = ()
 
 
 def checked_path(path: str) -> str:
@@ -181,9 +180,9 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
     if kind == "parquet" and (path == "-" or is_packed(path)):
         raise InputError(f"{path}: Parquet is read from plain files only; unpack or store it, and name that file")
     if kind == "jsonl":
-        _check_fields(path, role, head)
-    if kind in ("jsonl", "json", "parquet"):
-        return Layout(kind)  # type: ignore[arg-type]
+        return Layout("jsonl", rivals=rivals_of(_checked_fields(path, role, head), role))
+    if kind in ("json", "parquet"):
+        return Layout("json" if kind == "json" else "parquet")
     for mark, what in _MARKS.items():
         if head.startswith(mark):
             advice = ": convert it, e.g. with iconv" if what == "UTF-16 text" else ""
@@ -196,16 +195,16 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
     return _text(path, role, head, {"csv": ",", "tsv": "\t"}.get(kind or ""))
 
 
-def _check_fields(path: str, role: Literal["qrels", "run"], head: bytes) -> None:
-    """Refuse rows that are plainly something else by the fields of the first: once, not line by line."""
+def _checked_fields(path: str, role: Literal["qrels", "run"], head: bytes) -> tuple[str, ...]:
+    """The fields of the first row. Rows that are plainly something else are refused: once, not line by line."""
     import json
 
     try:
         row = json.loads(head.lstrip().partition(b"\n")[0])
     except (ValueError, RecursionError):
-        return
+        return ()
     if not isinstance(row, dict):
-        return
+        return ()
     names = list(row)
     doc, value = (column(names, known) is not None for known in (DOC_NAMES, (*GRADE_NAMES, *SCORE_NAMES)))
     scored = column(names, SCORE_NAMES) is not None
@@ -219,6 +218,7 @@ def _check_fields(path: str, role: Literal["qrels", "run"], head: bytes) -> None
     if what:
         listed = ", ".join(map(shown, names[:8]))
         raise InputError(f"{path}:1: expected {_expected(role)}; found {listed}. This looks like {what}: {advice}")
+    return tuple(names)
 
 
 def _told(path: str, head: bytes) -> str | None:
@@ -295,12 +295,9 @@ def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], de
         if names.count(names[index]) > 1:
             raise InputError(f"{where}: the column {shown(names[index])} is there twice; rename or remove one")
     assert query is not None and doc is not None and value is not None
-    return Layout("table", delimiter, len(names), query, doc, value, parent, tuple(names))
-
-
-def column(names: list[str], known: tuple[str, ...]) -> int | None:
-    """Where the first known name stands among the columns."""
-    return next((names.index(name) for name in known if name in names), None)
+    return Layout(
+        "table", delimiter, len(names), query, doc, value, parent, tuple(names), rivals_of(tuple(names), role)
+    )
 
 
 def _trec(path: str, role: Literal["qrels", "run"], head: bytes) -> Layout:

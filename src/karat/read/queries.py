@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, shown
 from karat.model.queries import Queries
 from karat.read import frames
+from karat.read.columns import DOC_NAMES, QUERY_NAMES, column
 from karat.read.exact import Problems
-from karat.read.layout import DOC_NAMES, QUERY_NAMES, all_of, checked_path, column
+from karat.read.layout import all_of, checked_path
 from karat.read.objects import text_id
 from karat.read.sources import head_and_stdin
 

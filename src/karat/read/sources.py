@@ -68,7 +68,8 @@ def _read_qrels(source: Any, format: str | None, subtopics: bool | None) -> Qrel
     if isinstance(source, Mapping):
         return qrels_from_mapping(source)
     if frames.is_frame(source):
-        return qrels_from_rows(_wanted(frames.frame_rows(source, "qrels", "qrels"), subtopics), "qrels")
+        rows, notes = frames.frame_rows(source, "qrels", "qrels")
+        return replace(qrels_from_rows(_wanted(rows, subtopics), "qrels"), notes=notes)
     raise InputError(f"qrels: expected a path, a dict, a data frame or karat.Qrels, found {type(source).__name__}")
 
 
@@ -93,8 +94,8 @@ def read_run(
     if isinstance(source, Mapping):
         return _without_stage(run_from_mapping(source, name or "run"), chosen)
     if frames.is_frame(source):
-        rows = frames.frame_rows(source, "run", name or "run")
-        return _without_stage(Run(name or "run", Table(rows)), chosen)
+        rows, notes = frames.frame_rows(source, "run", name or "run")
+        return _without_stage(Run(name or "run", Table(rows), notes=notes), chosen)
     raise InputError(
         f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
     )
@@ -165,6 +166,7 @@ def _wanted(rows: Rows, subtopics: bool | None) -> Rows:
 def _qrels_from_file(path: str, format: str | None, subtopics: bool | None) -> Qrels:
     head, stdin = head_and_stdin(path)
     layout = detect(path, "qrels", format, head)
+    notes = tuple(rival.note for rival in layout.rivals)
     if subtopics is not None:
         from karat.read.subtopics import layout_with
 
@@ -177,17 +179,32 @@ def _qrels_from_file(path: str, format: str | None, subtopics: bool | None) -> Q
         listed = jsonl.read_json_rows(path, "qrels", stdin)
         if subtopics is False:
             listed = [(*row[:4], None) for row in listed]
-        return _qrels_with_lines(listed, path, layout)
+        return replace(_qrels_with_lines(listed, path, layout), notes=notes)
     if layout.kind == "parquet":
-        return qrels_from_rows(_wanted(frames.parquet_rows(path, "qrels"), subtopics), path)
+        rows, notes = frames.parquet_rows(path, "qrels")
+        return replace(qrels_from_rows(_wanted(rows, subtopics), path), notes=notes)
     text = TextFile(path, layout, "qrels", stdin=stdin)
     rows = text.everything()
     if len(rows) == 0:
         raise InputError(f"{path}: holds no judgments, expected at least one")
+    check_rivals(text, Problems(path))
     try:
-        return qrels_from_rows(rows, path)
+        return replace(qrels_from_rows(rows, path), notes=notes)
     except _Contradiction:
         return _qrels_with_lines(text.exact_rows(), path, layout)
+
+
+def check_rivals(file: TextFile, problems: Problems) -> None:
+    """Refuse two columns of a table that claim one role and disagree."""
+    strict = [rival for rival in file.layout.rivals if not rival.optional]
+    if not strict:
+        return
+    for line, cells in file.exact_cells(problems):
+        row = dict(zip(file.layout.header, cells, strict=False))
+        for rival in strict:
+            if rival.disagrees(row.get(rival.used), row.get(rival.ignored)):
+                problems.add(line, rival.problem(row[rival.used], row[rival.ignored]))
+    problems.check()
 
 
 class _Contradiction(InputError):
@@ -277,17 +294,20 @@ def _run_from_file(
     head, stdin = head_and_stdin(path)
     layout = detect(path, "run", format, head)
     name = name or run_name(path)
+    ignored = tuple(rival.note for rival in layout.rivals)
     if layout.kind in ("json", "jsonl"):
         run = _run_from_json(path, name, layout, head, policy, as_of, needs, stdin)
     elif layout.kind == "parquet":
-        rows = frames.parquet_rows(path, "run")
+        rows, ignored = frames.parquet_rows(path, "run")
         few = rows.query.take(np.arange(min(len(rows), LOOKED_AT))).texts()
         run = Run(name, Table(rows), path=path, notes=_doubts(zip(few, rows.score.tolist(), strict=False)))
     else:
         facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
         notes = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
-        run = Run(name, TextFile(path, layout, "run", stdin=stdin), facts, path if stdin is None else None, notes)
-    return _without_stage(run, policy)
+        file = TextFile(path, layout, "run", stdin=stdin)
+        check_rivals(file, Problems(path))
+        run = Run(name, file, facts, path if stdin is None else None, notes)
+    return _without_stage(replace(run, notes=(*ignored, *run.notes)), policy)
 
 
 def _run_from_json(

@@ -10,8 +10,8 @@ import numpy as np
 
 from karat.errors import InputError, UsageError, shown
 from karat.model.qrels import Subtopics
+from karat.read.columns import SUBTOPIC
 from karat.read.exact import Problems
-from karat.read.layout import SUBTOPIC
 from karat.read.objects import build_qrels, is_finite, text_id
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from karat.errors import InputError
 from karat.model.decimals import decimals
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
-from karat.read.exact import as_rows, read_rows
+from karat.read.exact import as_rows, cells_of, read_rows
 from karat.read.layout import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
 from karat.read.scan import fields
 
@@ -229,14 +229,23 @@ class TextFile:
 
     def exact_rows(self, problems: Problems | None = None) -> list[Row]:
         """All rows with their line numbers, or the errors that the file has; noted problems stop nothing."""
+        data, line = self._rest()
+        return read_rows(data, self.layout, self.role, self.path, line, problems)
+
+    def exact_cells(self, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+        """All cells of each row, with its line number."""
+        data, line = self._rest()
+        return cells_of(data, self.layout, problems, line)
+
+    def _rest(self) -> tuple[bytes, int]:
+        """Everything after the header, and the number of its first line."""
         with self._opened() as file:
             data = bytearray(FRONT)
             piece = bytearray(1 << 24)
             while count := self._fill(file, memoryview(piece)):
                 data += memoryview(piece)[:count]
         begin = self._body(data, len(data)) or len(data)
-        line = 1 + data.count(b"\n", PAD, begin)
-        return read_rows(bytes(memoryview(data)[begin:]), self.layout, self.role, self.path, line, problems)
+        return bytes(memoryview(data)[begin:]), 1 + data.count(b"\n", PAD, begin)
 
 
 def together(parts: list[Rows]) -> Rows:

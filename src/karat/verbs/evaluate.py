@@ -295,7 +295,7 @@ class _Job:
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
         found = aligned.found
         stored = StoredRun(
-            aligned.rankings, run.name, aligned.counts, run.facts, tuple(notes), found.at_doc, found.chunked
+            aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
         )
         if entry is not None:
             entry.store(stored)

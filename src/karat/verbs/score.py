@@ -35,7 +35,7 @@ def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) 
     more = [n for n in measure.needs if n not in ("gold", "items")]
     if more:
         raise UsageError(f"{measure.name} needs {' and '.join(more)}, which a list of docs does not have; use evaluate")
-    parents = [doc.partition(DEFAULT_SEPARATOR)[0] for doc in dict.fromkeys(map(_id, retrieved))]
+    parents = [doc.partition(DEFAULT_SEPARATOR)[0] for doc in map(_id, retrieved)]
     first = np.array([parent not in parents[:i] for i, parent in enumerate(parents)], dtype=bool)
     none = np.full(len(parents), np.nan)
     rows = np.arange(len(parents))
@@ -47,13 +47,12 @@ def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any
         raise InputError(f"retrieved must be a list of doc ids, best first, found a {type(retrieved).__name__}")
     if isinstance(relevant, (str, bytes)) or not isinstance(relevant, Iterable):
         raise InputError(f"relevant must be a set or a dict of doc ids, found a {type(relevant).__name__}")
-    graded = relevant.items() if isinstance(relevant, Mapping) else ((doc, 1.0) for doc in relevant)
-    gold: dict[str, float] = {}
-    for doc, grade in graded:
+    judged = list(relevant.items()) if isinstance(relevant, Mapping) else [(doc, 1.0) for doc in relevant]
+    for doc, grade in judged:
         if not is_finite(grade):
             raise InputError(f"doc {doc!r}: grade must be a finite number, found {shown(grade)}")
-        gold[_id(doc)] = float(grade)
-    docs = list(dict.fromkeys(_id(doc) for doc in retrieved))
+    gold = dict(zip(_distinct((doc for doc, _ in judged), "relevant"), (float(g) for _, g in judged), strict=True))
+    docs = _distinct(retrieved, "retrieved")
     hits = [(rank, gold[doc]) for rank, doc in enumerate(docs, start=1) if doc in gold]
     ideal = np.array(sorted(gold.values(), reverse=True), dtype=np.float64)
     return Rankings(
@@ -65,6 +64,18 @@ def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any
         gold_query=np.zeros(len(ideal), dtype=np.int64),
         gold_grade=ideal,
     )
+
+
+def _distinct(docs: Iterable[Any], argument: str) -> list[str]:
+    """The ids of docs; one that appears twice is an error, since it is the sign of a list of grades."""
+    ids = [_id(doc) for doc in docs]
+    if len(set(ids)) < len(ids):
+        repeated = next(doc for i, doc in enumerate(ids) if doc in ids[:i])
+        raise InputError(
+            f"{argument}: doc {shown(repeated)} appears twice; expected doc ids, each once. Grades go into a dict: "
+            'karat.ndcg_at_k(["d1", "d2", "d3"], {"d1": 3, "d3": 1}, k=5)'
+        )
+    return ids
 
 
 def _id(doc: Any) -> str:

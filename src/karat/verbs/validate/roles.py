@@ -7,8 +7,9 @@ import re
 from statistics import median
 from typing import Any, Literal
 
+from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, column
 from karat.read.exact import number
-from karat.read.layout import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, ascii_split, column, lines_of
+from karat.read.layout import ascii_split, lines_of
 from karat.read.queries import ID_NAMES
 from karat.verbs.validate.tables import TEXT_NAMES
 

@@ -229,7 +229,7 @@ def _json_ranks(path: str) -> dict[int, float]:
 
 
 def _from_parquet(path: str) -> RunFile:
-    rows = frames.parquet_rows(path, "run")
+    rows, _ = frames.parquet_rows(path, "run")
     connection = frames.connect()
     source = f"read_parquet({frames.quoted(path)})"
     names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}

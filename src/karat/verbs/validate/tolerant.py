@@ -91,7 +91,7 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
         names = [gold.query_ids[i] for i in gold.query_of.tolist()]
         return GoldFile(path, [-1] * len(names), names, list(gold.docs), gold.grades)
     if layout.kind == "parquet":
-        rows = frames.parquet_rows(path, "qrels")
+        rows, _ = frames.parquet_rows(path, "qrels")
         topics = rows.parent.texts() if rows.parent is not None else ()
         return GoldFile(path, range(1, len(rows) + 1), rows.query.texts(), rows.doc.texts(), rows.score, topics)
     before = len(reading.noted.lines)

@@ -1,0 +1,75 @@
+"""What the columns of a table are called, and which one is read where two claim the same role."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from karat.errors import shown
+
+QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
+DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
+GRADE_NAMES = ("grade", "relevance", "rel", "label", "score")
+SCORE_NAMES = ("score", "sim")
+_UNSURE = {"qrels": ("query", "doc", "chunk_id", "score"), "run": ("query", "doc", "chunk_id")}
+"""Names that other columns have too: each claims its role only where no surer name does."""
+SUBTOPIC = "subtopic"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A second column that claims a role, beside the one that is used; their values must agree unless `optional`."""
+
+    role: str
+    used: str
+    ignored: str
+    optional: bool = False
+
+    def disagrees(self, value: Any, other: Any) -> bool:
+        """Whether the two columns of one row contradict each other; an empty cell, or text for a number, does not."""
+        if self.optional or other is None or other == "":
+            return False
+        if self.role in ("query", "doc"):
+            return str(value) != str(other)
+        pair = (_number(value), _number(other))
+        return None not in pair and pair[0] != pair[1]
+
+    @property
+    def note(self) -> str:
+        """Which of the two columns is read."""
+        return f"the {self.role} is read from {self.used!r}; {self.ignored!r} is ignored"
+
+    def problem(self, value: object, other: object) -> str:
+        """The error for a row in which the two columns disagree."""
+        return (
+            f"{self.used!r} holds {shown(value)} and {self.ignored!r} holds {shown(other)}, but both name the "
+            f"{self.role}; rename or remove one of the columns"
+        )
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+@lru_cache(maxsize=256)
+def rivals_of(names: tuple[str, ...], role: Literal["qrels", "run"]) -> tuple[Rival, ...]:
+    """The columns that claim a role which another column has."""
+    value = ("grade", GRADE_NAMES) if role == "qrels" else ("score", SCORE_NAMES)
+    out: list[Rival] = []
+    for idea, known in (("query", QUERY_NAMES), ("doc", DOC_NAMES), value):
+        claims = [n for n in known if n in names and n not in _UNSURE[role]]
+        out += [Rival(idea, claims[0], n) for n in claims[1:]]
+        if idea == "grade" and claims and "score" in names:
+            out.append(Rival(idea, claims[0], "score", optional=True))
+    return tuple(out)
+
+
+def column(names: list[str], known: tuple[str, ...]) -> int | None:
+    """Where the first known name stands among the columns."""
+    return next((names.index(name) for name in known if name in names), None)
