@@ -79,7 +79,7 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folde
             "No gate fails, but these queries are too few to tell whether all pass.",
             "middling: hit@1 >= 0.5 is undecided",
             "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
-            "    about * more queries would decide",
+            "    about * more queries would settle it",
         ]
     )
 

@@ -102,23 +102,23 @@ def explained(check: Check) -> str:
 
 def _shown(line: str) -> str:
     """A line that any terminal and any process can take: names may hold controls and halves of characters."""
-    from karat.report.terminal.evaluate import plain
+    from karat.results.words import plain
 
     return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
 def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
-    from karat.report.terminal.check import advice, ranged, valued
+    from karat.report.terminal.check import advice, figure_of, valued
 
     out = []
     for row in rows[:LISTED]:
         where = f" [{row.where}]" if row.gate.every and row.where else ""
         label = f"{row.gate.name}: {row.gate}" if row.gate.name else str(row.gate)
         out += ["", f"{row.run}: {label}{where} {title}"]
-        value = row.found.estimate
-        if value == value:
+        if (one := figure_of(row)).defined:
             of = row.gate.metric if row.against is None else f"{row.gate.metric} against {row.against}"
-            out.append(f"    {of}: {valued(row, value)} {ranged(row)}, n = {row.found.n}".replace(" ,", ","))
+            value = f"{valued(row)} {one.interval}".rstrip()
+            out.append(f"    {of}: {value}, n = {row.found.n}")
         out.append(f"    {advice(row) or row.judged.why}")
     if len(rows) > LISTED:
         out += ["", f"and {len(rows) - LISTED} more: {title}"]

@@ -159,7 +159,7 @@ def test_an_error_replaces_the_comment_of_an_earlier_build_and_is_in_the_summary
     code, outputs, summary, _ = checked(place, config="good.yaml", comment="c.md")
     assert (code, outputs["verdict"]) == (2, "")
     comment = (place / "c.md").read_text("utf-8")
-    assert comment.startswith("## ⛔ NOTHING WAS DECIDED: ") and summary == comment + "\n"
+    assert comment.startswith("## ❗ NOTHING WAS DECIDED: ") and summary == comment + "\n"
 
 
 def test_text_of_inputs_is_never_run(place: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     messages = [c.result[0].message if c.result else None for c in cases]
     assert "hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries)" in messages[0]
     assert "whole interval is on the wrong side" in messages[0]
-    assert re.search(r"about [\d,]+ more queries would decide", messages[1])
+    assert re.search(r"about [\d,]+ more queries would settle it", messages[1])
     assert messages[6].startswith("warning, fail: ")
     told = {p.name: p.value for p in suite.properties()}
     assert told["verdict"] == "BLOCK" and told["fingerprint.gold"]
@@ -315,7 +315,7 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     order = [table.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
     assert order == sorted(order)  # what fails, what is undecided, what passes, warnings
     assert "0.5000  [0.314, 0.686]  n=24" in table
-    assert re.search(r"about [\d,]+ more queries would decide", table)
+    assert re.search(r"about [\d,]+ more queries would settle it", table)
     assert table.index("n=24") < table.index("metric")
 
 
@@ -469,7 +469,7 @@ def test_an_error_leaves_no_older_verdict_behind(
     assert run("check", config) == 2
     assert "gold.json" in capfd.readouterr().err
     comment = (tmp_path / "c.md").read_text("utf-8")
-    assert comment.startswith("## ⛔ NOTHING WAS DECIDED: ") and "gold.json" in comment.splitlines()[0]
+    assert comment.startswith("## ❗ NOTHING WAS DECIDED: ") and "gold.json" in comment.splitlines()[0]
     assert "SHIP" not in comment and "<b>" not in comment
     assert (tmp_path / "summary").read_text("utf-8") == comment + "\n"
     document = json.loads((tmp_path / "c.json").read_text("utf-8"))
@@ -602,7 +602,7 @@ def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_ask
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "SHIP: all 2 gates pass"
     assert lines[-2] == f"wrote {tmp_path / 'c.json'}"
-    assert "8 segments of too few queries to be judged alone (5 each); --verbose shows all" in lines
+    assert "8 segments have too few queries to judge alone (5); use --verbose to show them" in lines
     text = "\n".join(lines)
     assert "topic=t0" not in text and "target" not in text
     assert run("check", config, "--verbose") == 0

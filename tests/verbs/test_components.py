@@ -763,7 +763,7 @@ def test_karat_stress_on_the_command_line(
     Path("gold.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
     asked = ("stress", "gold.txt", "log.jsonl", "--queries", "q.jsonl", "--docs", "d.jsonl", "--reranker")
     assert run_cli(*asked, "my_reranker:keep", "--json", "out.json") == 0
-    assert "ndcg@5 falls by 0.4067" in capsys.readouterr().out
+    assert "ndcg@5 drops by 0.4067" in capsys.readouterr().out
     document = json.loads(Path("out.json").read_text())
     SCHEMA.validate(document)
     assert document["stress"]["drop"] == pytest.approx(0.4067, abs=1e-4)

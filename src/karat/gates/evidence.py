@@ -12,7 +12,9 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.judge import Evidence, judge
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import parse
+from karat.results.figures import difference_figure, figure
 from karat.results.pairing import paired
+from karat.results.words import queries_text
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import standard_error
 from karat.stats.quantiles import quantile_difference
@@ -89,9 +91,10 @@ class Judgement:
         where = f" ({self.where})" if self.segment and self.gate.every else ""
         if math.isnan(found.estimate):
             return self.outcome + level, self.run, f"{self.gate}{where}", self.judged.why
-        ends = "" if _ends(found) is None else f" [{found.low:.4g}, {found.high:.4g}]"
+        write = figure if self.against is None else difference_figure
         of = "" if self.against is None else "Δ "
-        told = f"{of}{found.estimate:.4g}{ends}, {found.n} queries"
+        one = write(self.gate.metric, found.estimate, found.low, found.high)
+        told = f"{of}{one}, {queries_text(found.n)}"
         return self.outcome + level, self.run, f"{self.gate}{where}", told
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
-from karat.metrics.grammar import parse
-from karat.report.terminal.check import grouped, ranged, valued
-from karat.report.terminal.evaluate import best_of, plain
+from karat.report.terminal.check import figure_of, grouped, valued
+from karat.report.terminal.evaluate import best_of
+from karat.results.figures import Figure, estimate_figure
+from karat.results.words import plain
 from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
@@ -28,13 +30,14 @@ _SPECIAL = {
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "…": r"\dots{}",
+    "–": "--",
     "→": r"$\to$",
 }
 
 
 def text(words: str) -> str:
     """Words as LaTeX shows them."""
-    flat = re.sub(r'[\\~^<>|`"Δ−≥≤…→&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
+    flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
     flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
     flat = re.sub(r"-(?=-)", "-{}", flat)  # two hyphens are no dash
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
@@ -69,15 +72,13 @@ def _figures(check: Check) -> list[str]:
     lines = [r"\begin{tabular}{l" + "r" * len(runs) + "}", r"\toprule"]
     lines += [" & ".join(["Metric", *map(text, heads)]) + r" \\", r"\midrule"]
     for name in check.result.metrics:
-        values = [f[name].estimate if name in f else float("nan") for f in found]
+        figures = [estimate_figure(name, f[name]) if name in f else Figure(math.nan) for f in found]
+        values = [one.value for one in figures]
         best = best_of(name, values) if len(values) > 1 else set()
-        digits = 1 if parse(name).metric.unit else 3
         cells, ends = [], []
-        for i, f in enumerate(found):
-            shown = "--" if values[i] != values[i] else f"{values[i]:.{digits}f}"
-            cells.append(rf"\textbf{{{shown}}}" if i in best else shown)
-            low, high = (f[name].low, f[name].high) if name in f else (float("nan"),) * 2
-            ends.append("" if low != low or high != high else rf"{{\scriptsize [{low:.{digits}f}, {high:.{digits}f}]}}")
+        for i, one in enumerate(figures):
+            cells.append(rf"\textbf{{{text(one.short)}}}" if i in best else text(one.short))
+            ends.append(rf"{{\scriptsize {text(one.interval)}}}" if one.interval else "")
         lines.append(" & ".join([text(name), *cells]) + r" \\")
         lines.append(" & ".join(["", *ends]) + r" \\")
     level = f"{check.result.runs[0].sampling.confidence * 100:g}"
@@ -94,9 +95,10 @@ def _gates(check: Check) -> list[str]:
     for gate, run, rows in grouped(check):
         for row in rows:
             where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
-            value = "--" if row.found.estimate != row.found.estimate else text(valued(row, row.found.estimate))
+            one = figure_of(row)
+            value = text(valued(row) if one.defined else one.text)
             label = text(labelled(gate) + where)
-            cells = (text(run), label, value, ranged(row).replace("–", "--"), _MARKS[row.judged.outcome])
+            cells = (text(run), label, value, text(one.interval), _MARKS[row.judged.outcome])
             lines.append(" & ".join(cells) + r" \\")
     verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {check.verdict}.}} \\"
     return [*lines, r"\bottomrule", verdict, r"\end{tabular}", f"% {text(check.why)}."]

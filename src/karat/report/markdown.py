@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal.check import MARKS, advice, from_where, grouped, ranged, scope, valued, worst
+from karat.report.terminal.check import advice, figure_of, from_where, grouped, scope, valued, worst
 from karat.report.terminal.components import short
-from karat.report.terminal.evaluate import plain, short_range
+from karat.report.words import ICONS, MARKS, NO_DECISION
+from karat.results.figures import SAME, change_text, difference_figure, estimate_figure, figure, percent_text
+from karat.results.words import plain, queries_text
 from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
-ICONS = {"SHIP": "✅", "BLOCK": "⛔", "INCONCLUSIVE": "⚠️"}
 METRICS, RUNS, GATES, SEGMENTS, QUERIES, NOTES = 5, 4, 10, 5, 3, 4
 """The most that a comment shows of each."""
 NAME, SENTENCE, COMMENT = 60, 240, 4_900
@@ -48,7 +49,7 @@ def undecided(problems: Sequence[str]) -> str:
     listed = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*listed, *more])] if listed else []
-    return _fitted([f"## ⛔ NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
+    return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
 
 
 def _remarks(check: Check) -> list[str]:
@@ -111,21 +112,25 @@ def _metrics(check: Check) -> str:
     names = list(dict.fromkeys([*open_, *(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
     names = [n for n in names if n in check.result.metrics][:METRICS]
     runs = check.candidates[:RUNS]
-    level = f"{check.result.runs[0].sampling.confidence:.0%}"
+    level = percent_text(check.result.runs[0].sampling.confidence)
     base, rows = check.baseline, []
     for name in names:
         cells = [code(name)]
         if base is not None:
-            cells.append(number(name, base.mean[name]) if name in base.values else "–")
+            cells.append(figure(name, base.mean[name]).text if name in base.values else "–")
         for run in runs:
             found = check.result[run].intervals[name]
             delta = next(
                 (c for c in check.comparisons if c.candidate == run and c.metric == name and c.segment is None), None
             )
-            cells.append(number(name, found.estimate))
-            ends = (delta.difference.low, delta.difference.high) if delta else (found.low, found.high)
-            change = f"{number(name, delta.delta, sign=True)} " if delta else ""
-            cells.append(change + text(short_range(*ends, name)))
+            value = estimate_figure(name, found)
+            cells.append(value.text)
+            if delta is None:
+                cells.append(text(value.interval))
+            else:
+                cells.append(
+                    text(str(difference_figure(name, delta.delta, delta.difference.low, delta.difference.high)))
+                )
         rows.append(cells)
     what = "Δ" if check.comparisons else ""
     head = ["metric", *([text(check.baseline_name)] if base is not None else [])]
@@ -133,15 +138,6 @@ def _metrics(check: Check) -> str:
         head += [text(run), f"{what} [{level}]".strip()]
     more = f"\n\nand {len(check.candidates) - RUNS} more runs" if len(check.candidates) > RUNS else ""
     return _table(head, rows) + more
-
-
-def number(name: str, value: float, *, sign: bool = False) -> str:
-    """A value of a metric in few digits, with its unit."""
-    if value != value:
-        return "–"
-    unit = parse(name).metric.unit
-    digits = 1 if unit else 4
-    return f"{value:{'+' if sign else ''}.{digits}f}{' ' + unit if unit else ''}"
 
 
 def _gates(check: Check) -> str:
@@ -185,7 +181,7 @@ def _found(row: Judgement) -> str:
     value = row.found.estimate
     if value != value:
         return text(row.judged.why, SENTENCE)
-    told = f"{text(valued(row, value))} {text(ranged(row))}, {row.found.n} queries"
+    told = f"{text(valued(row))} {text(figure_of(row).interval)}, {queries_text(row.found.n)}"
     return "; ".join([told, *(text(note, SENTENCE) for note in (from_where(row), advice(row)) if note)])
 
 
@@ -208,7 +204,7 @@ def _queries(check: Check) -> str:
     mine = run.per_query(metric)
     base = check.baseline.per_query(metric) if check.baseline and metric in check.baseline.values else None
     moved = {q: v - base[q] for q, v in mine.items() if q in base} if base is not None else mine
-    defined = [(q, v) for q, v in moved.items() if v == v and (base is None or ((v < 0) == rises and v != 0))]
+    defined = [(q, v) for q, v in moved.items() if v == v and (base is None or ((v < 0) == rises and abs(v) > SAME))]
     lowest = sorted(defined, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
     if not lowest:
         return ""
@@ -218,6 +214,6 @@ def _queries(check: Check) -> str:
     for q, v in lowest:
         words = check.result.texts.get(q, "")
         quoted = f" {text(words, 100)}" if words else ""
-        change = f"{base[q]:.3f} → {mine[q]:.3f}" if base is not None else f"{v:.3f}"
+        change = change_text(metric, base[q], mine[q]) if base is not None else figure(metric, v).short
         lines.append(f"- {code(q)}{quoted}: {change}")
     return f"{title}{who}\n\n" + "\n".join(lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.results.words import plural
 
 if TYPE_CHECKING:
     from karat.results.result import Result, RunResult
@@ -17,13 +18,13 @@ def warnings(run: RunResult) -> list[str]:
     c = run.counts
     out = [told] if (told := _nothing_found(run)) else []
     if c.get("missing"):
-        out.append(f"{_many(c['missing'], 'query', 'queries')} of the gold without results in this run")
+        out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
     if c.get("without_gold"):
-        out.append(f"{_many(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
+        out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
     if c.get("empty_gold"):
-        out.append(f"{_many(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
+        out.append(f"{plural(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
     if c.get("duplicates"):
-        out.append(f"{_many(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
+        out.append(f"{plural(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
     return out
 
 
@@ -50,8 +51,4 @@ def unjudged(result: Result) -> list[str]:
     if not any(count for _, count in shares):
         return []
     told = ", ".join(f"{name} {count:,}" for name, count in shares)
-    return [f"docs in the top 10 without a judgment, counted as not relevant: {told}"]
-
-
-def _many(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
+    return [f"unjudged docs in the top 10 (counted as not relevant): {told}"]

@@ -27,6 +27,7 @@ import numpy as np
 from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.model.policy import Policy
+from karat.results.figures import figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.sampling import Sampling
 from karat.results.top_lists import GoldDoc
@@ -401,7 +402,7 @@ class Result:
     def __repr__(self) -> str:
         names = ", ".join(r.name for r in self.runs)
         if len(self.runs) == 1:
-            shown = ", ".join(f"{n}={v:.4f}" for n, v in list(self.mean.items())[:4])
+            shown = ", ".join(f"{n}={figure(n, v).text}" for n, v in list(self.mean.items())[:4])
             return f"Result({names}: {shown}{', …' if len(self.metrics) > 4 else ''})"
         return f"Result({len(self.runs)} runs: {names}; {len(self.metrics)} metrics)"
 
@@ -410,7 +411,9 @@ class Result:
 
         head = "".join(f"<th>{escape(n)}</th>" for n in self.metrics)
         body = "".join(
-            f"<tr><th>{escape(r.name)}</th>" + "".join(f"<td>{v:.4f}</td>" for v in r.mean.values()) + "</tr>"
+            f"<tr><th>{escape(r.name)}</th>"
+            + "".join(f"<td>{figure(n, v).text}</td>" for n, v in r.mean.items())
+            + "</tr>"
             for r in self.runs
         )
         return f"<table><thead><tr><th>run</th>{head}</tr></thead><tbody>{body}</tbody></table>"

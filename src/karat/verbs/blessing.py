@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from karat.config.reading import find_config, read_config
 from karat.errors import KaratError, UsageError
 from karat.metrics.grammar import PRIMARY
+from karat.results.figures import SAME, change_text, difference_figure, figure
 from karat.results.saved import load, load_baseline
 from karat.verbs.bless import DEFAULT_FILE
 from karat.verbs.check import evaluated
@@ -60,13 +61,18 @@ class Blessing:
         told = [f"{len(new.query_ids):,} queries, {len(old.query_ids):,} before"]
         if shared:
             metric = PRIMARY if PRIMARY in shared else shared[0]
-            before, after = old.mean[metric], new.mean[metric]
-            told.insert(0, f"{metric} {before:.4f} → {after:.4f} (Δ {after - before:+.4f})")
+            told.insert(0, _change(metric, old.mean[metric], new.mean[metric]))
         if old.name != new.name:
             told.append(f"{old.name} before")
         if there.fingerprints.hashes.get("gold") != self.result.fingerprints.hashes.get("gold"):
             told.append("on other gold, so that the difference is not the system's alone")
         return "; ".join(told)
+
+
+def _change(metric: str, before: float, after: float) -> str:
+    if abs(after - before) <= SAME:
+        return f"{metric} {figure(metric, after).text}, unchanged"
+    return f"{metric} {change_text(metric, before, after)} (Δ {difference_figure(metric, after - before).text})"
 
 
 def blessing(

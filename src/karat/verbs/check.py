@@ -12,11 +12,12 @@ from karat.errors import InputError, nearest
 from karat.gates.evidence import as_html, as_text, judged_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
-from karat.metrics.grammar import parse
 from karat.results.differences import Versus, adjusted
+from karat.results.figures import difference_figure, figure
 from karat.results.pairing import verified
 from karat.results.remarks import warnings
 from karat.results.saved import load, load_baseline
+from karat.results.words import plural, queries_text
 from karat.stats.paired import DRAWS
 from karat.store.codec import write_document
 from karat.verbs.compare import DEFAULT_TESTS, told_differences
@@ -82,7 +83,7 @@ class Check:
         count = len({r.gate for r in serious})
         passed = "the gate passes" if count == 1 else f"all {count} gates pass"
         warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
-        warning = f"; {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+        warning = f"; {plural(warned, 'warning')}" if warned else ""
         return (passed if serious else "no gate is at level error") + warning
 
     @property
@@ -181,15 +182,12 @@ def told(row: Judgement) -> str:
     """A judgement in words: the run, the gate, where, and what was found, in the metric's unit."""
     where = f" where {row.where}" if row.where else ""
     of = row.gate.metric if row.against is None else f"Δ {row.gate.metric}"
-    value, low, high = row.found.estimate, row.found.low, row.found.high
-    if value != value:
+    write = figure if row.against is None else difference_figure
+    one = write(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
+    if not one.defined:
         return f"{row.run}: {labelled(row.gate)} ({row.judged.why})"
-    metric = parse(row.gate.metric).metric
-    digits = 1 if metric.bounds[1] is None else 3
-    ends = f" [{low:,.{digits}f}, {high:,.{digits}f}]" if low == low and high == high else ""
-    shown = f"{value:{'+' if row.against is not None else ''},.{digits}f}{f' {metric.unit}' if metric.unit else ''}"
     plain = labelled(replace(row.gate, every=(), least=None, where=(), run=None))
-    return f"{row.run}: {plain}{where} ({of} {shown}{ends}, {row.found.n} queries)"
+    return f"{row.run}: {plain}{where} ({of} {one.sentence}, {queries_text(row.found.n)})"
 
 
 def check(

@@ -11,6 +11,7 @@ from karat.align.stream import default_threads
 from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse_all
 from karat.results.differences import Versus, adjusted
+from karat.results.figures import difference_figure, figure
 from karat.results.pairing import verified
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any
@@ -51,17 +52,20 @@ class Comparison:
     """What differs between the systems under test."""
 
     def __repr__(self) -> str:
-        told = (f"{r.candidate} {r.metric} {r.delta:+.4f}" for r in self.rows if r.segment is None)
+        told = (
+            f"{r.candidate} {r.metric} {difference_figure(r.metric, r.delta).text}"
+            for r in self.rows
+            if r.segment is None
+        )
         return f"Comparison(against {self.baseline}: {', '.join(told)})"
 
     def _repr_html_(self) -> str:
         from html import escape
 
         def row(r: Compared) -> str:
-            low, high = r.difference.low, r.difference.high
-            ends = f"[{low:+.4f}, {high:+.4f}]" if low == low else ""
-            means = (f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}")
-            cells = (r.candidate, r.metric, *means, f"{r.delta:+.4f}", ends, "yes" if r.significant else "no")
+            one = difference_figure(r.metric, r.delta, r.difference.low, r.difference.high)
+            means = (figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text)
+            cells = (r.candidate, r.metric, *means, one.text, one.interval, "yes" if r.significant else "no")
             return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
 
         heads = ("candidate", "metric", escape(self.baseline), "candidate", "Δ", "interval", "significant")

@@ -14,6 +14,7 @@ from karat.gates.language import parse_gate
 from karat.read.layout import head_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
+from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.configs import too_few
 from karat.verbs.validate.roles import by_name, role_of
@@ -208,7 +209,7 @@ def _gates(
     for metric in GATED:
         gate = _floor(metric, run.intervals[metric].low)
         if gate and _passes(gate, result, run, None):
-            yield f"  - {gate}   # {run.name} reaches {run.mean[metric]:.3f} today"
+            yield f"  - {gate}   # {run.name} reaches {figure(metric, run.mean[metric]).short} today"
     margins = (f"ndcg@10 no worse than baseline by {m}" for m in MARGINS)
     against = next((g for g in margins if other is not None and _passes(g, result, run, other)), None)
     yield f"  - {against}" if against else "  # - ndcg@10 no worse than baseline by 0.02"
@@ -248,7 +249,7 @@ def _latency(found: Found, name: str) -> Iterator[str]:
         step = 10 ** math.floor(math.log10(high)) / 2
         gate = f"{metric} <= {math.ceil(high / step) * step:g}ms"
         if _passes(gate, result, result.runs[0], None):
-            yield f"  - {gate}   # {result.mean[metric]:.1f} ms today"
+            yield f"  - {gate}   # {figure(metric, result.mean[metric]).short} today"
             return
 
 

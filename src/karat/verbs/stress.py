@@ -16,6 +16,7 @@ from karat.read import query_fields
 from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite
 from karat.read.queries import read_queries
+from karat.results.figures import figure
 from karat.store.codec import rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import material
@@ -66,7 +67,7 @@ class Stress:
 
     def __repr__(self) -> str:
         low, high = -self.change.difference.high, -self.change.difference.low
-        return f"Stress({self.metric} falls by {self.drop:.4f} [{low:.4f}, {high:.4f}] on {self.queries} queries)"
+        return f"Stress({self.metric} drops by {figure(self.metric, self.drop, low, high)} on {self.queries} queries)"
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""

@@ -12,6 +12,9 @@ from karat.metrics.grammar import PRIMARY
 from karat.report import files
 from karat.report.terminal import evaluate as terminal
 from karat.report.terminal.compare import sentence
+from karat.report.terminal.console import console, grid, line, note
+from karat.results.figures import difference_figure, figure, share_figure
+from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +39,11 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("{task.fields[run]:<24} {task.description:<9}"),
+        TextColumn("{task.fields[run]:<24} {task.description:<9}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=terminal.console(stderr=True),
+        console=console(stderr=True),
         transient=True,
     )
     tasks: dict[tuple[str, str], Any] = {}
@@ -49,7 +52,7 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
         if (run, what) not in tasks:
             for task in tasks.values():
                 bar.update(task, visible=False)
-            tasks[run, what] = bar.add_task(what, total=total, run=terminal.plain(run)[:24])
+            tasks[run, what] = bar.add_task(what, total=total, run=plain(run)[:24])
         bar.update(tasks[run, what], completed=done)
 
     with bar:
@@ -77,7 +80,7 @@ def write(bench: Bench, out: str, *, save: str | None, html: str | None, report:
             except MissingPackage as missing:
                 if html is not None:
                     raise
-                terminal.console(stderr=True).print(f"No report: {terminal.escaped(str(missing))}", style="dim")
+                console(stderr=True).print(line(plain(f"No report: {missing}"), style="dim"))
     if len(bench.parts) > 1:
         bench.write(os.path.join(out, "bench.json"))
         written.append(os.path.join(out, "bench.json"))
@@ -91,96 +94,82 @@ def write_json(bench: Bench, path: str) -> None:
 
 def show(bench: Bench, written: Sequence[str]) -> None:
     """Means, what differs from the baseline, languages, and where everything lies."""
-    out = terminal.console()
+    out = console()
     for part in bench.parts:
         _show_part(part, bench)
         out.print()
     if bench.languages is not None:
         out.print(languages_table(bench.languages))
-        out.print(told_languages(bench.languages), style="dim")
+        out.print(line(told_languages(bench.languages), style="dim"))
         out.print()
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
-        again = f" ({len(part.again)} of {len(part.logs)} were there already)" if part.again else ""
-        out.print(f"Run logs: {len(part.logs)} in {terminal.escaped(folder)}/{again}")
+        reused = f" ({len(part.again)} of {len(part.logs)} reused)" if part.again else ""
+        out.print(line(plain(f"Run logs: {len(part.logs)} in {folder}/{reused}")))
     for place in written:
-        out.print(f"{'Report' if place.endswith('.html') else 'Result'}: {terminal.escaped(place)}")
+        out.print(line(plain(f"{'Report' if place.endswith('.html') else 'Result'}: {place}")))
 
 
 def _show_part(part: Benched, bench: Bench) -> None:
-    out = terminal.console()
+    out = console()
     facts = bench.facts
-    out.print(
-        f"[bold]{terminal.escaped(part.dataset.name)}[/bold]: {len(part.dataset.corpus):,} passages, "
-        f"{len(part.dataset.queries):,} queries, k = {facts['k']}; latency after {facts['warmup']} queries of warm-up, "
-        f"{facts['workers']} worker{'s' if facts['workers'] > 1 else ''}"
-    )
+    warm_up = queries_text(facts["warmup"])
+    warm = f"latency after {warm_up} of warm-up, {plural(facts['workers'], 'worker')}"
+    size = f"{len(part.dataset.corpus):,} passages, {len(part.dataset.queries):,} queries, k = {facts['k']}"
+    out.print(line((plain(part.dataset.name), "bold"), f": {size}; {warm}"))
     gold = str(part.dataset.gold) if isinstance(part.dataset.gold, str) else part.dataset.name
     if len(part.result) > WIDE:
         out.print(systems_table(part.result, part.result.metrics))
-        out.print("intervals of all: --json, or the report", style="dim")
+        out.print(line("intervals of all: --json, or the report", style="dim"))
     else:
         terminal.show(part.result, gold)
-    for note in part.notes:
-        out.print(f"! {terminal.escaped(note)}", style="yellow")
+    for text in part.notes:
+        out.print(note(plain(text), serious=True))
     if part.comparison is None:
         return
     metric = PRIMARY if PRIMARY in part.result.metrics else part.result.metrics[0]
-    out.print(f"\n[bold]Against {terminal.escaped(part.comparison.baseline)}[/bold] ({metric})")
+    out.print(line("\n", (f"Against {plain(part.comparison.baseline)}", "bold"), f" ({metric})"))
     for row in part.comparison.of(metric):
-        low, high = row.difference.low, row.difference.high
-        ends = f" [{low:+.3f}, {high:+.3f}]" if low == low else ""
-        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{row.metric}: "))
-        told = terminal.escaped(sentence(row, part.comparison.alpha).removeprefix(f"{row.metric}: "))
-        out.print(f"  {terminal.escaped(row.candidate):<24} {row.delta:+.3f}{ends}  {told}")
+        one = difference_figure(metric, row.delta, row.difference.low, row.difference.high)
+        told = plain(sentence(row).removeprefix(f"{row.metric}: "))
+        out.print(line(f"  {plain(row.candidate):<24} {one.sentence}  {told}"))
 
 
 def systems_table(result: Result, metrics: Sequence[str]) -> Table:
-    """A row a system, a column a metric; the best of each is bold."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("", overflow="fold")
+    """One row per system, one column per metric; the best of each is bold."""
+    table = grid("", *metrics)
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     best = {m: terminal.best_of(m, [run.mean[m] for run in result]) for m in metrics}
-    for name in metrics:
-        table.add_column(name, justify="right", no_wrap=True)
     for i, run in enumerate(result):
-        cells = {m: terminal.cell(m, run.mean[m]) for m in metrics}
-        shown = [f"[bold]{cell}[/bold]" if i in best[m] else cell for m, cell in cells.items()]
-        table.add_row(terminal.escaped(run.name), *shown)
+        cells = (line((figure(m, run.mean[m]).text, "bold" if i in best[m] else "")) for m in metrics)
+        table.add_row(plain(run.name), *cells)
     return table
 
 
 def languages_table(found: Languages) -> Table:
     """Systems by language; what differs from the baseline is marked."""
-    from rich.table import Table
-
-    title = f"{found.metric} by {found.by}"
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for place in found.places:
-        table.add_column(terminal.escaped(place), justify="right")
-    for head in ("average", "sd", "Δ average"):
-        table.add_column(head, justify="right")
+    table = grid("", *map(plain, found.places), "average", "sd", "Δ average")
+    table.title, table.title_justify = f"{found.metric} by {found.by}", "left"
     for row in found.rows:
+        spread = figure(found.metric, row.variance**0.5).short
         table.add_row(
-            terminal.escaped(row.system), *_cells(row), f"{row.average:.3f}", f"{row.variance**0.5:.3f}", _delta(row)
+            plain(row.system), *_cells(row, found.metric), figure(found.metric, row.average).short, spread, _delta(row)
         )
     return table
 
 
-def _cells(row: Across) -> list[str]:
+def _cells(row: Across, metric: str) -> list[str]:
     def mark(cell: Any) -> str:
         return " " if not cell.significant else "▲" if cell.delta > 0 else "▼"
 
-    return [f"{c.mean:.3f}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
+    return [f"{figure(metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
 
 
 def _delta(row: Across) -> str:
     if row.delta != row.delta:
         return ""
-    ends = f" [{row.low:+.3f}, {row.high:+.3f}]" if row.low == row.low else ""
-    return f"{row.delta:+.3f}{ends}{'*' if row.significant else ''}"
+    one = share_figure(row.delta, row.low, row.high, difference=True)
+    return f"{one.sentence}{'*' if row.significant else ''}"
 
 
 def told_languages(found: Languages) -> str:
@@ -193,19 +182,16 @@ def told_languages(found: Languages) -> str:
 
 def show_kinds() -> None:
     """The retrievers that can be named, with their parameters."""
-    from rich.table import Table
-
     from karat.retrieve import all_kinds
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for head in ("retriever", "what it is", "parameters"):
+    table = grid("retriever")
+    for head in ("what it is", "parameters"):
         table.add_column(head, overflow="fold")
     for name, kind in sorted(all_kinds().items()):
-        made_of = {"none": "", "one": "(RETRIEVER)", "many": "(RETRIEVER, …)"}[kind.takes]
+        parts = {"none": "", "one": "(RETRIEVER)", "many": "(RETRIEVER, …)"}[kind.takes]
         params = ", ".join(f"{n}={v}" if v is not None else n for n, v in kind.params.items())
-        table.add_row(terminal.escaped(name + made_of), terminal.escaped(kind.tells), terminal.escaped(params))
-    out = terminal.console()
+        table.add_row(plain(name + parts), plain(kind.tells), plain(params))
+    out = console()
     out.print(table)
-    out.print(
-        "\nA retriever of your own: module:function (query, k) → ids, or a class with index and retrieve.", style="dim"
-    )
+    own = "A retriever of your own: module:function (query, k) → ids, or a class with index and retrieve."
+    out.print(line(f"\n{own}", style="dim"))

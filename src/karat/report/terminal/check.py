@@ -6,10 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from karat.gates.language import BASELINE
-from karat.report.figures import show_figures, show_segments
 from karat.report.terminal import components as components_view
-from karat.report.terminal.evaluate import console, escaped, scope_of, short_range
+from karat.report.terminal.console import console, line, note
+from karat.report.terminal.evaluate import show_scope
+from karat.report.terminal.tables import show_figures, show_segments
+from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
+from karat.results.figures import difference_figure, figure
 from karat.results.fingerprints import told_fact
+from karat.results.words import plain
 from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
@@ -17,20 +21,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from karat.gates.evidence import Judgement
     from karat.gates.language import Gate
+    from karat.results.figures import Figure
     from karat.verbs.check import Check
 
-COLOURS = {"SHIP": "green", "BLOCK": "red", "INCONCLUSIVE": "yellow"}
-MARKS = {"pass": "✓", "fail": "✗", "undecided": "?"}
-STYLES = {"pass": "green", "fail": "red", "undecided": "yellow"}
-WORDS = {"pass": "passes", "fail": "fails", "undecided": "is undecided"}
-ORDER = ("fail", "undecided", "pass")
 LISTED = 3
 """Segments of a gate that pass are named up to so many."""
-
-
 LONG = 20
 """After so many lines the verdict has left the screen, and is said again."""
 
@@ -44,32 +43,32 @@ def show_check(
 
     out = console()
     colour = COLOURS[check.verdict]
-    body = [escaped(f"{check.why}."), escaped(scope(check))]
-    body += [f"[bold red]Forced:[/bold red] compared although they differ: {escaped(str(d))}" for d in check.forced]
-    with out.capture() as held:
+    body = line(plain(f"{check.why}."), f"\n{plain(scope(check))}")
+    for difference in check.forced:
+        body.append_text(line(("\nForced: ", "bold red"), plain(f"compared although they differ: {difference}")))
+    with out.capture() as capture:
         if sys.stdout.isatty():
-            title = f"[bold {colour}] {check.verdict} [/bold {colour}]"
-            out.print(Panel("\n".join(body), title=title, title_align="left", border_style=colour, box=box.ROUNDED))
+            title = line(f" {check.verdict} ", style=f"bold {colour}")
+            out.print(Panel(body, title=title, title_align="left", border_style=colour, box=box.ROUNDED))
         else:
-            out.print(f"{check.verdict}: " + "\n".join(body), soft_wrap=True)
-        for line, serious in check.remarks:
-            out.print(f"[yellow]![/yellow] {escaped(line)}" if serious else f"[dim]· {escaped(line)}[/dim]")
+            out.print(line(f"{check.verdict}: ").append_text(body), soft_wrap=True)
+        for text, serious in check.remarks:
+            out.print(note(plain(text), serious=serious))
         out.print(_gates(check, out.width, verbose))
         out.print()
         for difference in check.system:
-            out.print(f"[dim]· differs from the baseline: {escaped(str(difference))}[/dim]")
+            out.print(note(plain(f"differs from the baseline: {difference}"), serious=False))
         show_figures(out, check)
         show_segments(out, check, by, verbose=verbose)
         components_view.show(check.result, out)
-        for line in scope_of(check.result, gold):
-            out.print(line)
+        show_scope(out, check.result, gold)
         facts(check, out)
         if written:
-            out.print(f"[dim]wrote {escaped(', '.join(written))}[/dim]")
-    text = held.get()
+            out.print(line(plain(f"wrote {', '.join(written)}"), style="dim"))
+    text = capture.get()
     if text.count("\n") > LONG:
         with out.capture() as last:
-            out.print(f"[bold {colour}]{verdict_line(check)}[/bold {colour}]", soft_wrap=True)
+            out.print(line(verdict_line(check), style=f"bold {colour}"), soft_wrap=True)
         text += last.get()
     out.file.write(text)
     out.file.flush()
@@ -77,7 +76,7 @@ def show_check(
 
 def verdict_line(check: Check) -> str:
     """The verdict and its reason on one line."""
-    return escaped(f"{check.verdict}: {check.why}")
+    return plain(f"{check.verdict}: {check.why}")
 
 
 def scope(check: Check) -> str:
@@ -121,15 +120,15 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
     for gate, run, rows in grouped(check):
         outcome = worst(rows)
         warning = gate.level == "warn" and outcome != "pass"
-        mark = "[yellow]![/yellow]" if warning else _coloured(outcome, MARKS[outcome])
-        start = [mark, *([escaped(run)] if several else [])]
-        told = f" [dim](warning: {WORDS[outcome]})[/dim]" if warning else ""
-        label = escaped(labelled(gate)) + told
+        start = [line(("!", "yellow") if warning else (MARKS[outcome], COLOURS[outcome]))]
+        start += [line(plain(run))] if several else []
+        label = line(plain(labelled(gate)), (f" (warning, {OUTCOMES[outcome]})" if warning else "", "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
-            table.add_row(*start, label + _below(rows[0]), *cells(rows[0]))
+            table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
-        passed = sum(r.judged.outcome == "pass" for r in rows)
-        table.add_row(*start, f"{label}\n[dim]{passed} of {len(rows)} segments pass[/dim]", "", "", "")
+        passes = sum(r.judged.outcome == "pass" for r in rows)
+        label.append_text(line(f"\n{passes} of {len(rows)} segments pass", style="dim"))
+        table.add_row(*start, label, "", "", "")
         small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]
         together = len(small) > 1 and not verbose
         for row in sorted(rows, key=lambda r: ORDER.index(r.judged.outcome)):
@@ -137,53 +136,44 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
                 continue
             if together and row in small:
                 continue
-            where = _coloured(row.judged.outcome, f"  {MARKS[row.judged.outcome]} {escaped(row.where)}")
-            table.add_row("", *([""] if several else []), where + _below(row, "    "), *cells(row))
+            where = line((f"  {MARKS[row.judged.outcome]} {plain(row.where)}", COLOURS[row.judged.outcome]))
+            table.add_row("", *([""] if several else []), where.append_text(_below(row, "    ")), *cells(row))
         if together:
             table.add_row("", *([""] if several else []), _too_small(small), "", "", "")
     return table
 
 
-def _too_small(rows: list[Judgement]) -> str:
+def _too_small(rows: list[Judgement]) -> Text:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
-    listed = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
-    told = f"{len(rows)} of fewer than {least} queries, not judged alone: {listed}"
-    return _coloured("undecided", f"  {MARKS['undecided']} {escaped(told)}")
+    sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
+    text = f"{len(rows)} have fewer than {least} queries, too few to judge alone: {sizes}"
+    return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
 
 
-def _coloured(outcome: str, text: str) -> str:
-    return f"[{STYLES[outcome]}]{text}[/{STYLES[outcome]}]"
-
-
-def _below(row: Judgement, indent: str = "") -> str:
+def _below(row: Judgement, indent: str = "") -> Text:
     """What to do, on a line of its own."""
-    note = advice(row) or from_where(row)
-    return f"\n[dim]{indent}{escaped(note)}[/dim]" if note else ""
+    text = advice(row) or from_where(row)
+    return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
 def cells(row: Judgement) -> tuple[str, str, str]:
     """Value, interval and number of queries of one judgement."""
-    found = row.found
-    if found.estimate != found.estimate:
-        return "–", "", f"n={found.n}" if found.n else ""
-    return valued(row, found.estimate), escaped(ranged(row)), f"n={found.n}"
+    one = figure_of(row)
+    if not one.defined:
+        return one.text, "", f"n={row.found.n}" if row.found.n else ""
+    return valued(row), one.interval, f"n={row.found.n}"
 
 
-def ranged(row: Judgement) -> str:
-    """The interval, in the digits of its metric."""
-    return short_range(row.found.low, row.found.high, row.gate.metric)
+def figure_of(row: Judgement) -> Figure:
+    """What was measured: a value, or a difference with its sign, in the metric's unit."""
+    of = figure if row.against is None else difference_figure
+    return of(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
 
 
-def valued(row: Judgement, value: float) -> str:
-    """A value, or a difference with its sign, in the metric's unit."""
-    from karat.gates.language import unit_of
-
-    unit = unit_of(row.gate.metric)
-    digits = f"{value:+.4f}" if row.against is not None else f"{value:.4f}"
-    if unit:
-        digits = f"{value:+.1f} {unit}" if row.against is not None else f"{value:.1f} {unit}"
-    return f"Δ {digits}" if row.against is not None else digits
+def valued(row: Judgement) -> str:
+    """The value; of a difference with a Δ before it."""
+    return figure_of(row).text if row.against is None else f"Δ {figure_of(row).text}"
 
 
 def advice(row: Judgement) -> str:
@@ -193,10 +183,10 @@ def advice(row: Judgement) -> str:
     if row.judged.more is None:
         return row.judged.why
     if row.judged.more == 1 and row.found.n >= row.found.minimum:
-        return "1 more query would decide"
+        return "1 more query would settle it"
     if row.found.n < row.found.minimum:
         return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
-    return f"about {row.judged.more:,} more queries would decide"
+    return f"about {row.judged.more:,} more queries would settle it"
 
 
 def from_where(row: Judgement) -> str:
@@ -214,4 +204,4 @@ def facts(check: Check, out: Console) -> None:
     for run in check.result.runs:
         if run.name in check.candidates and (told := {k: v for k, v in run.facts.items() if k != "tag"}):
             listed = " · ".join(f"{k} {told_fact(v)}" for k, v in told.items())
-            out.print(f"[dim]{escaped(f'{run.name}: {listed}')}[/dim]")
+            out.print(line(plain(f"{run.name}: {listed}"), style="dim"))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from karat.metrics.grammar import PRIMARY
-from karat.report.terminal.evaluate import console, escaped, short_range
+from karat.report.terminal.console import console, grid, line, note
+from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import unjudged
+from karat.results.words import plain, queries_text
 from karat.stats.power import queries_needed
 from karat.stats.quantiles import TEST
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from karat.results.differences import Compared
+    from karat.results.figures import Figure
     from karat.verbs.compare import Comparison
 
 PLANNED = (0.01, 0.02, 0.05)
@@ -28,11 +30,11 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     out = console()
     for candidate in dict.fromkeys(r.candidate for r in found.rows):
         rows = [r for r in found.rows if r.candidate == candidate]
-        out.print(f"[bold]{candidate}[/bold] against [bold]{found.baseline}[/bold]")
+        out.print(line((plain(candidate), "bold"), " against ", (plain(found.baseline), "bold")))
         out.print(_overall([r for r in rows if r.segment is None], found, out.width))
         for row in rows:
             if row.segment is None:
-                out.print("  " + sentence(row, found.alpha))
+                out.print(line(f"  {plain(sentence(row))}"))
         if any(r.segment is not None for r in rows):
             _segments(out, rows)
         if top:
@@ -42,135 +44,128 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
         _pairs(out, found)
     if plan:
         _plan(out, found)
-    for note in (*found.notes, *unjudged(found.result)):
-        out.print(f"[yellow]![/yellow] {note}")
+    for text in (*found.notes, *unjudged(found.result)):
+        out.print(note(plain(text), serious=True))
     sampling = found.result.runs[0].sampling
     used = " and ".join(dict.fromkeys(r.correction for r in found.rows if r.p_adjusted == r.p_adjusted))
-    out.print(
-        f"[dim]Δ = candidate − baseline · intervals {sampling.confidence:.0%} · p adjusted: {used} · "
-        f"seed {sampling.seed}[/dim]"
-    )
+    level = percent_text(sampling.confidence)
+    parts = ("Δ = candidate − baseline", f"intervals {level}", f"p adjusted: {used}", f"seed {sampling.seed}")
+    out.print(line(" · ".join(parts), style="dim"))
+
+
+def _difference(row: Compared) -> Figure:
+    return difference_figure(row.metric, row.delta, row.difference.low, row.difference.high)
 
 
 def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
     tests = list(dict.fromkeys(t for r in rows for t in r.p))
-    roomy = width >= WIDE + 12 * len(tests)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    means, extras = ([found.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if roomy else ([], [])
-    last = ["d_z", "won/tied/lost", "n"] if roomy else ["won/tied/lost"]
-    for name in ("metric", *means, "Δ", "interval", *extras, "p adj.", *last):
-        table.add_column(name, justify="left" if name == "metric" else "right", no_wrap=True)
+    wide = width >= WIDE + 12 * len(tests)
+    means, extras = ([found.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if wide else ([], [])
+    last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]
+    table = grid("metric", *map(plain, means), "Δ", "interval", *extras, "p adj.", *last)
     for r in rows:
-        colour, moved = _colour(r), f"{r.wins}/{r.ties}/{r.losses}"
+        one, moved = _difference(r), f"{r.wins}/{r.ties}/{r.losses}"
+        values = [figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text] if wide else []
         table.add_row(
             r.metric,
-            *([f"{r.mean_baseline:.4f}", f"{r.mean_candidate:.4f}"] if roomy else []),
-            f"[{colour}]{r.delta:+.4f}[/{colour}]",
-            escaped(short_range(r.difference.low, r.difference.high)),
-            *([_p(r.p.get(t, math.nan)) for t in tests] if roomy else []),
-            _p(r.p_adjusted),
-            *(
-                ["–" if r.effect_size != r.effect_size else f"{r.effect_size:.2f}", moved, str(r.n)]
-                if roomy
-                else [moved]
-            ),
+            *values,
+            line((one.text, _colour(r))),
+            one.interval,
+            *([p_text(r.p.get(t, math.nan)) for t in tests] if wide else []),
+            p_text(r.p_adjusted),
+            *([effect_text(r.effect_size), moved, str(r.n)] if wide else [moved]),
         )
     return table
 
 
 def _colour(row: Compared) -> str:
     if not row.significant or row.better_when_higher is None:
-        return "default"
+        return ""
     return "green" if (row.delta > 0) == row.better_when_higher else "red"
 
 
-def _p(p: float) -> str:
-    return "–" if p != p else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
-
-
-def sentence(row: Compared, alpha: float) -> str:
+def sentence(row: Compared) -> str:
     """What the figures say of one metric, in words."""
-    by = f"({row.decided_by}, p adj. {_p(row.p_adjusted)})"
+    by = f"{row.decided_by}, p adj. {p_text(row.p_adjusted)}"
     if row.significant:
         better = (row.delta > 0) == (row.better_when_higher is not False)
-        text = f"{row.metric}: {row.candidate} is {'better' if better else 'worse'} {by}"
+        text = f"{row.metric}: {row.candidate} is {'better' if better else 'worse'} ({by})"
     else:
-        text = f"{row.metric}: not separable with {row.n} queries {by}"
+        text = f"{row.metric}: no significant difference ({queries_text(row.n)}; {by})"
         if row.difference.low > 0 or row.difference.high < 0:
-            text += ", though the interval leaves out 0: the test decides"
+            text += ", although the interval excludes 0; the adjusted test decides"
         if row.p_adjusted != row.p_adjusted and row.difference.method == "none":
             text += "; too few for an interval"
-        elif row.needed is None and row.delta == 0:
-            text += "; no number of queries would decide a difference of 0"
-        elif row.needed is not None and row.needed > row.n:
-            text += f"; a true difference of {abs(row.delta):.4f} would take about {row.needed:,}"
-        if row.detectable == row.detectable:
-            text += f"; these can show {row.detectable:.4f}"
+        text += _power(row)
     if row.margin is not None:
-        verdicts = [("equivalent", row.equivalent), ("non-inferior", row.non_inferior)]
-        held = [name for name, holds in verdicts if holds]
-        text += f"; {' and '.join(held) if held else 'neither equivalent nor non-inferior'} within {row.margin:g}"
-    if row.inside_noise is not None:
-        text += f"; {'inside' if row.inside_noise else 'beyond'} the noise floor of {row.noise:.4f}"
+        holds = [name for name, yes in (("equivalent", row.equivalent), ("non-inferior", row.non_inferior)) if yes]
+        margin = f"within {row.margin:g}"
+        text += f"; {' and '.join(holds)} {margin}" if holds else f"; neither equivalent nor non-inferior {margin}"
+    if row.inside_noise is not None and row.noise is not None:
+        floor = figure(row.metric, row.noise).text
+        text += f"; {'inside' if row.inside_noise else 'beyond'} the noise floor of {floor}"
     return text
+
+
+def _power(row: Compared) -> str:
+    """How many queries would show the difference seen, and what these can show."""
+    out = []
+    if row.needed is None and row.delta == 0:
+        out.append("No number of queries would show a difference of 0")
+    elif row.needed is not None and row.needed > row.n:
+        size = figure(row.metric, abs(row.delta)).text
+        out.append(f"Detecting {size} needs about {row.needed:,} queries")
+    if row.detectable == row.detectable:
+        out.append(f"{row.n:,} can detect {figure(row.metric, row.detectable).text}")
+    return f". {'; '.join(out)}" if out else ""
 
 
 def _segments(out: Console, rows: list[Compared]) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
     metric = PRIMARY if PRIMARY in metrics else metrics[0]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in (f"Δ {metric} by segment", "n", "Δ", "interval", "p adj.", ""):
-        table.add_column(name, justify="left" if "segment" in name or not name else "right", no_wrap=True)
+    table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", "p adj.")
+    table.add_column("", no_wrap=True)
     for r in rows:
         if r.segment is None or r.metric != metric:
             continue
         flag = "too few to judge alone" if r.small else "moves against the whole" if r.against_trend else ""
-        colour = "dim" if r.small else _colour(r)
-        cells = (
-            ", ".join(f"{k}={v}" for k, v in r.segment.items()),
-            str(r.n),
-            f"{r.delta:+.4f}",
-            escaped(short_range(r.difference.low, r.difference.high)),
-            _p(r.p_adjusted),
-            flag,
-        )
-        table.add_row(*(f"[{colour}]{c}[/{colour}]" if c else "" for c in cells))
+        name = plain(", ".join(f"{k}={v}" for k, v in r.segment.items()))
+        one = _difference(r)
+        cells = (name, str(r.n), one.text, one.interval, p_text(r.p_adjusted), flag)
+        table.add_row(*cells, style=("dim" if r.small else _colour(r)) or None)
     out.print(table)
 
 
 def _movers(out: Console, found: Comparison, candidate: str, top: int) -> None:
     metric = PRIMARY if PRIMARY in found.result.metrics else found.result.metrics[0]
-    moved = [r for r in found.differences(metric, candidate) if r[3] != 0][:top]
+    moved = [r for r in found.differences(metric, candidate) if abs(r[3]) > SAME][:top]
     if not moved:
         return
-    listed = ", ".join(f"{q} {d:+.3f}" for q, _, _, d in moved)
-    out.print(f"  [dim]largest differences in {metric}: {listed}[/dim]")
+    listed = ", ".join(f"{plain(q)} {difference_figure(metric, d).short}" for q, _, _, d in moved)
+    out.print(line(f"  largest differences in {metric}: {listed}", style="dim"))
 
 
 def _pairs(out: Console, found: Comparison) -> None:
     for metric, pairs in found.pairs.items():
         names = list(pairs["p"])
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column(f"p of all pairs, {metric}", no_wrap=True)
-        for name in names:
-            table.add_column(name, justify="right", no_wrap=True)
+        table = grid(f"p of all pairs, {metric}", *map(plain, names))
         for a in names:
-            table.add_row(a, *("" if a == b else _p(pairs["p"][a][b]) for b in names))
+            table.add_row(plain(a), *("" if a == b else p_text(pairs["p"][a][b]) for b in names))
         out.print(table)
         out.print(
-            f"  [dim]randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above"
-            " are for candidates against the baseline alone[/dim]\n"
+            line(
+                f"  randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above"
+                " are for candidates against the baseline alone\n",
+                style="dim",
+            )
         )
 
 
 def _plan(out: Console, found: Comparison) -> None:
     import numpy as np
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    heads = ("plan", "n", "spread of Δ", "these show", *(f"queries for {d:g}" for d in PLANNED))
-    for name in heads:
-        table.add_column(name, justify="left" if name == "plan" else "right", no_wrap=True)
+    table = grid("plan", "n", "spread of Δ", "these show", *(f"queries for {d:g}" for d in PLANNED))
     for row in found.rows:
         if row.segment is not None or row.decided_by == TEST:
             continue
@@ -178,11 +173,11 @@ def _plan(out: Console, found: Comparison) -> None:
         spread = float(moved.std(ddof=1)) if len(moved) > 1 else float("nan")
         needed = [queries_needed(d, spread, alpha=found.alpha) if spread == spread else None for d in PLANNED]
         table.add_row(
-            f"{row.metric}, {row.candidate}",
+            plain(f"{row.metric}, {row.candidate}"),
             str(row.n),
-            f"{spread:.4f}",
-            f"{row.detectable:.4f}",
+            figure(row.metric, spread).text,
+            figure(row.metric, row.detectable).text,
             *("–" if n is None else f"{n:,}" for n in needed),
         )
     out.print(table)
-    out.print(f"  [dim]for a power of .8 at α = {found.alpha:g}, paired t-test[/dim]\n")
+    out.print(line(f"  for a power of 0.8 at α = {found.alpha:g}, paired t-test\n", style="dim"))

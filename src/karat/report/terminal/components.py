@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from karat.report.terminal.evaluate import console, escaped
+from karat.report.terminal.console import console, line, note
+from karat.report.words import TITLES
+from karat.results.figures import change_text, p_text, percent_text, share_figure
+from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
     from karat.results.result import Result
+    from karat.verbs.stress import Stress
 
-TITLES = {
-    "retriever": "Raw retriever",
-    "reranker": "Reranker",
-    "funnel": "Stage funnel",
-    "router": "Router",
-    "gate": "Retrieval gate",
-    "rewriting": "Query rewriting",
-    "no_answer": "No answer",
-    "entities": "Entities",
-    "levels": "Chunks and docs",
-}
 SHOWN = 6
 """Sources that are shown by name; all are in the JSON."""
 
@@ -35,20 +29,20 @@ def show(result: Result, to: Console | None = None) -> None:
         if not run.components:
             continue
         name = f" of {run.name}" if len(result.runs) > 1 else ""
-        out.print(f"\n[bold]Components{escaped(name)}[/bold]")
+        out.print(line(f"\n{plain(f'Components{name}')}", style="bold"))
         for part, title in TITLES.items():
             found = run.components.get(part)
             if found is None:
                 continue
             if not found["measured"]:
-                out.print(f"  [dim]{title}: {escaped(found['missing'])}[/dim]")
+                out.print(line(f"  {plain(f'{title}: ' + found['missing'])}", style="dim"))
                 continue
             first, *rest = lines_of(part, found)
-            out.print(f"  [bold]{title}[/bold]  {escaped(first)}")
-            for line in rest:
-                out.print(f"    {escaped(line)}")
-            for note in found.get("notes", ()):
-                out.print(f"    [dim]· {escaped(note)}[/dim]")
+            out.print(line("  ", (title, "bold"), f"  {plain(first)}"))
+            for text in rest:
+                out.print(line(f"    {plain(text)}"))
+            for text in found.get("notes", ()):
+                out.print(line("    ").append_text(note(plain(text), serious=False)))
 
 
 def short(components: Mapping[str, Any]) -> list[str]:
@@ -66,10 +60,14 @@ def lines_of(part: str, found: Mapping[str, Any]) -> list[str]:
     changes = [changed(name, c) for name, c in found.get("changes", {}).items()]
     if part == "retriever":
         told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
-        return [f"stage {tables['stage']}: {told}; {many(counts['queries'])}"]
+        return [f"stage {tables['stage']}: {told}; {queries_text(counts['queries'])}"]
     if part == "reranker":
         moved = f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}"
-        return [changes[0], *changes[1:], f"{tables['before']} → {tables['after']}; {moved}; {many(counts['queries'])}"]
+        return [
+            changes[0],
+            *changes[1:],
+            f"{tables['before']} → {tables['after']}; {moved}; {queries_text(counts['queries'])}",
+        ]
     if part == "funnel":
         ends = " · ".join(f"{_end(n, tables['k'])} {counts[n]}{_percent(f)}" for n, f in figures.items())
         return [f"of {counts['gold']} relevant docs: {ends}", f"delivered {valued(figures['delivered'])}"]
@@ -80,17 +78,17 @@ def lines_of(part: str, found: Mapping[str, Any]) -> list[str]:
         skips = f"{counts['skips']} of {counts['queries']} queries skip retrieval"
         return [told, f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"]
     if part == "rewriting":
-        return [*changes[:2], f"{many(counts['queries'])} of {counts['rewritten']} that were rewritten"]
+        return [*changes[:2], f"{queries_text(counts['queries'])} of {counts['rewritten']} that were rewritten"]
     if part == "no_answer":
         told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
         at = f" at threshold {tables['threshold']:g}" if "threshold" in tables else ""
         curve = f"curve over {len(tables['curve']['threshold'])} thresholds in the JSON" if "curve" in tables else ""
-        queries = many(counts["queries"], "query without an answer", "queries without an answer")
+        queries = plural(counts["queries"], "query without an answer", "queries without an answer")
         return [f"{told}{at}; {queries}" if told else f"{queries}; {curve}", *([curve] if told and curve else [])]
     if part == "entities":
         micro = ", ".join(f"{n} {valued(f)}" for n, f in figures.items() if "(" not in n)
         told = f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold"
-        return [micro, f"{told}; {many(counts['queries'])}"]
+        return [micro, f"{told}; {queries_text(counts['queries'])}"]
     told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
     return [told, *changes]
 
@@ -98,7 +96,7 @@ def lines_of(part: str, found: Mapping[str, Any]) -> list[str]:
 def _router(figures: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
     names = ("routing_accuracy", "misroute_rate", "abstain_rate")
     told = ", ".join(f"{n} {valued(figures[n])}" for n in names)
-    out = [f"{told}; {many(counts['queries'])}"]
+    out = [f"{told}; {queries_text(counts['queries'])}"]
     for begin, what in (("source_share.", "chosen"), ("recall@", "recall by expected source")):
         mine = [(n, f) for n, f in figures.items() if n.startswith(begin) and f["mean"] is not None]
         if mine:
@@ -109,7 +107,7 @@ def _router(figures: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
 
 
 def _percent(figure: Mapping[str, Any]) -> str:
-    return "" if figure["mean"] is None else f" ({figure['mean']:.0%})"
+    return "" if figure["mean"] is None else f" ({percent_text(figure['mean'])})"
 
 
 def _end(name: str, k: int) -> str:
@@ -118,17 +116,18 @@ def _end(name: str, k: int) -> str:
     return name.replace("lost_at.", "lost at ").replace("_", " ")
 
 
-def valued(figure: Mapping[str, Any]) -> str:
+def valued(found: Mapping[str, Any]) -> str:
     """A value with its interval."""
-    if figure["mean"] is None:
-        return "–"
-    return f"{figure['mean']:.3f}{_ends(figure['ci'])}"
+    return share_figure(_number(found["mean"]), *_ends(found["ci"])).sentence
 
 
-def _ends(ci: Any) -> str:
-    if ci is None:
-        return ""
-    return f" [{', '.join('–' if x is None else f'{x:.3f}' for x in ci)}]"
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _ends(ci: Sequence[float | None] | None) -> tuple[float, float]:
+    low, high = ci if ci is not None else (None, None)
+    return _number(low), _number(high)
 
 
 def changed(name: str, change: Mapping[str, Any]) -> str:
@@ -139,32 +138,30 @@ def changed(name: str, change: Mapping[str, Any]) -> str:
     more = change["improvement"]
     percent = f", {more:+.1f}%" if more is not None else ", no percentage of a zero"
     p = change["p_adjusted"]
-    tested = f", p {p:.3g}" if p is not None else ""
+    tested = f", p {p_text(p)}" if p is not None else ""
     won = f"won {change['wins']}, lost {change['losses']}"
-    return f"{name} {before:.3f} → {after:.3f}: Δ {delta:+.3f}{_ends(change['ci'])}{percent}{tested}; {won}"
+    one = share_figure(delta, *_ends(change["ci"]), difference=True)
+    return f"{name} {change_text(name, before, after)}: Δ {one.sentence}{percent}{tested}; {won}"
 
 
-def many(n: int, one: str = "query", several: str = "queries") -> str:
-    """`1 query`, `12 queries`."""
-    return f"{n:,} {one if n == 1 else several}"
-
-
-def show_stress(found: Any, top: int = 10) -> None:
+def show_stress(found: Stress, top: int = 10) -> None:
     """The drop, and the queries that lost most."""
     out = console()
     change, row = found.change, found.as_json()["stress"]
-    p = change.p_adjusted
-    out.print(
-        f"[bold]{found.metric} falls by {found.drop:.4f}[/bold]{escaped(_ends(row['ci']))} with negatives on top "
-        f"({change.mean_baseline:.4f} → {change.mean_candidate:.4f}), p {p:.3g}; {many(found.queries)}"
+    drop = share_figure(found.drop, *_ends(row["ci"]))
+    means = change_text(found.metric, change.mean_baseline, change.mean_candidate)
+    rest = f"{drop.interval} with negatives on top ({means}), p {p_text(change.p_adjusted)}"
+    out.print(line((f"{found.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(found.queries)}"))
+    listed = sum(len(r["negatives"]) for r in found.rows)
+    parts = (
+        f"reranker {found.reranker}",
+        f"negatives: {found.source}",
+        f"still in the top {found.k}: {row['negatives_in_top']} of {listed}",
+        f"worse on {change.losses}, equal on {change.ties}, better on {change.wins}",
     )
-    out.print(
-        f"[dim]reranker {escaped(found.reranker)} · negatives: {escaped(found.source)} · still in the top {found.k}: "
-        f"{row['negatives_in_top']} of {sum(len(r['negatives']) for r in found.rows)} · "
-        f"worse on {change.losses}, equal on {change.ties}, better on {change.wins}[/dim]"
-    )
-    worst = [r for r in found.rows if (r["drop"] or 0) > 0][:top]
-    for r in worst:
-        out.print(f"  {escaped(str(r['query_id']))}: {r['without']:.3f} → {r['with']:.3f} ({-r['drop']:+.3f})")
-    for note in found.notes:
-        out.print(f"[yellow]![/yellow] {escaped(note)}")
+    out.print(line(plain(" · ".join(parts)), style="dim"))
+    for r in [r for r in found.rows if (r["drop"] or 0) > 0][:top]:
+        size = share_figure(-r["drop"], difference=True).short
+        out.print(line(f"  {plain(str(r['query_id']))}: {change_text(found.metric, r['without'], r['with'])} ({size})"))
+    for text in found.notes:
+        out.print(note(plain(text), serious=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.evaluate import console
+from karat.report.terminal.console import console
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,208 +3,110 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
-import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from karat.errors import UsageError
 from karat.metrics.grammar import PRIMARY, parse
+from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
+from karat.report.terminal.console import cutoffs as cutoffs
+from karat.report.terminal.console import progress as progress
+from karat.report.words import TIES
+from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import told_fact
 from karat.results.remarks import unjudged, warnings
+from karat.results.words import plain as plain
+from karat.results.words import queries_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    from karat.model.engine import Watch
     from karat.results.result import Result, RunResult
+    from karat.stats.intervals import Interval
 
 FEW = 25
-HEAD, SEGMENT = 24, 30
-"""The characters of a run's name that head a column on a terminal, and those that a segment usually takes."""
-_UNSHOWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Controls of terminals and of the direction of writing, and halves of characters."""
-"""Told the file, the bytes read of it, and all its bytes."""
-
-
-def console(stderr: bool = False) -> Console:
-    """A console that has colours only on a terminal, and keeps tables whole when piped."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=width)
-
-
-def cutoffs(text: str | None) -> list[int] | None:
-    """`1,3,5` → cutoffs."""
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.strip("{}[] ").split(",")]
-    except ValueError:
-        raise UsageError(f"cutoffs must be integers such as 1,3,5, found {text!r}") from None
-
-
-@contextmanager
-def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
-    """A bar on standard error for work that takes longer than a second; none where nobody looks."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("reading {task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=console(stderr=True),
-        transient=True,
-    )
-    tasks: dict[str, int] = {}
-    begun = time.monotonic()
-
-    def watch(path: str, done: int, total: int) -> None:
-        if not tasks and time.monotonic() - begun < after:
-            return
-        if path not in tasks:
-            bar.start()
-            tasks[path] = bar.add_task(os.path.basename(path), total=total)
-        bar.update(tasks[path], completed=done)  # type: ignore[arg-type]
-
-    try:
-        yield watch
-    finally:
-        bar.stop()
+SEGMENT = 30
+"""The characters that a segment usually takes."""
 
 
 def show(result: Result, gold: str, verbose: bool = False) -> None:
     """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
-    out.print(_table(result, _room(result, out.width, max(map(len, result.metrics), default=0))))
+    out.print(_table(result, _fits(result, out.width, max(map(len, result.metrics), default=0))))
     if result.runs[0].sampling.by:
-        out.print(_segments(result, _room(result, out.width, SEGMENT)))
-    for line in _remarks(result, gold, verbose):
-        out.print(line, markup=True)
+        out.print(_segments(result, _fits(result, out.width, SEGMENT)))
+    show_remarks(out, result, gold, verbose)
 
 
-def _room(result: Result, width: int, label: int) -> bool:
-    """Whether intervals have room beside the values; without it they would cut names and digits off."""
+def _fits(result: Result, width: int, label: int) -> bool:
+    """Whether intervals fit beside the values; where they do not, they would cut off names and digits."""
     return width >= label + 3 + sum(max(10, min(len(run.name), HEAD)) + 20 for run in result.runs)
 
 
-def short_range(low: float, high: float, name: str = PRIMARY) -> str:
-    """An interval in few characters; a side that too few queries leave open is a dash."""
-    if low != low and high != high:
-        return ""
-    digits = ",.1f" if parse(name).metric.bounds[1] is None else ".3f"
-    return f"[{', '.join('–' if x != x else format(x, digits) for x in (low, high))}]"
-
-
-def _table(result: Result, room: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("metric", no_wrap=True)
+def _table(result: Result, wide: bool) -> Table:
     alone = len(result.runs) == 1
-    for run in result.runs:
-        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
-        if room:
-            table.add_column("", style="dim", no_wrap=True)
+    table = _run_columns(grid("metric", gap=1, ruled=True), result, wide)
     if alone:
         table.add_column("", style="dim")
-    found = [run.intervals for run in result.runs]
+    intervals = [run.intervals for run in result.runs]
     for name in result.metrics:
-        values = [f[name].estimate for f in found]
+        values = [one[name].estimate for one in intervals]
         best = best_of(name, values) if len(values) > 1 else set()
-        cells: list[str] = []
-        for i, value in enumerate(values):
-            text = cell(name, value)
-            cells.append(f"[bold]{text}[/bold]" if i in best else text)
-            if room:
-                cells.append(escaped(short_range(found[i][name].low, found[i][name].high, name)))
-        label = f"[bold]{name}[/bold]" if name == PRIMARY else name
-        table.add_row(label, *cells, *([reading(name, values[0], result.runs[0])] if alone else []))
+        cells: list[str | Text] = []
+        for i, one in enumerate(intervals):
+            cells += _cells(name, one[name], wide, bold=i in best)
+        rule = [rule_of_thumb(name, values[0], result.runs[0])] if alone else []
+        table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rule)
     return table
 
 
-def _head() -> int | None:
-    """A file holds names whole; a screen has no room for long ones."""
-    return HEAD if sys.stdout.isatty() else None
-
-
-def escaped(text: str) -> str:
-    """The text as it is: its brackets are no markup, and nothing in it steers the terminal."""
-    from rich.markup import escape
-
-    return escape(plain(text))
-
-
-def plain(text: str) -> str:
-    """The text on one line, without characters that a terminal or a file could not show."""
-    return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
-
-
-def _segments(result: Result, room: bool) -> Table:
-    """One metric in every segment; the others are in the JSON."""
-    from rich.table import Table
-
-    metric = PRIMARY if PRIMARY in result.metrics else result.metrics[0]
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(f"{metric} by segment", no_wrap=True)
-    table.add_column("n", justify="right")
+def _run_columns(table: Table, result: Result, wide: bool) -> Table:
     for run in result.runs:
-        table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=_head())
-        if room:
+        table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=head_width())
+        if wide:
             table.add_column("", style="dim", no_wrap=True)
+    return table
+
+
+def _cells(metric: str, interval: Interval, wide: bool, *, bold: bool = False) -> list[str | Text]:
+    """The value, and its interval where there is room."""
+    one = estimate_figure(metric, interval)
+    return [line((one.text, "bold" if bold else "")), *([one.interval] if wide else [])]
+
+
+def _segments(result: Result, wide: bool) -> Table:
+    """One metric in every segment; the others are in the JSON."""
+    metric = PRIMARY if PRIMARY in result.metrics else result.metrics[0]
+    table = _run_columns(grid(f"{metric} by segment", "n", gap=1), result, wide)
     for i, segment in enumerate(result.runs[0].segments):
-        cells = []
+        cells: list[str | Text] = []
         for run in result.runs:
-            found = run.segments[i].metrics[metric] if i < len(run.segments) else None
-            cells.append(cell(metric, found.estimate) if found else "")
-            if room:
-                cells.append(escaped(short_range(found.low, found.high, metric)) if found else "")
-        name = escaped(", ".join(f"{k}={v}" for k, v in segment.by.items()))
+            known = i < len(run.segments)
+            cells += _cells(metric, run.segments[i].metrics[metric], wide) if known else [""] * (1 + wide)
+        name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
     for names in result.runs[0].sampling.by:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []
         for one in across:
-            variance = "" if one["variance"] != one["variance"] else f"variance {one['variance']:.4f}"
-            cells += [cell(metric, one["macro_average"]), *([variance] if room else [])]
-        table.add_row(f"macro average by {', '.join(names)}", f"{across[0]['segments']}", *cells, style="italic")
+            variance = "" if one["variance"] != one["variance"] else f"variance {figure(metric, one['variance']).text}"
+            cells += [figure(metric, one["macro_average"]).text, *([variance] if wide else [])]
+        table.add_row(plain(f"macro average by {', '.join(names)}"), f"{across[0]['segments']}", *cells, style="italic")
     return table
 
 
-def cell(name: str, value: float) -> str:
-    """A value in the digits and the unit of its metric."""
-    if value != value:
-        return "–"
-    measure = parse(name)
-    if measure.aggregate == "sum":
-        return f"{value:,.0f}"
-    unit = f" {measure.metric.unit}" if measure.metric.unit else ""
-    return f"{value:,.2f}{unit}" if measure.metric.bounds[1] is None else f"{value:.4f}{unit}"
-
-
 def best_of(name: str, values: list[float]) -> set[int]:
-    """Which of the values are best; none where all are shown alike."""
+    """Which of the values are best; none where all are printed alike."""
     better = parse(name).metric.higher_is_better
     defined = [v for v in values if v == v]
-    if better is None or not defined or len({f"{v:.4f}" for v in defined}) < 2:
+    if better is None or len({figure(name, v).text for v in defined}) < 2:
         return set()
     top = max(defined) if better else min(defined)
-    return {i for i, v in enumerate(values) if v == top}
+    return {i for i, v in enumerate(values) if abs(v - top) <= SAME}
 
 
-def reading(name: str, value: float, run: RunResult) -> str:
-    """What the field makes of a value: a rule of thumb, never a gate."""
+def rule_of_thumb(name: str, value: float, run: RunResult) -> str:
+    """What the field makes of a value; never a gate."""
     metric = parse(name).metric
     for at_least, word in metric.bands.get(name, ()):
         if value >= at_least:
@@ -213,37 +115,34 @@ def reading(name: str, value: float, run: RunResult) -> str:
     if target is None or value != value:
         return ""
     best = run.attainable.get(name, 1.0)
-    limit = f", the gold allows {best:.2f}" if best < target else ""
+    limit = f", the gold allows {figure(name, best).short}" if best < target else ""
     return f"target {target:g} {'reached' if value >= target else 'not reached'}{limit}"
 
 
-def _remarks(result: Result, gold: str, verbose: bool) -> list[str]:
-    lines = scope_of(result, gold)
+def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:
+    """What a reader must know: the queries, the conventions, what is odd about the data."""
+    show_scope(out, result, gold)
     several = len(result.runs) > 1
     for run in result.runs:
+        name = f"{run.name}: " if several else ""
         for text in warnings(run):
-            lines.append(f"[yellow]![/yellow] {escaped(f'{run.name}: {text}' if several else text)}")
-        for note in run.notes:
-            lines.append(f"[dim]· {escaped(f'{run.name}: {note}' if several else note)}[/dim]")
+            out.print(note(plain(name + text), serious=True))
+        for text in run.notes:
+            out.print(note(plain(name + text), serious=False))
         if verbose:
             facts = ", ".join(f"{k}={told_fact(v)}" for k, v in {**run.counts, **run.facts}.items())
-            lines.append(f"[dim]{escaped(f'{run.name}: {facts}')}[/dim]")
-    return lines
+            out.print(line(plain(f"{run.name}: {facts}"), style="dim"))
 
 
-def scope_of(result: Result, gold: str) -> list[str]:
+def show_scope(out: Console, result: Result, gold: str) -> None:
     """Over which queries and by which conventions the values are, and how many docs nobody judged."""
     queries = sorted({run.counts["queries"] for run in result.runs})
-    lines = [
-        f"[dim]{'–'.join(map(str, queries))} queries · gold {escaped(os.path.basename(gold))} · "
-        f"ties by doc id, falling{_told(result)}[/dim]"
-    ]
-    if 0 < queries[0] < FEW:
-        lines.append(f"[yellow]![/yellow] only {queries[0]} queries: so few show only large differences")
-    return lines + [f"[dim]· {escaped(text)}[/dim]" for text in unjudged(result)]
-
-
-def _told(result: Result) -> str:
     sampling = result.runs[0].sampling
-    told = {"intervals": f"{sampling.confidence:.0%}", "score_precision": "float64", **result.conventions}
-    return " · " + ", ".join(f"{k}={v}" for k, v in told.items())
+    conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
+    listed = ", ".join(f"{k}={v}" for k, v in conventions.items())
+    count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
+    out.print(line(f"{count} · gold {plain(os.path.basename(gold))} · {TIES} · {plain(listed)}", style="dim"))
+    if 0 < queries[0] < FEW:
+        out.print(note(f"only {queries_text(queries[0])}: so few can only show large differences", serious=True))
+    for text in unjudged(result):
+        out.print(note(plain(text), serious=False))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest
 from karat.metrics import DEFAULT_METRICS, all_metrics, lookup, parse
-from karat.report.terminal.evaluate import console
+from karat.report.terminal.console import console, line
 
 if TYPE_CHECKING:
     from karat.metrics import Metric
@@ -80,10 +80,10 @@ def show_all(purpose: str | None) -> None:
         table.add_column()
         for metric in (m for m in listed if m.family == family):
             table.add_row(example(metric), metric.tells)
-        out.print(f"[dim]{family}[/dim]")
+        out.print(line(family, style="dim"))
         out.print(table)
         out.print()
-    out.print(f"[dim]more on one: karat metrics ndcg · used by default: {', '.join(DEFAULT_METRICS)}[/dim]")
+    out.print(line(f"more on one: karat metrics ndcg · used by default: {', '.join(DEFAULT_METRICS)}", style="dim"))
 
 
 def example(metric: Metric) -> str:
@@ -101,7 +101,6 @@ def over_queries(metric: Metric) -> str:
 
 def show_one(name: str) -> None:
     """Everything that is declared of one metric."""
-    from rich.markup import escape
     from rich.table import Table
 
     metric = _metric(name)
@@ -141,7 +140,7 @@ def show_one(name: str) -> None:
     table.add_column()
     for label, text in rows.items():
         if text:
-            table.add_row(label, escape(text))
+            table.add_row(label, text)
     out = console()
-    out.print(f"[bold]{metric.name}[/bold]  {escape(metric.title)}\n")
+    out.print(line((metric.name, "bold"), f"  {metric.title}\n"))
     out.print(table)

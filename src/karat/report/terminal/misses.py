@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError
 from karat.report.files import write_text
 from karat.report.markdown import code, text
-from karat.report.terminal.evaluate import console
+from karat.report.terminal.console import console, line
 
 if TYPE_CHECKING:
     from karat.verbs.diagnose.misses import Listed, Misses
@@ -99,7 +99,7 @@ def show(misses: Misses, top: int = 5) -> None:
                 soft_wrap=True,
             )
         if len(miss.gold) > GOLD:
-            out.print(f"  [dim]and {len(miss.gold) - GOLD} more; files hold all[/dim]")
+            out.print(line(f"  and {len(miss.gold) - GOLD} more; files hold all", style="dim"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
         table.add_column("rank", justify="right")
         table.add_column(Text(_flat(misses.run, 0)), overflow="fold")

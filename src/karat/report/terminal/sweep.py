@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.errors import MissingPackage, UsageError
-from karat.report.terminal.evaluate import console, escaped, short_range
+from karat.report.terminal.console import console, grid, line, note
+from karat.results.figures import estimate_figure, share_figure
+from karat.results.words import plain
 
 if TYPE_CHECKING:
     from karat.verbs.sweep import Curve, Sweep
@@ -18,35 +20,36 @@ PICTURES = (".png", ".svg")
 
 def show(found: Sweep) -> None:
     """A plot for each metric, then the figures."""
-    from rich.table import Table
-
     out = console()
     for metric in dict.fromkeys(c.metric for c in found.curves):
         curves = [c for c in found.curves if c.metric == metric and c.segment is None]
-        out.print(f"[bold]{metric}@k[/bold]")
-        for line in plotted(curves):
-            out.print(line, markup=False)
-        roomy = out.width >= 40 + 17 * len(curves[0].ks)
-        table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
-        table.add_column("run", no_wrap=True)
-        for name in (*(f"k={k}" for k in curves[0].ks), "area", "knee", "98% at"):
-            table.add_column(name, justify="right", no_wrap=True)
+        out.print(line(f"{metric}@k", style="bold"))
+        for row in plotted(curves):
+            out.print(line(row), no_wrap=True, crop=True)
+        wide = out.width >= 40 + 17 * len(curves[0].ks)
+        heads = (*(f"k={k}" for k in curves[0].ks), "area", "knee", "98% at")
+        table = grid("run", *heads, gap=2 if wide else 1)
+        for column in table.columns[1:]:  # a long name is cut before a number is
+            column.min_width = 5
+        table.columns[0].overflow = "ellipsis"
         for curve in (c for c in found.curves if c.metric == metric):
-            fields = ", ".join(f"{a}={b}" for a, b in (curve.segment or {}).items())
-            label = f"  {fields}" if fields else curve.run
-            cells = [f"{p.estimate:.3f}" for p in curve.points]
-            cells += [""] * (len(curves[0].ks) - len(cells))
-            table.add_row(label, *cells, f"{curve.area:.3f}", str(curve.knee or "–"), _enough(curve))
-            if curve.segment is None and roomy:
-                bands = [f"[dim]{escaped(short_range(p.low, p.high))}[/dim]" for p in curve.points]
-                table.add_row("", *bands)
+            fields = plain(", ".join(f"{a}={b}" for a, b in (curve.segment or {}).items()))
+            figures = [estimate_figure(f"{metric}@{k}", p) for k, p in zip(curve.ks, curve.points, strict=True)]
+            cells = [one.short for one in figures] + [""] * (len(curves[0].ks) - len(figures))
+            last = (share_figure(curve.area).short, str(curve.knee or "–"), _enough(curve))
+            table.add_row(f"  {fields}" if fields else plain(curve.run), *cells, *last)
+            if curve.segment is None and wide:
+                table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
         out.print()
-    for note in found.notes:
-        out.print(f"[yellow]![/yellow] {note}")
+    for text in found.notes:
+        out.print(note(plain(text), serious=True))
     out.print(
-        "[dim]area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
-        " k with 98% of the deepest value[/dim]"
+        line(
+            "area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
+            " k with 98% of the deepest value",
+            style="dim",
+        )
     )
 
 
@@ -74,7 +77,7 @@ def plotted(curves: list[Curve]) -> list[str]:
         lines.append(f"{label} │{''.join(cells).rstrip()}")
     lines.append("     └" + "─" * (STEP * len(ks)))
     lines.append("      " + "".join(f"{k:^{STEP}}" for k in ks).rstrip())
-    lines.append("      " + "   ".join(f"{m} {c.run}" for m, c in zip(MARKS, curves, strict=False)))
+    lines.append("      " + "   ".join(f"{m} {plain(c.run)}" for m, c in zip(MARKS, curves, strict=False)))
     return lines
 
 
@@ -85,7 +88,7 @@ def check_plot_name(path: str) -> None:
 
 
 def draw(found: Sweep, path: str) -> None:
-    """The curves with their bands as PNG or SVG, a panel a metric."""
+    """The curves with their bands as PNG or SVG, one panel per metric."""
     check_plot_name(path)
     try:
         import matplotlib

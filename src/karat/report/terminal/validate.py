@@ -6,7 +6,7 @@ import os
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.evaluate import console
+from karat.report.terminal.console import console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

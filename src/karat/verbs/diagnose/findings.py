@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from karat.results.figures import share_figure
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ class Evidence:
 
     def __str__(self) -> str:
         found = self.interval
-        ends = f" [{found.low:.3f}, {found.high:.3f}]" if found.low == found.low else ""
         beyond = {"low": "<", "high": ">"}.get(self.side, "")
-        return f"{self.value} {found.estimate:.3f}{ends}" + (f" {beyond} {self.threshold:g}" if beyond else "")
+        return f"{self.value} {share_figure(found.estimate, found.low, found.high).sentence}" + (
+            f" {beyond} {self.threshold:g}" if beyond else ""
+        )
 
     def as_json(self) -> dict[str, Any]:
         found = self.interval

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal.evaluate import HEAD, cell, escaped, short_range
+from karat.report.terminal.console import HEAD, grid, line
+from karat.results.figures import difference_figure, estimate_figure
+from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from karat.results.result import RunResult, SegmentResult
     from karat.verbs.check import Check
@@ -45,8 +48,7 @@ def show_figures(out: Console, check: Check) -> None:
     for chunk in _chunks(groups, room - sum(map(width, first)), width):
         out.print(_table(check, [*first, *(c for group in chunk for c in group)], beside))
     if others:
-        listed = ", ".join(others)
-        out.print(f"[dim]also evaluated: {escaped(listed)}[/dim]")
+        out.print(line(plain(f"also evaluated: {', '.join(others)}"), style="dim"))
 
 
 def _columns(check: Check) -> tuple[list[_Column], list[list[_Column]], list[str]]:
@@ -93,36 +95,27 @@ def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], i
 
 
 def _table(check: Check, columns: Sequence[_Column], beside: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    line = box.SIMPLE_HEAD if sys.stdout.isatty() else None
-    table = Table(box=line, pad_edge=False, padding=(0, GAP, 0, 0) if line is None else (0, 1, 0, 0))
-    table.add_column("metric", no_wrap=True)
+    table = grid("metric", gap=GAP, ruled=True)
     for column in columns:
-        role = f"\n[dim]{column.role}[/dim]" if column.role else ""
-        table.add_column(
-            escaped(column.head) + role, justify="right", no_wrap=True, max_width=None if beside else _narrow(column)
-        )
+        head = line(plain(column.head), (f"\n{column.role}" if column.role else "", "dim"))
+        table.add_column(head, justify="right", no_wrap=True, max_width=None if beside else _narrow(column))
     for name in check.result.metrics:
-        cells = [_found(check, column, name, " " if beside else "\n") for column in columns]
-        table.add_row(f"[bold]{name}[/bold]" if name == PRIMARY else name, *cells)
+        cells = [_cell(check, column, name, " " if beside else "\n") for column in columns]
+        table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells)
     return table
 
 
-def _found(check: Check, column: _Column, name: str, between: str) -> str:
+def _cell(check: Check, column: _Column, name: str, between: str) -> Text:
     """A value, or a difference, with its interval beside or below it."""
     if column.delta:
         rows = (c for c in check.comparisons if c.candidate == column.run.name and c.metric == name)
         one = next((c.difference for c in rows if c.segment is None), None)
     else:
         one = column.run.intervals[name] if name in column.run.values else None
-    if one is None or one.estimate != one.estimate:
-        return "–"
-    digits = cell(name, one.estimate)
-    value = f"+{digits}" if column.delta and one.estimate >= 0 else digits
-    ends = short_range(one.low, one.high, name)
-    return f"{value}{between}[dim]{escaped(ends)}[/dim]" if ends else value
+    if one is None:
+        return line("–")
+    figure = difference_figure(name, one.estimate, one.low, one.high) if column.delta else estimate_figure(name, one)
+    return line(figure.text, (f"{between}{figure.interval}" if figure.defined and figure.interval else "", "dim"))
 
 
 def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
@@ -137,30 +130,28 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     found = [s for s in judged.segments if tuple(s.by) in wanted]
     if not found:
         return
-    from rich.table import Table
-
     rises = parse(metric).metric.higher_is_better is not False
     found.sort(key=lambda s: _rank(s, metric, rises))
     small = [s for s in found if s.small and not verbose]
     shown = [s for s in found if s not in small][: None if verbose else ROWS]
     if shown:
-        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-        table.add_column(f"{metric} by segment", overflow="fold")
-        table.add_column("n", justify="right")
+        table = grid(f"{metric} by segment", "n", gap=GAP)
+        table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
         for run in runs:
-            table.add_column(escaped(run.name), justify="right", no_wrap=True, max_width=HEAD)
+            table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=HEAD)
         for segment in shown:
             cells = [_in_segment(run, segment, metric) for run in runs]
             name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
-            table.add_row(escaped(name), str(segment.n), *cells, style="dim" if segment.small else None)
+            table.add_row(plain(name), str(segment.n), *cells, style="dim" if segment.small else None)
         out.print(table)
     if left := len(found) - len(small) - len(shown):
-        out.print(f"[dim]and {left} more segments that are better; --verbose shows all[/dim]")
+        out.print(line(f"and {left} more segments that are better; use --verbose to show them", style="dim"))
     if small:
         sizes = sorted(s.n for s in small)
         span = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
-        many = f"{len(small)} segments" if len(small) > 1 else "1 segment"
-        out.print(f"[dim]{many} of too few queries to be judged alone ({span} each); --verbose shows all[/dim]")
+        lack = "has too few queries to judge on its own" if len(small) == 1 else "have too few queries to judge alone"
+        it = "it" if len(small) == 1 else "them"
+        out.print(line(f"{plural(len(small), 'segment')} {lack} ({span}); use --verbose to show {it}", style="dim"))
 
 
 def _live(check: Check) -> bool:
@@ -172,9 +163,9 @@ def _rank(segment: SegmentResult, metric: str, rises: bool) -> tuple[bool, float
     return value != value, value if rises else -value
 
 
-def _in_segment(run: RunResult, segment: SegmentResult, metric: str) -> str:
+def _in_segment(run: RunResult, segment: SegmentResult, metric: str) -> Text:
     one = next((s.metrics[metric] for s in run.segments if s.by == segment.by), None)
     if one is None:
-        return "–"
-    ends = short_range(one.low, one.high, metric)
-    return cell(metric, one.estimate) + (f" [dim]{escaped(ends)}[/dim]" if ends else "")
+        return line("–")
+    figure = estimate_figure(metric, one)
+    return line(figure.text, (f" {figure.interval}" if figure.interval else "", "dim"))

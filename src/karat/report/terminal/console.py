@@ -1,0 +1,116 @@
+"""The one way to a terminal: no name of a run, a segment or a query ever becomes markup or a control sequence."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import UsageError
+from karat.results.words import without_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from karat.model.engine import Watch
+
+HEAD = 24
+"""The characters of a run's name that head a column on a terminal."""
+PIPE = 160
+"""The width of what is piped: tables stay whole."""
+
+
+def console(stderr: bool = False) -> Console:
+    """A console that reads no markup, and has colours only on a terminal."""
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            options["markup"] = options["emoji"] = False
+            return super().render_str(without_controls(text), **options)
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE
+    return PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+
+
+def line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """One line of parts, each a text or a text with its style."""
+    from rich.text import Text
+
+    out = Text(style=style)
+    for part in parts:
+        words, how = (part, "") if isinstance(part, str) else part
+        out.append(without_controls(words), style=how or None)
+    return out
+
+
+def note(text: str, *, serious: bool) -> Text:
+    """A remark below the figures: a warning stands out."""
+    return line(("!", "yellow"), f" {text}") if serious else line(f"· {text}", style="dim")
+
+
+def grid(*heads: str | Text, gap: int = 2, ruled: bool = False, header: bool = True) -> Table:
+    """A table without a frame: the first column at the left, the others at the right."""
+    from rich import box
+    from rich.table import Table
+
+    rule = box.SIMPLE_HEAD if ruled and sys.stdout.isatty() else None
+    table = Table(box=rule, pad_edge=False, padding=(0, 1 if rule else gap, 0, 0), show_header=header)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+def head_width() -> int | None:
+    """A file holds names whole; a screen has no room for long ones."""
+    return HEAD if sys.stdout.isatty() else None
+
+
+def cutoffs(text: str | None) -> list[int] | None:
+    """`1,3,5` → cutoffs."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.strip("{}[] ").split(",")]
+    except ValueError:
+        raise UsageError(f"cutoffs must be integers such as 1,3,5, found {text!r}") from None
+
+
+@contextmanager
+def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
+    """A bar on standard error for work that takes longer than a second; none where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("reading {task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    )
+    tasks: dict[str, Any] = {}
+    start = time.monotonic()
+
+    def watch(path: str, done: int, total: int) -> None:
+        if not tasks and time.monotonic() - start < after:
+            return
+        if path not in tasks:
+            bar.start()
+            tasks[path] = bar.add_task(without_controls(os.path.basename(path)), total=total)
+        bar.update(tasks[path], completed=done)
+
+    try:
+        yield watch
+    finally:
+        bar.stop()

@@ -1,0 +1,180 @@
+"""Figures in writing: every value of a metric that Karat prints gets its digits, unit, sign and interval here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from karat.metrics.grammar import PRIMARY, parse
+
+if TYPE_CHECKING:
+    from karat.stats.intervals import Interval
+
+SAME = 1e-12
+"""Numbers this close are equal: results are written with 12 digits."""
+MOST = 12
+"""Decimals beyond which nothing is printed."""
+UNDEFINED = "–"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value, or a difference of two values, with its interval, as a reader sees it.
+
+    The digits follow from the metric and the magnitude: a value never lies outside its own printed interval, and what
+    is not zero is not printed as zero. A difference always has its sign.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    unit: str = ""
+    decimals: int = 4
+    """Decimals of the value; small values get more."""
+    difference: bool = False
+
+    @property
+    def defined(self) -> bool:
+        return self.value == self.value
+
+    @property
+    def text(self) -> str:
+        """The value with its sign and unit: `0.5246`, `+0.0123`, `0.071 ms`."""
+        return self._signed(self._decimals) + self._unit
+
+    @property
+    def interval(self) -> str:
+        """`[0.481, 0.571]`; a side that too few queries leave open is a dash, and no interval is no text."""
+        return _range(self.low, self.high, self._interval_decimals)
+
+    @property
+    def short(self) -> str:
+        """The value in the digits of its interval, for sentences: `0.525`."""
+        return self._signed(self._short_decimals) + self._unit
+
+    @property
+    def size(self) -> str:
+        """How large a difference is, without its sign, in the digits of its interval."""
+        return _fixed(abs(self.value), self._short_decimals) + self._unit
+
+    @property
+    def size_interval(self) -> str:
+        """The interval of a difference's size: of a fall from −0.259 to −0.081 it is `[0.081, 0.259]`."""
+        low, high = (-self.high, -self.low) if self.value < 0 else (self.low, self.high)
+        return _range(low, high, self._interval_decimals)
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}".rstrip()
+
+    @property
+    def sentence(self) -> str:
+        """Value and interval in few digits: `0.525 [0.481, 0.571]`."""
+        return f"{self.short} {self.interval}".rstrip()
+
+    @property
+    def _unit(self) -> str:
+        return f" {self.unit}" if self.unit and self.defined else ""
+
+    def _signed(self, decimals: int) -> str:
+        if not self.defined:
+            return UNDEFINED
+        sign = "+" if self.difference and self.value >= -SAME else ""
+        return sign + _fixed(0.0 if self.difference and abs(self.value) <= SAME else self.value, decimals)
+
+    @property
+    def _decimals(self) -> int:
+        return _enough(self.value, self.decimals)
+
+    @property
+    def _short_decimals(self) -> int:
+        """The digits of the interval, unless they would print as zero what is not."""
+        decimals = self._interval_decimals
+        return self._decimals if round(self.value, decimals) == 0 and abs(self.value) > SAME else decimals
+
+    @property
+    def _interval_decimals(self) -> int:
+        """One digit less than the value, unless the printed value would then lie outside, or the ends be one."""
+        small = self.decimals == 2 and abs(self.value) < 1
+        start = self._decimals - 1 if self._decimals == self.decimals > 0 and not small else self._decimals
+        if self.low > self.value or self.high < self.value:
+            return start
+        for decimals in range(start, MOST):
+            value = round(self.value, max(self._decimals, decimals))
+            low, high = round(self.low, decimals), round(self.high, decimals)
+            one = low == high and self.high - self.low > SAME
+            if not (low > value or high < value or one):
+                return decimals
+        return MOST
+
+
+def figure(metric: str, value: float, low: float = math.nan, high: float = math.nan) -> Figure:
+    """A value of a metric in its digits and its unit."""
+    return Figure(value, low, high, parse(metric).metric.unit, _decimals(metric))
+
+
+def estimate_figure(metric: str, interval: Interval) -> Figure:
+    """An estimate of a metric with its interval."""
+    return figure(metric, interval.estimate, interval.low, interval.high)
+
+
+def difference_figure(metric: str, value: float, low: float = math.nan, high: float = math.nan) -> Figure:
+    """A difference of two values of a metric."""
+    return Figure(value, low, high, parse(metric).metric.unit, _decimals(metric), difference=True)
+
+
+def share_figure(value: float, low: float = math.nan, high: float = math.nan, *, difference: bool = False) -> Figure:
+    """A figure from 0 to 1 that is not a value of a registered metric."""
+    return Figure(value, low, high, "", _decimals(PRIMARY), difference)
+
+
+def change_text(metric: str, before: float, after: float) -> str:
+    """`0.849 → 0.212 ms`, in as many digits as show that the two differ; one value where they do not."""
+    unit, decimals = parse(metric).metric.unit, max(_decimals(metric) - 1, 0)
+    suffix = f" {unit}" if unit else ""
+    if abs(after - before) <= SAME or not (before == before and after == after):
+        same = UNDEFINED if after != after else _fixed(after, decimals)
+        return same + suffix
+    while decimals < MOST and round(before, decimals) == round(after, decimals):
+        decimals += 1
+    return f"{_fixed(before, decimals)} → {_fixed(after, decimals)}{suffix}"
+
+
+def p_text(p: float) -> str:
+    """A p value: four decimals, and a power of ten below that."""
+    return UNDEFINED if p != p else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def effect_text(size: float) -> str:
+    """An effect size."""
+    return UNDEFINED if not math.isfinite(size) else f"{size:.2f}"
+
+
+def percent_text(share: float) -> str:
+    """A share as a whole percentage."""
+    return UNDEFINED if share != share else f"{share:.0%}"
+
+
+def _decimals(metric: str) -> int:
+    """Four for what is bounded, two for times and counts, none for sums."""
+    measure = parse(metric)
+    return 0 if measure.aggregate == "sum" else 2 if measure.metric.bounds[1] is None else 4
+
+
+def _enough(value: float, decimals: int) -> int:
+    """As many decimals as asked for, or two significant digits of what would else lose them."""
+    if value != value or abs(value) <= SAME or not math.isfinite(value) or decimals == 0:
+        return decimals
+    least = 1 if decimals == 2 else 10.0**-decimals / 2  # times below 1 are measured in more than two decimals
+    return decimals if abs(value) >= least else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
+def _range(low: float, high: float, decimals: int) -> str:
+    if low != low and high != high:
+        return ""
+    return f"[{', '.join(UNDEFINED if x != x else _fixed(x, decimals) for x in (low, high))}]"

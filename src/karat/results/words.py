@@ -1,0 +1,42 @@
+"""Small words of every sentence: plurals, lists, and names on one line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls of terminals and of the direction of writing, and halves of characters."""
+
+
+def plural(n: int, one: str, several: str = "") -> str:
+    """`1 query`, `1,204 queries`; the plural ends in s unless it is given."""
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
+
+
+def queries_text(n: int) -> str:
+    """`1 query`, `52 queries`."""
+    return plural(n, "query", "queries")
+
+
+def join_few(names: Sequence[str], most: int) -> str:
+    """The first few names; the rest is an ellipsis."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def segment_text(segment: Mapping[str, str] | None) -> str:
+    """`language = de, topic = battery`; empty for all queries."""
+    return ", ".join(f"{field} = {value}" for field, value in (segment or {}).items())
+
+
+def without_controls(text: str) -> str:
+    """The text with a replacement character for whatever would steer a terminal or no file can hold."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def plain(text: str) -> str:
+    """The text on one line, without characters that a terminal or a file could not show."""
+    return without_controls(" ".join(text.split()))

@@ -1,0 +1,94 @@
+"""Every number that Karat prints: digits, unit, sign and interval come from one place."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import karat
+from karat.results.figures import change_text, difference_figure, figure
+
+SOURCE = Path(karat.__file__).parent
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?=[\s,\]]|$)")
+METRICS = ("ndcg@10", "latency.p90", "cost.tokens.mean", "distinct_docs@5")
+
+
+def numbers(text: str) -> list[float]:
+    return [float(n.replace(",", "")) for n in NUMBER.findall(text)]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (figure("ndcg@10", 0.5246, 0.4812, 0.5713), "0.5246 [0.481, 0.571]"),
+        (figure("latency.p90", 0.0706, 0.065, 0.079), "0.071 ms [0.065, 0.079]"),
+        (figure("latency.p90", 12.34, 11.2, 13.9), "12.34 ms [11.2, 13.9]"),
+        (figure("ndcg@10", 0.0706, 0.07058, 0.0712), "0.0706 [0.0706, 0.0712]"),
+        (figure("ndcg@10", math.nan), "–"),
+        (figure("ndcg@10", 0.001, math.nan, 0.0021), "0.0010 [–, 0.002]"),
+        (figure("num_ret", 4300), "4,300"),
+        (difference_figure("ndcg@10", -0.158, -0.259, -0.081), "-0.1580 [-0.259, -0.081]"),
+        (difference_figure("latency.p90", 0.3563, 0.3, 0.4), "+0.36 ms [0.30, 0.40]"),
+        (difference_figure("ndcg@10", -1e-13), "+0.0000"),
+        (difference_figure("ndcg@10", 4e-5), "+0.000040"),
+    ],
+)
+def test_a_figure_in_writing(written: object, expected: str) -> None:
+    assert str(written) == expected
+
+
+def test_the_size_of_a_fall_is_told_without_signs() -> None:
+    fall = difference_figure("ndcg@10", -0.158, -0.259, -0.081)
+    assert f"{fall.size} {fall.size_interval}" == "0.158 [0.081, 0.259]"
+
+
+def test_a_change_that_is_none_has_no_arrow() -> None:
+    assert change_text("ndcg@10", 0.839, 0.839 + 1e-13) == "0.839"
+    assert change_text("ndcg@10", 0.839, 0.83904) == "0.83900 → 0.83904"
+    assert change_text("latency.p90", 0.1, 0.5) == "0.1 → 0.5 ms"
+
+
+@given(
+    st.sampled_from(METRICS),
+    st.lists(st.floats(0, 1) | st.floats(0, 1e-4) | st.floats(0, 5000), min_size=3, max_size=3).map(sorted),
+)
+def test_a_value_never_lies_outside_its_own_printed_interval(metric: str, ends: list[float]) -> None:
+    low, value, high = ends
+    for written in (figure(metric, value, low, high), difference_figure(metric, -value, -high, -low)):
+        (shown,), (first, last) = numbers(written.text), numbers(written.interval)
+        assert first <= shown <= last
+        if abs(value) > 1e-11:
+            assert shown != 0
+        if high - low > 1e-11:
+            assert first < last
+
+
+def test_no_metric_is_formatted_anywhere_else() -> None:
+    """`:.4f` and the like belong to figures.py; what is listed here is not a value of a metric."""
+    allowed = {
+        "cli/cache.py": 3,  # megabytes
+        "report/terminal/check.py": 1,  # a percentage of the baseline that a gate names
+        "report/terminal/components.py": 1,  # an improvement in percent
+        "report/terminal/diagnose.py": 1,  # the weight of a finding
+        "report/terminal/sweep.py": 1,  # the axis of a plot
+        "results/fingerprints.py": 2,
+        "store/atomic.py": 1,
+        "verbs/init.py": 1,  # a threshold that a gate is given
+    }
+    counts: dict[str, int] = {}
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        if name == "results/figures.py" or name.startswith("report/html/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+                spec = ast.unparse(node.format_spec)
+                if re.search(r"\.\d+[fge]|\.\{", spec):
+                    counts[name] = counts.get(name, 0) + 1
+    assert {name: n for name, n in counts.items() if n > allowed.get(name, 0)} == {}
