@@ -78,7 +78,7 @@ def test_no_metric_is_formatted_anywhere_else() -> None:
         "report/terminal/diagnose.py": 1,  # the weight of a finding
         "report/terminal/sweep.py": 1,  # the axis of a plot
         "results/fingerprints.py": 2,
-        "store/atomic.py": 1,
+        "store/codec.py": 1,
         "verbs/init.py": 1,  # a threshold that a gate is given
     }
     counts: dict[str, int] = {}
