@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 """How many problems are collected before reading stops."""
+DISTRIBUTION = "karat-ir"
+"""What pip installs; the package and the command are called karat."""
+PIP = "pip install"
+PACKAGES = {
+    "bm25s": ("bm25s", "retrieve"),
+    "Stemmer": ("PyStemmer", "retrieve"),
+    "wordllama": ("wordllama", "retrieve"),
+    "sentence_transformers": ("sentence-transformers", "models"),
+    "httpx": ("httpx", "http"),
+    "jsonpath": ("python-jsonpath", "http"),
+    "langchain_core": ("langchain-core", "langchain"),
+    "llama_index": ("llama-index-core", "llamaindex"),
+    "qdrant_client": ("qdrant-client", "qdrant"),
+    "psycopg": ("psycopg", "pgvector"),
+    "pgvector": ("pgvector", "pgvector"),
+    "ir_datasets": ("ir_datasets", "datasets"),
+    "jinja2": ("jinja2", "report"),
+    "vl_convert": ("vl-convert-python", "report"),
+    "matplotlib": ("matplotlib", "plot"),
+}
+"""Optional packages by the name that is imported: their name for pip, and the extra that brings them."""
 
 
 class KaratError(Exception):
@@ -37,6 +58,20 @@ class MetricError(UsageError, ValueError):
 
 class MissingPackage(UsageError):
     """An optional package that is needed here and not installed."""
+
+
+def missing_package(what: str, *modules: str, advice: str = "") -> MissingPackage:
+    """The error for `what` needing these modules, which cannot be imported; `advice` follows the command."""
+    names = [PACKAGES.get(module, (module, ""))[0] for module in modules]
+    needs = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return MissingPackage(f"{what} needs {needs}: {install_command(*modules)}{advice}")
+
+
+def install_command(*modules: str) -> str:
+    """The command that installs these modules: by the extras that bring them, or by their own name."""
+    extras = sorted({PACKAGES[module][1] for module in modules if module in PACKAGES})
+    wanted = [f"'{DISTRIBUTION}[{','.join(extras)}]'"] if extras else []
+    return " ".join([PIP, *wanted, *(module for module in modules if module not in PACKAGES)])
 
 
 class ResultError(KaratError, KeyError):

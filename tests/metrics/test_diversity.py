@@ -884,7 +884,7 @@ def test_a_metric_says_which_option_it_needs(
 BAD_TEXTS = {
     "a doc is missing": (
         {"a": "x", "b": "y"},
-        'docs: no title or text for 1 doc in the top 5, which novelty@5 needs: "c"',
+        'corpus: no title or text for 1 doc in the top 5, which novelty@5 needs: "c"',
     ),
     "no texts": ({"a": {"source": "x"}, "b": {}, "c": {}}, 'no title or text for 3 docs .*: "a", "b", "c"'),
 }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import karat
+from karat.model.docs import Docs
 from karat.report.html.page import rendered
 from karat.report.html.texts import clean, name
 
@@ -97,9 +98,9 @@ def with_gates(document: dict[str, Any], run: str, texts: tuple[str, ...]) -> di
     return {**document, "kind": "check", "gates": gates, **told, **notes}
 
 
-def docs_for(document: dict[str, Any], texts: tuple[str, ...]) -> dict[str, str]:
+def docs_for(document: dict[str, Any], texts: tuple[str, ...]) -> Docs:
     ids = {row["doc"] for r in document["runs"] for held in r["lists"].values() for row in held["top"]}
-    return {d: " ".join(texts) for d in ids}
+    return Docs({d: {"text": " ".join(texts)} for d in ids})
 
 
 @pytest.mark.parametrize("texts", [MARKUP, ODD], ids=["markup", "odd characters"])

@@ -642,12 +642,12 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("spec", "package", "expected"),
         [
-            ("dense", "wordllama", r"needs wordllama: pip install 'karat\[retrieve\]'"),
-            ("dense(model=openai:m, base_url=http://h)", "httpx", r"needs httpx: pip install 'karat\[http\]'"),
+            ("dense", "wordllama", r"needs wordllama: pip install 'karat-ir\[retrieve\]'"),
+            ("dense(model=openai:m, base_url=http://h)", "httpx", r"needs httpx: pip install 'karat-ir\[http\]'"),
             (
                 "dense(model=org/name)",
                 "sentence_transformers",
-                r"pip install 'karat\[models\]'.*CPU build of torch.*CUDA",
+                r"pip install 'karat-ir\[models\]'.*CPU build of torch.*CUDA",
             ),
             ("dense(model=wordlama)", "torch", "did you mean model=wordllama"),
             ("rerank(bm25, model=org/name)", "torch", r"rerank\(model=org/name\) needs sentence-transformers"),

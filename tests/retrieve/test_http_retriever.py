@@ -447,5 +447,5 @@ def test_a_missing_package_names_what_to_install(
     module: str, spec: Any, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackage, match=rf"pip install 'karat\[{extra}\]'"):
+    with pytest.raises(MissingPackage, match=rf"pip install 'karat-ir\[{extra}\]'"):
         make_retriever(spec)

@@ -14,7 +14,7 @@ import numpy as np
 from karat.align.columns import NotGrouped
 from karat.align.gold import GoldIndex
 from karat.align.hits import Aligned, Found, RepeatedDocs, into_rankings
-from karat.align.lists import align_ordered, align_scored, ordered
+from karat.align.lists import align_ordered, align_scored, ordered, with_known_parents
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
@@ -63,6 +63,7 @@ def find(
     found, notes = _at_level(qrels, run, policy, aligner)
     content = run.content
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
+    chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
     return (replace(found, chunked=True) if chunked else found), notes
 
 
@@ -89,7 +90,7 @@ class _Aligner:
     ) -> None:
         self.qrels, self.run, self.policy = qrels, run, policy
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
-        self._content = run.content
+        self._content = with_known_parents(run.content, run.parents, policy)
         self._gold: GoldIndex | None = None
         self._marked: list[bool] = []
 
@@ -118,7 +119,13 @@ class _Aligner:
             return align_ordered(self.qrels, content, self.policy, at_doc, self.keep_items)
         if isinstance(content, Table):
             return align_table(
-                self.qrels, self.gold, content.rows, self.policy, at_doc=at_doc, keep_items=self.keep_items
+                self.qrels,
+                self.gold,
+                content.rows,
+                self.policy,
+                at_doc=at_doc,
+                keep_items=self.keep_items,
+                parents=self.run.parents,
             )
         assert isinstance(content, TextFile)
         return self._file(content, at_doc)
@@ -134,6 +141,7 @@ class _Aligner:
                 threads=self.threads,
                 keep_items=self.keep_items,
                 marked=self._marked,
+                parents=self.run.parents,
             )
         except NotGrouped:
             regular = True
@@ -169,12 +177,15 @@ class _Aligner:
             memory=self.memory,
             threads=self.threads,
             keep_items=self.keep_items,
+            parents=self.run.parents,
         )
         return replace(found, without_gold=queries - int((found.returned >= 0).sum()))
 
     def has_parents(self, found: Found) -> bool:
         """Whether an id of the run could belong to a doc with another id, where gold was not found by chunk."""
         content, mark = self._content, self.policy.separator
+        if self.run.parents:
+            return True
         if isinstance(content, OrderedLists) and content.parents is not None:
             return True
         if isinstance(content, ScoredLists) and content.unmarked == mark:

@@ -152,7 +152,7 @@ def joined(parts: Sequence[Part], size: int) -> Found:
     )
 
 
-def parents(chunks: Strings, separator: str) -> Strings:
+def derived_parents(chunks: Strings, separator: str) -> Strings:
     """The part of each id before the separator; the whole id where there is none."""
     mark = separator.encode()
     hit = chunks.buffer[: len(chunks.buffer) - len(mark) + 1] == mark[0]

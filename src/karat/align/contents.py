@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.hits import RELEVANT, condensed
+from karat.align.hits import condensed
 from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
+from karat.model.policy import earns_gain, is_relevant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,7 +44,7 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
     assert needs.embeddings is not None
     depth = needs.deepest("embeddings")
     looked_at = np.flatnonzero(items.rank <= depth)
-    gold = _by_falling_id(aligned, qrels, qrels.grades > 0) if "gold_embeddings" in needs.parts else []
+    gold = _by_falling_id(aligned, qrels, earns_gain(qrels.grades)) if "gold_embeddings" in needs.parts else []
     number: dict[str, int] = {}
     returned = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
     judged = [number.setdefault(qrels.docs[j], len(number)) for _, j in gold]
@@ -103,31 +104,25 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
     number: dict[str, int] = {}
     rows = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
     place = f"in the top {depth}" if depth < 10**9 else "in the results"
-    fields = {doc: table.fields.get(doc) for doc in number}
-    without = (d for d, f in fields.items() if f is None or (f.get("title") is None and f.get("text") is None))
+    texts = {doc: table.text(doc) for doc in number}
     _refuse_missing(
-        table.source if table.source != "queries" else "docs",
+        table.source,
         "title or text",
         needs.first("texts"),
         place,
-        without,
+        (doc for doc, text in texts.items() if text is None),
         "add them to the table of docs; ids must be those of the run",
     )
     item = np.full(len(docs), -1, dtype=np.int64)
     item[looked_at] = rows
-    return Texts([_text(f or {}) for f in fields.values()], item)
-
-
-def _text(fields: Mapping[str, Any]) -> str:
-    """Title and text as one."""
-    return " ".join(str(part) for name in ("title", "text") if (part := fields.get(name)) is not None)
+    return Texts([text or "" for text in texts.values()], item)
 
 
 def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     """The subtopics that relevant docs cover: of those that were returned, at their ranks, and of all gold."""
     by = qrels.subtopics
     assert by is not None
-    relevant = np.flatnonzero(by.grades >= RELEVANT)
+    relevant = np.flatnonzero(is_relevant(by.grades))
     judgment = by.judgment[relevant]
     number: dict[tuple[int, str], int] = {}
     size: dict[int, int] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from karat.errors import InputError, shown
+from karat.model.policy import is_judged, is_relevant
 from karat.model.qrels import ordered_by
 from karat.model.rankings import Rankings, place_in_group
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
-
-RELEVANT = 1.0
-"""The lowest grade that makes a query's gold not empty."""
 
 
 class Item(NamedTuple):
@@ -85,7 +83,7 @@ class Aligned:
 
 def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
     """Apply the policies on queries, and sort what was found by query and rank."""
-    relevant = np.bincount(qrels.query_of[qrels.grades >= RELEVANT], minlength=len(qrels))
+    relevant = np.bincount(qrels.query_of[is_relevant(qrels.grades)], minlength=len(qrels))
     unanswerable = np.zeros(len(qrels), dtype=bool)
     for q in no_answer:
         if q in qrels.query_index:
@@ -144,7 +142,7 @@ def condensed(
     gold = np.concatenate((found.gold, found.later_gold))
     rank = np.concatenate((found.rank, found.later_rank))
     first = np.arange(len(gold)) < len(found.gold)
-    judged = qrels.grades[gold] >= 0
+    judged = is_judged(qrels.grades[gold])
     gold, rank, first = gold[judged], rank[judged], first[judged]
     order = np.lexsort((rank, qrels.query_of[gold]))
     gold, first = gold[order], first[order]
@@ -167,5 +165,5 @@ def _unjudged(
     deep = np.minimum(returned, upto)[keep].sum()
     judged = 0
     for g, r in ((gold, rank), later):
-        judged += int(((r <= upto) & (qrels.grades[g] >= 0) & keep[qrels.query_of[g]]).sum())
+        judged += int(((r <= upto) & is_judged(qrels.grades[g]) & keep[qrels.query_of[g]]).sum())
     return int(deep) - judged

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.align.hits import Found, Item, RepeatedDocs
+from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, ScoredLists
 from karat.read.objects import checked_scores
 
@@ -148,7 +150,7 @@ def _top(lists: Sequence[Mapping[str, float] | None], policy: Policy, depth: int
         return {}
     mark = policy.separator
     return {
-        q: [Item(doc, score, doc.partition(mark)[0]) for doc, score in ranked(docs, policy)[:depth]]
+        q: [Item(doc, score, parent_of(doc, mark)) for doc, score in ranked(docs, policy)[:depth]]
         for q, docs in enumerate(lists)
         if docs is not None
     }
@@ -181,7 +183,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         if at_doc:
             seen: set[int] = set()
             for n, (chunk, place) in enumerate(places.items(), start=1):
-                parent = whole[place] if whole is not None else chunk.partition(policy.separator)[0]
+                parent = whole[place] if whole is not None else parent_of(chunk, policy.separator)
                 g = grades.get(parent)
                 if g is not None and g in seen:
                     later.append((g, n))
@@ -201,7 +203,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
                 Item(
                     d,
                     scores[p] if scores else None,
-                    whole[p] if whole else d.partition(policy.separator)[0],
+                    whole[p] if whole else parent_of(d, policy.separator),
                     days[p] if days else math.nan,
                 )
                 for d, p in islice(places.items(), keep_items)
@@ -218,6 +220,23 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         duplicates=duplicates,
         items=items,
     )
+
+
+def with_known_parents(content: Any, known: Mapping[str, str], policy: Policy) -> Any:
+    """Lists with the docs that are known of their chunks, where the run itself does not name another."""
+    if not known or not isinstance(content, (ScoredLists, OrderedLists)):
+        return content
+    lists = ordered(content, policy) if isinstance(content, ScoredLists) else content
+
+    def parents(query: str, chunks: Sequence[str]) -> list[str]:
+        derived = [parent_of(chunk, policy.separator) for chunk in chunks]
+        named = lists.parents.get(query, derived) if lists.parents else derived
+        return [
+            known.get(chunk, name) if name == own else name
+            for chunk, name, own in zip(chunks, named, derived, strict=True)
+        ]
+
+    return replace(lists, parents={q: parents(q, chunks) for q, chunks in lists.lists.items()})
 
 
 def ordered(run: ScoredLists, policy: Policy) -> OrderedLists:

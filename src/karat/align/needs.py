@@ -13,6 +13,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
+from karat.model.policy import is_judged
 from karat.model.run import OrderedLists
 from karat.read.logged import FIELDS
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from karat.align.hits import Aligned, Item
     from karat.metrics.grammar import Measure
+    from karat.model.docs import Docs
     from karat.model.items import Log
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -41,7 +43,7 @@ class Needs:
     as_of: Mapping[str, float] = field(default_factory=dict)
     asked: Asked = field(default_factory=Asked)
     embeddings: Embeddings | None = None
-    docs: Queries | None = None
+    docs: Docs | None = None
     """The table of docs, for their texts."""
 
     @staticmethod
@@ -52,7 +54,7 @@ class Needs:
         *,
         embeddings: Any = None,
         model: str | None = None,
-        docs: Queries | None = None,
+        docs: Docs | None = None,
     ) -> Needs:
         """What these measures need, with the dates of the queries where they are among it."""
         asking = tuple(m for m in measures if m.needs != GOLD_ALONE)
@@ -207,5 +209,5 @@ def _judged(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
     found = aligned.found
     gold = np.concatenate((found.gold, found.later_gold))
     rank = np.concatenate((found.rank, found.later_rank))
-    kept = qrels.grades[gold] >= 0
+    kept = is_judged(qrels.grades[gold])
     return set(zip(qrels.query_of[gold[kept]].tolist(), rank[kept].tolist(), strict=True))

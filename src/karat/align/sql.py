@@ -16,7 +16,7 @@ import numpy as np
 from karat.align.hits import Found, Item, RepeatedDocs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -27,7 +27,7 @@ _BYTES_PER_ROW = 400  # what grouping and ranking a row takes in the engine, mea
 
 KEPT = """
 SELECT q.code AS query, r.doc AS doc, {score} AS score{parent}
-FROM ({source}) r JOIN queries q ON r.query = q.query
+FROM ({source}) r JOIN queries q ON r.query = q.query {known}
 """
 
 SINGLE = """
@@ -56,6 +56,7 @@ def align_sql(
     memory: int | None,
     threads: int,
     keep_items: int,
+    parents: Mapping[str, str],
 ) -> Found:
     """Align the rows (query, doc, score) that this SQL yields; `connect` opens the engine."""
     folder = tempfile.mkdtemp(prefix="karat-")
@@ -65,14 +66,22 @@ def align_sql(
         )
         engine.execute(f"ATTACH '{os.path.join(folder, 'run.duckdb')}' AS disk")
         engine.execute("SET preserve_insertion_order = false")
-        _load(engine, folder, qrels, source, policy, at_doc or keep_items > 0, has_parent)
+        wanted = at_doc or keep_items > 0
+        _load(engine, folder, qrels, source, policy, has_parent, wanted, parents if wanted else {})
         return _ranked(engine, qrels, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load(
-    engine: Any, folder: str, qrels: Qrels, source: str, policy: Policy, with_parent: bool, has_parent: bool
+    engine: Any,
+    folder: str,
+    qrels: Qrels,
+    source: str,
+    policy: Policy,
+    has_parent: bool,
+    with_parent: bool,
+    parents: Mapping[str, str],
 ) -> None:
     engine.execute("CREATE TABLE queries(query VARCHAR, code INTEGER)")
     engine.execute("CREATE TABLE gold(query INTEGER, doc VARCHAR, id INTEGER)")
@@ -83,8 +92,14 @@ def _load(
     if with_parent:
         mark = policy.separator.replace("'", "''")
         before = f"split_part(r.doc, '{mark}', 1)"
-        parent = f", coalesce(nullif(r.parent, ''), {before}) AS parent" if has_parent else f", {before} AS parent"
-    kept = KEPT.format(score=SINGLE if single else "r.score", parent=parent, source=source)
+        named = ["nullif(r.parent, '')"] if has_parent else []
+        named += ["p.parent"] if parents else []
+        parent = f", coalesce({', '.join([*named, before])}) AS parent"
+    if parents:
+        engine.execute("CREATE TABLE parents(chunk VARCHAR, parent VARCHAR)")
+        _insert(engine, folder, "parents", parents.items())
+    known = "LEFT JOIN parents p ON r.doc = p.chunk" if parents else ""
+    kept = KEPT.format(score=SINGLE if single else "r.score", parent=parent, source=source, known=known)
     engine.execute(f"CREATE TABLE disk.run AS {kept}")
     condition = "WHERE doc <> (SELECT q.query FROM queries q WHERE q.code = r.query)" if policy.ignore_self else ""
     engine.execute(f"CREATE VIEW run AS SELECT * FROM disk.run r {condition}")

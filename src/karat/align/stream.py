@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from karat.align.columns import align_block, grouped, joined, parents
+from karat.align.columns import align_block, derived_parents, grouped, joined
 from karat.model.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from karat.align.columns import Part
     from karat.align.gold import GoldIndex
@@ -37,6 +37,7 @@ def align_stream(
     threads: int,
     keep_items: int,
     marked: list[bool],
+    parents: Mapping[str, str],
 ) -> Found:
     """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
 
@@ -47,23 +48,38 @@ def align_stream(
     def work(block: Any) -> Part:
         if not marked and mark in block.buffer:
             marked.append(True)
-        rows = with_parents(file.rows(block), policy, at_doc or keep_items > 0)
+        rows = with_parents(file.rows(block), policy, parents, wanted=at_doc or keep_items > 0)
         return align_block(rows, gold, policy, at_doc, keep_items)
 
     return joined(_in_order(work, file.blocks(), threads), len(qrels))
 
 
-def align_table(qrels: Qrels, gold: GoldIndex, rows: Rows, policy: Policy, *, at_doc: bool, keep_items: int) -> Found:
+def align_table(
+    qrels: Qrels,
+    gold: GoldIndex,
+    rows: Rows,
+    policy: Policy,
+    *,
+    at_doc: bool,
+    keep_items: int,
+    parents: Mapping[str, str],
+) -> Found:
     """Align rows that are all in memory, in any order."""
-    whole = with_parents(grouped(rows), policy, at_doc or keep_items > 0)
+    whole = with_parents(grouped(rows), policy, parents, wanted=at_doc or keep_items > 0)
     return joined([align_block(whole, gold, policy, at_doc, keep_items)], len(qrels))
 
 
-def with_parents(rows: Rows, policy: Policy, wanted: bool) -> Rows:
-    """The rows with the docs that their chunks belong to, if these are wanted, else without."""
+def with_parents(rows: Rows, policy: Policy, known: Mapping[str, str], *, wanted: bool) -> Rows:
+    """The rows with the docs that their chunks belong to, if these are wanted, else without.
+
+    The doc is the one that the row names, else the known one, else the part of the id before the separator.
+    """
     if not wanted:
         return rows if rows.parent is None else replace(rows, parent=None)
-    derived = parents(rows.doc, policy.separator)
+    derived = derived_parents(rows.doc, policy.separator)
+    if known:
+        pairs = zip(rows.doc.texts(), derived.texts(), strict=True)
+        derived = Strings.of(known.get(chunk, before) for chunk, before in pairs)
     if rows.parent is None:
         return replace(rows, parent=derived)
     unnamed = rows.parent.start >= rows.parent.end

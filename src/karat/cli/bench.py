@@ -11,6 +11,7 @@ import typer
 from karat.cli import options as o
 from karat.cli.codes import INTERRUPTED
 from karat.errors import KaratError, UsageError
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 _RUN, _TIME = "What to run", "How"
 
@@ -67,9 +68,9 @@ def bench(
     ] = None,
     metric: o.Metrics = None,
     by: o.By = None,
-    confidence: o.Confidence = 0.95,
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    confidence: o.Confidence = CONFIDENCE,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     html: o.HtmlFile = None,
     no_html: Annotated[
         bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel="Files")

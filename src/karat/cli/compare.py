@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from karat.cli import options as o
+from karat.stats.defaults import ALPHA, CONFIDENCE, RESAMPLES, SEED
 
-_UNASKED = {"confidence": 0.95, "method": "auto", "resamples": 2000, "seed": 0, "cache": True}
+_UNASKED = {"confidence": CONFIDENCE, "method": "auto", "resamples": RESAMPLES, "seed": SEED, "cache": True}
 
 
 def compare(
@@ -40,12 +41,12 @@ def compare(
         list[str] | None, typer.Option(metavar="NAME", help="t, randomization, bootstrap, wilcoxon, sign.")
     ] = None,
     correction: Annotated[str, typer.Option(metavar="NAME", help="Over candidates: holm, bh or none.")] = "holm",
-    alpha: Annotated[float, typer.Option(metavar="X", help="The level of the tests.")] = 0.05,
+    alpha: Annotated[float, typer.Option(metavar="X", help="The level of the tests.")] = ALPHA,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="Queries with the largest differences to show.")] = 5,
-    confidence: o.Confidence = 0.95,
+    confidence: o.Confidence = CONFIDENCE,
     method: o.Method = "auto",
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     force: Annotated[
         bool, typer.Option("--force", help="Compare results that rest on different gold or definitions; says so.")
     ] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
 def diagnose(
@@ -32,9 +33,9 @@ def diagnose(
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take diagnosis.thresholds from this karat.yaml.")
     ] = None,
-    confidence: o.Confidence = 0.95,
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    confidence: o.Confidence = CONFIDENCE,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     json: o.JsonFile = None,
     qrels_format: o.QrelsFormat = None,
     run_format: o.RunFormat = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from karat.cli import options as o
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
 def evaluate(
@@ -18,10 +19,10 @@ def evaluate(
     components: o.Components = False,
     cut: o.Cut = 5,
     threshold: o.Threshold = None,
-    confidence: o.Confidence = 0.95,
+    confidence: o.Confidence = CONFIDENCE,
     method: o.Method = "auto",
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,

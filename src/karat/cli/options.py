@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from karat.stats.defaults import CONFIDENCE
+
 _WHAT, _SURE, _FILES, _CONVENTIONS = "What to compute", "How sure", "Files", "Conventions"
 
 
@@ -46,7 +48,7 @@ Cut = Annotated[int, _option(_WHAT, "K", "With --components: how many docs are d
 Threshold = Annotated[
     float | None, _option(_WHAT, "SCORE", "With --components: from this score an item is evidence.", "--threshold")
 ]
-Confidence = Annotated[float, _option(_SURE, "SHARE", "Of the intervals; 0.95 by default.", "--confidence")]
+Confidence = Annotated[float, _option(_SURE, "SHARE", f"Of the intervals; {CONFIDENCE} by default.", "--confidence")]
 Method = Annotated[
     str, _option(_SURE, "NAME", "auto, bca, percentile, studentized, t, wilson, clopper-pearson.", "--method")
 ]

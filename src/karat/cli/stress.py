@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
 def stress(
@@ -26,10 +27,10 @@ def stress(
     sample: Annotated[int, typer.Option("-n", "--sample", metavar="N", min=1, help="Queries to take.")] = 100,
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="Docs that the reranker is given.")] = 50,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="Queries that lost most to show.")] = 10,
-    confidence: o.Confidence = 0.95,
+    confidence: o.Confidence = CONFIDENCE,
     method: o.Method = "auto",
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     qrels_format: o.QrelsFormat = None,

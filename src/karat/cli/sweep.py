@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
 def sweep(
@@ -24,10 +25,10 @@ def sweep(
     embedding_model: o.EmbeddingModel = None,
     by: o.By = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curves to a .png or .svg file.")] = None,
-    confidence: o.Confidence = 0.95,
+    confidence: o.Confidence = CONFIDENCE,
     method: o.Method = "auto",
-    resamples: o.Resamples = 2000,
-    seed: o.Seed = 0,
+    resamples: o.Resamples = RESAMPLES,
+    seed: o.Seed = SEED,
     json: o.JsonFile = None,
     qrels_format: o.QrelsFormat = None,
     subtopics: o.Subtopics = False,

@@ -32,6 +32,7 @@ def validate(
         list[str] | None, typer.Option(metavar="CODE", help="Only these checks: codes or their beginnings, such as R3.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Not these checks.")] = None,
+    separator: o.Separator = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     json: o.JsonFile = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
@@ -59,6 +60,7 @@ def validate(
         corpus=corpus,
         select=select or (),
         ignore=ignore or (),
+        separator=separator,
     )
     if json is not None:
         written.write_json(found, json)

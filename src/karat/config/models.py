@@ -21,7 +21,8 @@ from pydantic import (
 from karat.errors import KaratError
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
-from karat.stats.intervals import RESAMPLES, Method
+from karat.stats.defaults import ALPHA, CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
+from karat.stats.intervals import Method
 
 
 class Part(BaseModel):
@@ -100,16 +101,16 @@ class Segments(Part):
     by: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="Fields, crosses (a,b), quantiles (a:4), gold.FIELD."
     )
-    minimum: int = Field(10, ge=1, description="Segments of fewer queries are shown, and never judged alone.")
+    minimum: int = Field(MIN_SEGMENT, ge=1, description="Segments of fewer queries are shown, and never judged alone.")
 
 
 class Confidence(Part):
     """How sure: the choices behind intervals."""
 
-    level: float = Field(0.95, gt=0, lt=1)
+    level: float = Field(CONFIDENCE, gt=0, lt=1)
     method: Method = "auto"
     resamples: int = Field(RESAMPLES, ge=100)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(SEED, ge=0)
     correction: Literal["none", "bonferroni"] = Field(
         "none", description="bonferroni widens the intervals of gates on segments for their number."
     )
@@ -192,7 +193,7 @@ class StatisticalAnalysis(Part):
 
     confidence_intervals: bool = True
     significance_testing: bool = True
-    alpha_level: float = Field(0.05, gt=0, lt=1)
+    alpha_level: float = Field(ALPHA, gt=0, lt=1)
 
 
 class Performance(Part):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.stats.defaults import CONFIDENCE
 from karat.stats.power import queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Evidence:
     values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
     """The values of the queries, where the estimate is a quantile of them."""
     quantile: float = math.nan
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     minimum: int = 1
     """With fewer queries nothing is judged."""
     missing: str = ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.registry import metric
+from karat.model.policy import RELEVANT, earns_gain, is_judged
 from karat.model.rankings import ALL, place_in_group, ratio
 
 if TYPE_CHECKING:
@@ -107,14 +108,14 @@ def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
     ranges={"beta": (0, None)},
 )
 def q_measure(r: Rankings, k: Cutoff = ALL, beta: float = 1) -> Values:
-    relevant = (r.grade > 0) if k is None else (r.grade > 0) & (r.rank <= k)
+    relevant = earns_gain(r.grade) if k is None else earns_gain(r.grade) & (r.rank <= k)
     query, rank, grade = r.query[relevant], r.rank[relevant], r.grade[relevant]
     so_far = _running(query, grade)
     blended = place_in_group(query) + beta * so_far
     ideal = _ideal_gain_at(r, query, rank)
     weights = blended / (rank + beta * ideal)
     total = np.bincount(query, weights=weights, minlength=len(r)).astype(np.float64, copy=False)
-    return ratio(total, np.bincount(r.gold_query[r.gold_grade > 0], minlength=len(r)).astype(np.float64))
+    return ratio(total, np.bincount(r.gold_query[earns_gain(r.gold_grade)], minlength=len(r)).astype(np.float64))
 
 
 def _running(query: Counts, grade: Values) -> Values:
@@ -131,7 +132,7 @@ def _running(query: Counts, grade: Values) -> Values:
 
 def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
     """The gain that the ideal order has collected at each rank."""
-    positive = r.gold_grade > 0
+    positive = earns_gain(r.gold_grade)
     gold_query = r.gold_query[positive]
     collected = _running(gold_query, r.gold_grade[positive])
     size = np.bincount(gold_query, minlength=len(r))
@@ -152,7 +153,7 @@ def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
     monotone=True,
     ranges={"p": (0, 1), "rel": (0, None)},
 )
-def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
+def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = RELEVANT) -> Values:
     top = r.upto(k)
     # Rounding may carry the sum of many terms past 1 by an ulp.
     return np.minimum((1 - p) * top.sum(np.where(top.hits(rel), p ** (top.rank - 1.0), 0.0)), 1.0)
@@ -174,4 +175,4 @@ def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = 1) -> Values:
 )
 def rbp_residual(r: Rankings, k: Cutoff = ALL, p: float = 0.8) -> Values:
     top = r.upto(k)
-    return np.maximum(1.0 - (1 - p) * top.sum(np.where(top.grade >= 0, p ** (top.rank - 1.0), 0.0)), 0.0)
+    return np.maximum(1.0 - (1 - p) * top.sum(np.where(is_judged(top.grade), p ** (top.rank - 1.0), 0.0)), 0.0)

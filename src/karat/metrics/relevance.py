@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.registry import metric
+from karat.model.policy import RELEVANT
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs 
     suits=("sanity",),
     ranges={"rel": (0, None)},
 )
-def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+def hit(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return (r.count_hits(rel, k) > 0).astype(np.float64)
 
 
@@ -54,7 +55,7 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     choices={"denom": ("k", "retrieved")},
     ranges={"rel": (0, None)},
 )
-def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") -> Values:
+def precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, denom: str = "k") -> Values:
     hits = r.count_hits(rel, k)
     if r.repeats is not None and r.repeats_earn:
         hits = hits + r.repeats.count_hits(rel, k)
@@ -79,7 +80,7 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, denom: str = "k") ->
     suits=("several pieces",),
     ranges={"rel": (0, None)},
 )
-def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> Values:
+def recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, cap: bool = False) -> Values:
     gold = r.gold_count(rel)
     if cap and k is not None:
         gold = np.minimum(gold, k)
@@ -99,7 +100,7 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = 1, cap: bool = False) -> V
     monotone=True,
     ranges={"rel": (0, None)},
 )
-def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     last = 100 if k is None else k
     cuts = [c for c in SWEEP if c < last] + [last]
     curve = [recall(r, c, rel) for c in cuts]
@@ -126,7 +127,7 @@ def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     targets={"f1@5": 0.70},
     ranges={"rel": (0, None), "beta": (0, None)},
 )
-def f1(r: Rankings, k: Cutoff = ALL, rel: float = 1, beta: float = 1) -> Values:
+def f1(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, beta: float = 1) -> Values:
     p, c = ratio_free_precision(r, k, rel), recall(r, k, rel)
     return ratio((1 + beta**2) * p * c, beta**2 * p + c)
 
@@ -168,7 +169,7 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     suits=("one answer", "top 1", "a/b test"),
     ranges={"rel": (0, None)},
 )
-def mrr(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
     out = np.zeros(len(r))
     np.maximum.at(out, r.query[hits], 1.0 / r.rank[hits])
@@ -192,7 +193,7 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
     choices={"norm": ("gold", "min")},
     ranges={"rel": (0, None)},
 )
-def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, norm: str = "gold") -> Values:
+def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, norm: str = "gold") -> Values:
     hits = r.hits(rel) if k is None else r.hits(rel) & (r.rank <= k)
     weights = np.zeros(len(r.rank))
     weights[hits] = r.place_among(hits) / r.rank[hits]
@@ -217,5 +218,5 @@ def average_precision(r: Rankings, k: Cutoff = ALL, rel: float = 1, norm: str = 
     monotone=True,
     ranges={"rel": (0, None)},
 )
-def gm_map(r: Rankings, rel: float = 1) -> Values:
+def gm_map(r: Rankings, rel: float = RELEVANT) -> Values:
     return average_precision(r, ALL, rel)

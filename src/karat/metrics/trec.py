@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.metrics.registry import metric
+from karat.model.policy import RELEVANT, is_judged, is_relevant
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ RECALL_LEVELS = tuple(i / 10 for i in range(11))
     monotone=True,
     ranges={"rel": (0, None)},
 )
-def rprec(r: Rankings, rel: float = 1) -> Values:
+def rprec(r: Rankings, rel: float = RELEVANT) -> Values:
     gold = r.gold_count(rel)
     return ratio(r.sum(r.hits(rel) & (r.rank <= gold[r.query])), gold)
 
@@ -52,11 +53,13 @@ def rprec(r: Rankings, rel: float = 1) -> Values:
     monotone=True,
     ranges={"rel": (0, None)},
 )
-def bpref(r: Rankings, rel: float = 1) -> Values:
+def bpref(r: Rankings, rel: float = RELEVANT) -> Values:
     gold = r.gold_count(rel)
-    below = np.bincount(r.gold_query[(r.gold_grade >= 0) & (r.gold_grade < rel)], minlength=len(r)).astype(np.float64)
+    below = np.bincount(
+        r.gold_query[is_judged(r.gold_grade) & ~is_relevant(r.gold_grade, rel)], minlength=len(r)
+    ).astype(np.float64)
     hits = r.hits(rel)
-    above = _count_before(r, (r.grade >= 0) & ~hits)[hits]
+    above = _count_before(r, is_judged(r.grade) & ~hits)[hits]
     q = r.query[hits]
     lost = ratio(np.minimum(above, gold[q]), np.minimum(below, gold)[q])
     return ratio(np.bincount(q, weights=1.0 - lost, minlength=len(r)).astype(np.float64, copy=False), gold)
@@ -84,11 +87,11 @@ def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
     cutoff="none",
     ranges={"rel": (0, None)},
 )
-def infap(r: Rankings, rel: float = 1) -> Values:
+def infap(r: Rankings, rel: float = RELEVANT) -> Values:
     hits = r.hits(rel)
     relevant = _count_before(r, hits)[hits]
-    other = _count_before(r, (r.grade >= 0) & ~hits)[hits]
-    unjudged = _count_before(r, r.grade < 0)[hits]
+    other = _count_before(r, is_judged(r.grade) & ~hits)[hits]
+    unjudged = _count_before(r, ~is_judged(r.grade))[hits]
     above = r.rank[hits] - 1.0
     share = (relevant + INFAP_EPSILON) / (relevant + other + 2 * INFAP_EPSILON)
     # (i − 1)/i · pooled/(i − 1) is pooled/i, which is also right at rank 1.
@@ -112,7 +115,7 @@ def infap(r: Rankings, rel: float = 1) -> Values:
     monotone=True,
     ranges={"rel": (0, None)},
 )
-def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
+def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT) -> Values:
     """At one recall level; without one, the mean over the eleven levels 0, .1, … 1."""
     gold = r.gold_count(rel)
     hits = r.hits(rel)
@@ -141,9 +144,9 @@ def iprec(r: Rankings, level: float | None = None, rel: float = 1) -> Values:
     empty_gold=None,
 )
 def judged(r: Rankings, k: Cutoff = ALL) -> Values:
-    seen = r.sum(r.grade >= 0, upto=k)
+    seen = r.sum(is_judged(r.grade), upto=k)
     if r.repeats is not None:
-        seen = seen + r.repeats.sum(r.repeats.grade >= 0, upto=k)
+        seen = seen + r.repeats.sum(is_judged(r.repeats.grade), upto=k)
     deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
     return ratio(seen, deep, undefined=float("nan"))
 
@@ -194,7 +197,7 @@ def num_ret(r: Rankings) -> Values:
     ranges={"rel": (0, None)},
     **_COUNT,
 )
-def num_rel(r: Rankings, rel: float = 1) -> Values:
+def num_rel(r: Rankings, rel: float = RELEVANT) -> Values:
     return r.gold_count(rel).copy()
 
 
@@ -209,5 +212,5 @@ def num_rel(r: Rankings, rel: float = 1) -> Values:
     monotone=True,
     **_COUNT,
 )
-def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = 1) -> Values:
+def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return r.count_hits(rel, k)

@@ -3,20 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 
 from karat.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
+
+    Grades = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 Precision = Literal["float64", "float32"]
 Level = Literal["auto", "chunk", "doc"]
 
+RELEVANT: float = 1
+"""The lowest grade of a relevant doc, unless a metric's name sets another (`rel=2`).
 
-DEFAULT_SEPARATOR = "#"
+An integer, since the fingerprints of metrics hold it.
+"""
+SEPARATOR = "#"
+"""What divides a chunk id into its doc and the rest, unless the user names another separator."""
+
+
+@overload
+def is_relevant(grade: Grades, rel: float = RELEVANT) -> Mask: ...
+@overload
+def is_relevant(grade: float, rel: float = RELEVANT) -> bool: ...
+def is_relevant(grade: Grades | float, rel: float = RELEVANT) -> Mask | bool:
+    """Whether a doc of this grade is relevant."""
+    return grade >= rel
+
+
+@overload
+def earns_gain(grade: Grades) -> Mask: ...
+@overload
+def earns_gain(grade: float) -> bool: ...
+def earns_gain(grade: Grades | float) -> Mask | bool:
+    """Whether a doc of this grade adds to graded metrics; a fraction below the relevant grades does."""
+    return grade > 0
+
+
+@overload
+def is_judged(grade: Grades) -> Mask: ...
+@overload
+def is_judged(grade: float) -> bool: ...
+def is_judged(grade: Grades | float) -> Mask | bool:
+    """Whether a grade is a judgment; a negative one says that the doc was pooled and not judged."""
+    return grade >= 0
+
+
+def binarize(grades: Grades) -> Grades:
+    """Grades as 1 for relevant and 0 for not relevant; what is not a judgment stays as it is."""
+    return np.where(is_judged(grades), is_relevant(grades).astype(np.float64), grades)
+
+
+def parent_of(chunk_id: str, separator: str, parents: Mapping[str, str] | None = None) -> str:
+    """The doc that a chunk belongs to: as `parents` says, else the part of its id before the separator."""
+    return (parents.get(chunk_id) if parents else None) or chunk_id.partition(separator)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +85,7 @@ class Policy:
     """Whether gold ids are matched with the run's chunks or with the docs they belong to."""
     chunk_credit: Literal["first", "all"] = "first"
     """Doc-level gold: only a doc's first chunk earns its grade, or later ones count for precision too."""
-    separator: str = DEFAULT_SEPARATOR
+    separator: str = SEPARATOR
     """What divides a chunk id into its doc and the rest."""
     stage: str | None = None
     """Evaluate this stage of a run log instead of its final list."""
@@ -57,7 +104,7 @@ class Policy:
             if value not in allowed:
                 raise UsageError(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
         if not self.separator:
-            raise UsageError("separator must be at least one character, such as '#'")
+            raise UsageError(f"separator must be at least one character, such as {SEPARATOR!r}")
 
     def compared(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as they are compared: as they are, or rounded to 32 bits (beyond their range, infinite)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from karat.model.docs import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,6 +26,11 @@ class Queries:
     def field(self, name: str) -> dict[str, Any]:
         """One field of all the queries that have it."""
         return {q: fields[name] for q, fields in self.fields.items() if fields.get(name) is not None}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of each query that has one."""
+        return {q: text for q, fields in self.fields.items() if (text := text_of(fields))}
 
     @property
     def no_answer(self) -> list[str]:

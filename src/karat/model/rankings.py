@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.model.policy import is_judged, is_relevant
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -86,7 +88,7 @@ class Rankings:
 
     def hits(self, rel: float) -> NDArray[np.bool_]:
         """Which rows are relevant."""
-        return self.grade >= rel
+        return is_relevant(self.grade, rel)
 
     def count_hits(self, rel: float, upto: Cutoff = ALL) -> Values:
         """How many relevant docs each query has in its top k."""
@@ -96,7 +98,9 @@ class Rankings:
         """How many gold docs of each query are relevant."""
         memo: dict[float, Values] = self.__dict__.setdefault("_gold_counts", {})
         if rel not in memo:
-            memo[rel] = np.bincount(self.gold_query[self.gold_grade >= rel], minlength=len(self)).astype(np.float64)
+            memo[rel] = np.bincount(self.gold_query[is_relevant(self.gold_grade, rel)], minlength=len(self)).astype(
+                np.float64
+            )
         return memo[rel]
 
     def gold_sum(self, weights: Values) -> Values:
@@ -110,7 +114,7 @@ class Rankings:
 
     def ideal(self) -> Rankings:
         """The rankings of a run that returns all judged docs in the best order, and nothing else."""
-        judged = self.gold_grade >= 0
+        judged = is_judged(self.gold_grade)
         query = self.gold_query[judged]
         return Rankings(
             self.query_ids,

@@ -100,5 +100,8 @@ class Run:
     log: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     """Latency and cost by stage or key and query, where they were asked for: {"latency": {"rerank": {"q1": 22.0}}}."""
 
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The doc of each chunk for which the table of docs names one; what the run itself says comes first."""
+
     def __repr__(self) -> str:
         return f"Run({self.name!r}, {type(self.content).__name__})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from karat.model.policy import parent_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,7 +44,7 @@ class Traces:
 
     def parent(self, doc: str, separator: str) -> str:
         """The doc that a chunk belongs to: as the log says, else the part of its id before the separator."""
-        return self.parents.get(doc) or doc.partition(separator)[0]
+        return parent_of(doc, separator, self.parents)
 
     def stage_names(self) -> tuple[str, ...]:
         """The stages in the order in which the lines name them; a stage that few lines have stands where they do."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from karat.errors import MAX_PROBLEMS, InputError, MissingPackage
+from karat.errors import MAX_PROBLEMS, InputError, missing_package
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.layout import table_layout
@@ -47,7 +47,7 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
     try:
         import duckdb
     except ImportError:
-        raise MissingPackage("reading this needs the package duckdb: pip install duckdb") from None
+        raise missing_package("reading this", "duckdb") from None
     config: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     if memory is not None:
         config["memory_limit"] = memory

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from karat.errors import InputError, shown
-from karat.model.policy import Policy
+from karat.model.policy import SEPARATOR, Policy, parent_of
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, rivals_of
@@ -187,7 +187,7 @@ def read_run_log(
             items = kept
         lists[query] = [item_id(i) or "" for i in items]
         parents[query] = [
-            text_id(i.doc_id) or chunk.partition(policy.separator)[0]
+            text_id(i.doc_id) or parent_of(chunk, policy.separator)
             for i, chunk in zip(items, lists[query], strict=True)
         ]
         scores[query] = [i.score for i in items]
@@ -195,8 +195,7 @@ def read_run_log(
             versions[query] = [logged.day_of(i) for i in items]
     problems.check()
     if policy.stage is not None:
-        mark = policy.separator
-        parents = {q: [docs.get(i) or i.partition(mark)[0] for i in ids] for q, ids in lists.items()}
+        parents = {q: [parent_of(i, policy.separator, docs) for i in ids] for q, ids in lists.items()}
     lacking = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
     notes = [f"{lacking}; positions were renumbered from 1"] if gaps else []
     notes += [f"as_of_filter dropped {late} items newer than their query's as_of"] if policy.as_of_filter else []
@@ -339,7 +338,7 @@ def _field(line: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((line[n] for n in names if n in line), None)
 
 
-def read_json(path: str, role: str, name: str, stdin: bytes | None = None) -> Qrels | Run:
+def read_json(path: str, role: str, name: str, stdin: bytes | None = None, separator: str = SEPARATOR) -> Qrels | Run:
     """One JSON object that maps queries to docs."""
     raw = all_of(path, stdin)
     try:
@@ -361,7 +360,7 @@ def read_json(path: str, role: str, name: str, stdin: bytes | None = None) -> Qr
     if role == "run" and isinstance(data.get("topk"), list):
         raise InputError(f"{path}: looks like one line of a run log; expected JSONL: write each object on one line")
     if role == "run":
-        return run_from_mapping(data, name, path)
+        return run_from_mapping(data, name, path, separator=separator)
     _check_keys(raw, path)
     return qrels_from_mapping(data, path)
 

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from karat.errors import AmbiguousFormat, InputError, MissingPackage, UsageError, nearest, shown
+from karat.errors import AmbiguousFormat, InputError, UsageError, missing_package, nearest, shown
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def unpacked_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
     try:
         import zstandard
     except ImportError:
-        raise MissingPackage(f"{path}: reading zstd needs the package zstandard: pip install zstandard") from None
+        raise missing_package(f"{path}: reading zstd", "zstandard") from None
     return io.BufferedReader(_Zstd(file, zstandard), 1 << 16)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from karat.errors import InputError, shown
-from karat.model.policy import DEFAULT_SEPARATOR
+from karat.model.policy import SEPARATOR, parent_of
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.read.exact import Problems
@@ -102,10 +102,12 @@ def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     return build_qrels(out, source)
 
 
-def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | None = None) -> Run:
+def run_from_mapping(
+    data: Mapping[Any, Any], name: str = "run", source: str | None = None, *, separator: str = SEPARATOR
+) -> Run:
     """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied.
 
-    `source` is what errors name: the file, if there is one.
+    `source` is what errors name: the file, if there is one. `separator` divides chunk ids of Chroma's results.
     """
     source = source or name
     if not data:
@@ -119,7 +121,7 @@ def run_from_mapping(data: Mapping[Any, Any], name: str = "run", source: str | N
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
         return Run(name, _scored(data, source))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
-        return Run(name, OrderedLists(*_chroma(data, source)))
+        return Run(name, OrderedLists(*_chroma(data, source, separator)))
     if all(isinstance(v, Mapping) for v in values):
         return Run(name, _scored(data, source))
     if any(isinstance(v, Mapping) for v in values):
@@ -142,7 +144,7 @@ def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
     Returns the marks that no id holds, None if something is wrong. Of the scores the first of each list is
     looked at; all of them are when they are used.
     """
-    left, unmarked = LOOKED_AT, DEFAULT_SEPARATOR
+    left, unmarked = LOOKED_AT, SEPARATOR
     beyond = []
     for docs in data.values():
         if left > 0:
@@ -150,7 +152,7 @@ def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
             text = "".join(docs)  # the quickest test that all ids are strings
             if "\x00" in text or "" in docs:
                 return None
-            if DEFAULT_SEPARATOR in text:
+            if SEPARATOR in text:
                 unmarked = ""
         elif docs:
             beyond.append(docs)
@@ -212,7 +214,7 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
 
 
 def _chroma(
-    data: Mapping[Any, Any], name: str
+    data: Mapping[Any, Any], name: str, separator: str
 ) -> tuple[dict[str, list[str]], dict[str, list[str]] | None, dict[str, list[float | None]] | None]:
     """{query: Chroma's result} → ids in order, and the docs that the metadata name."""
     problems = Problems(name)
@@ -238,7 +240,7 @@ def _chroma(
             continue
         lists[q] = [i for i in known if i is not None]
         parents[q] = [
-            str(m["doc_id"]) if m and "doc_id" in m else i.partition("#")[0]
+            str(m["doc_id"]) if m and "doc_id" in m else parent_of(i, separator)
             for i, m in zip(lists[q], metadata, strict=True)
         ]
     problems.check()

@@ -26,6 +26,8 @@ PLURAL = {QUERY: "queries", DOC: "docs"}
 NAMES = {QUERY: QUERY_NAMES, DOC: DOC_NAMES}
 ID_NAMES = ("_id", "id", *QUERY_NAMES, *DOC_NAMES)
 """A table of docs is read like one of queries: an id, and fields."""
+IDS = {QUERY: ID_NAMES, DOC: ("_id", "id", "chunk_id", *DOC_NAMES, *QUERY_NAMES)}
+"""Names of the id, the first that a row has; a chunk's `doc_id` names the doc it belongs to."""
 
 
 Fields = tuple[int, Mapping[str, Any]]
@@ -156,7 +158,7 @@ def identified(
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
-        named = next((n for n in ID_NAMES if n in fields), None)
+        named = next((n for n in IDS[noun] if n in fields), None)
         q = text_id(fields[named]) if named else None
         if named is not None and q is None:
             problems.add(line, f"{named} must be text or an integer, found {shown(fields[named])}")

@@ -92,7 +92,7 @@ def read_run(
     if isinstance(source, (str, os.PathLike)):
         return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of, needs)
     if isinstance(source, Mapping):
-        return _without_stage(run_from_mapping(source, name or "run"), chosen)
+        return _without_stage(run_from_mapping(source, name or "run", separator=chosen.separator), chosen)
     if frames.is_frame(source):
         rows, notes = frames.frame_rows(source, "run", name or "run")
         return _without_stage(Run(name or "run", Table(rows), notes=notes), chosen)
@@ -323,7 +323,7 @@ def _run_from_json(
     from karat.read import jsonl
 
     if layout.kind == "json":
-        return jsonl.read_json(path, "run", name, stdin)  # type: ignore[return-value]
+        return jsonl.read_json(path, "run", name, stdin, policy.separator)  # type: ignore[return-value]
     if jsonl.is_run_log(head):
         if policy.as_of_filter and not as_of:
             raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")

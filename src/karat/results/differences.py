@@ -11,6 +11,7 @@ import numpy as np
 
 from karat.metrics.grammar import parse
 from karat.results.pairing import paired
+from karat.stats.defaults import ALPHA
 from karat.stats.groups import grouped_intervals
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
@@ -57,7 +58,7 @@ class Compared:
     """The test whose p is adjusted and decides."""
     spread: float = math.nan
     """The standard deviation of the differences, where Δ is a mean (or a sum) of them."""
-    alpha: float = 0.05
+    alpha: float = ALPHA
     times: int = 1
     """How many means Δ is: the number of queries for a sum."""
     margin: float | None = None

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from karat.model.policy import binarize
 from karat.read.sources import read_qrels
 from karat.results.fingerprints import fingerprint_gold
 
@@ -31,7 +30,7 @@ class Gold:
         qrels = read_qrels(self.source, format=self.format, subtopics=self.subtopics)
         if not self.binary:
             return qrels
-        return replace(qrels, grades=np.where(qrels.grades < 0, qrels.grades, (qrels.grades >= 1).astype(np.float64)))
+        return replace(qrels, grades=binarize(qrels.grades))
 
     @cached_property
     def fingerprint(self) -> GoldFingerprint:

@@ -266,7 +266,7 @@ class Result:
     @cached_property
     def texts(self) -> Mapping[str, str]:
         """The text of each query, where a table of queries was given."""
-        return {q: str(t) for q, t in self.queries.field("text").items()} if self.queries is not None else {}
+        return self.queries.texts if self.queries is not None else {}
 
     @cached_property
     def fingerprints(self) -> Fingerprints:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.model.docs import Docs
     from karat.model.queries import Queries
 
-MINIMUM = 10
-"""Segments with fewer queries are shown, and never judged alone."""
 NONE = "(none)"
 GOLD = "gold."
 
@@ -42,11 +42,11 @@ class Segment:
 class Sampling:
     """How sure: the choices behind intervals, and what is known of each query."""
 
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     method: str = "auto"
-    resamples: int = 2000
-    seed: int = 0
-    minimum: int = MINIMUM
+    resamples: int = RESAMPLES
+    seed: int = SEED
+    minimum: int = MIN_SEGMENT
     by: tuple[tuple[str, ...], ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     conversations: Mapping[str, str] = field(default_factory=dict)
@@ -103,13 +103,13 @@ def sampling(
     queries: Queries | None,
     by: str | Sequence[str | Sequence[str]] | None,
     *,
-    docs: Queries | None = None,
+    docs: Docs | None = None,
     relevant: Callable[[], Mapping[str, Sequence[str]]] = dict,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
-    resamples: int = 2000,
-    seed: int = 0,
-    minimum: int = MINIMUM,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    minimum: int = MIN_SEGMENT,
 ) -> Sampling:
     """The choices, checked, with the fields of the queries that they need.
 
@@ -139,17 +139,17 @@ def sampling(
 
 
 def _gold_values(
-    name: str, docs: Queries | None, relevant: Callable[[], Mapping[str, Sequence[str]]]
+    name: str, docs: Docs | None, relevant: Callable[[], Mapping[str, Sequence[str]]]
 ) -> dict[str, Sequence[str]]:
     """The values that a field has in the relevant docs of each query; a query may be in several segments."""
     if docs is None:
         raise UsageError(f"by={name!r} needs a table of docs with that field (docs=, --docs FILE)")
-    known = docs.field(name.removeprefix(GOLD))
-    if not known:
-        raise UsageError(f"{docs.source}: no doc has a field {name.removeprefix(GOLD)!r}")
+    field = name.removeprefix(GOLD)
+    if not docs.field(field):
+        raise UsageError(f"{docs.source}: no doc has a field {field!r}")
     out: dict[str, Sequence[str]] = {}
     for q, ids in relevant().items():
-        values = [known.get(d, known.get(d.partition("#")[0])) for d in ids]
+        values = [docs.value(d, field) for d in ids]
         out[q] = tuple(sorted({str(v) for v in values if v is not None})) or (NONE,)
     return out
 

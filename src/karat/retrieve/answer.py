@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from karat.errors import InputError, MissingPackage, UsageError, shown
+from karat.errors import InputError, UsageError, missing_package, shown
 
 _LAST = re.compile(r"(?s)^(?P<before>.*)(?P<mark>\[\*\]|\.\*|\[\s*\?|\[\s*-?\d*\s*:)")
 """The last part of a path that may match many things, or none."""
@@ -20,7 +20,7 @@ class Path:
         try:
             import jsonpath
         except ImportError:
-            raise MissingPackage("http needs httpx and python-jsonpath: pip install 'karat[http]'") from None
+            raise missing_package("http", "httpx", "jsonpath") from None
         if not isinstance(path, str) or not path.startswith("$"):
             raise UsageError(f"http: {name} must be a JSONPath such as $.hits[*].id, found {shown(path)}")
         self.path, self.name = path, name

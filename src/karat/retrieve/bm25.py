@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, MissingPackage, UsageError, nearest
+from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
 from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
@@ -213,7 +213,7 @@ def _library() -> Any:
     try:
         import bm25s
     except ImportError:
-        raise MissingPackage("bm25 needs bm25s and PyStemmer: pip install 'karat[retrieve]'") from None
+        raise missing_package("bm25", "bm25s", "Stemmer") from None
     return bm25s
 
 
@@ -232,7 +232,7 @@ def _stem_all(language: str) -> Stems | None:
     try:
         import Stemmer
     except ImportError:
-        raise MissingPackage("bm25 needs PyStemmer: pip install 'karat[retrieve]', or bm25(stem=false)") from None
+        raise missing_package("bm25", "Stemmer", advice=", or use bm25(stem=false)") from None
     stemmer: Any = Stemmer.Stemmer(LANGUAGES[language])
     found: Stems = stemmer.stemWords
     return found

@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError
-from karat.read.queries import DOC, read_table
+from karat.model.docs import TITLE, text_field, title_and_text
+from karat.model.policy import SEPARATOR, parent_of
+from karat.read.docs import read_docs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SEPARATOR = "#"
-TEXT_NAMES = ("text", "contents", "content", "body", "passage")
 _WORD = re.compile(r"\S+\s*")
 
 
@@ -33,8 +33,15 @@ class Corpus:
     titles_only: int = 0
     """Passages that have a title and no text, where others may have been meant to."""
 
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The doc of each passage for which the corpus names one."""
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def parent(self, id: str) -> str:
+        """The doc that a passage belongs to."""
+        return parent_of(id, SEPARATOR, self.parents)
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -74,34 +81,33 @@ def read_corpus(source: Any) -> Corpus:
     if isinstance(source, Corpus):
         return source
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "corpus"
-    table = read_table(source, DOC)
+    table = read_docs(source)
     ids, texts, fields, empty, bare = [], [], [], [], 0
     for id, about in table.fields.items():
-        body = next((n for n in TEXT_NAMES if about.get(n) not in (None, "")), None)
-        text = " ".join(str(about[n]).strip() for n in ("title", body) if n and about.get(n) not in (None, ""))
-        if not text.strip():
+        body, text = text_field(about), title_and_text(about)
+        if not text:
             empty.append(id)
-        bare += body is None and bool(text.strip())
+        bare += body is None and bool(text)
         ids.append(id)
         texts.append(text)
-        fields.append({n: v for n, v in about.items() if n not in ("title", body)})
+        fields.append({n: v for n, v in about.items() if n not in (TITLE, body)})
     if not ids:
         raise InputError(f"{name}: has no docs; expected one a line, with _id and text")
     if len(empty) == len(ids):
         raise InputError(f"{name}: no doc has a title or a text; expected fields named title and text")
-    return Corpus(ids, texts, fields, name, titles_only=bare)
+    return Corpus(ids, texts, fields, name, titles_only=bare, parents=table.parents)
 
 
 def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     """The docs of a corpus cut into passages of `size` words, each with the last `overlap` words of the one before.
 
-    Passages of one doc (the part of the id before `#`) are joined first. New ids are `doc#100-20-1`, …
+    Passages of one doc are joined first. New ids are `doc#100-20-1`, …
     """
     if size < 1 or not 0 <= overlap < size:
         raise UsageError(f"a chunk has from 1 word, and an overlap less than that, found {size} and {overlap}")
     docs: dict[str, list[int]] = {}
     for i, id in enumerate(corpus.ids):
-        docs.setdefault(id.split(SEPARATOR, 1)[0], []).append(i)
+        docs.setdefault(corpus.parent(id), []).append(i)
     ids, texts, fields = [], [], []
     for doc, rows in docs.items():
         words = _WORD.findall("\n".join(corpus.texts[i] for i in rows))

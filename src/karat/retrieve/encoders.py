@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from karat.errors import InputError, MissingPackage, UsageError, shown
+from karat.errors import PIP, InputError, UsageError, missing_package, shown
 from karat.retrieve.registry import imported
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class WordLlama:
             told = ", ".join(map(str, _WORDLLAMA_DIMS))
             raise UsageError(f"dense: dims of {WORDLLAMA} must be one of {told}, found {dims!r}")
         if find_spec("wordllama") is None:
-            raise MissingPackage(f"dense(model={WORDLLAMA}) needs wordllama: pip install 'karat[retrieve]'")
+            raise missing_package(f"dense(model={WORDLLAMA})", "wordllama")
         self.dims = dims or max(_WORDLLAMA_DIMS)
         self._model = Once(self._loaded)
 
@@ -223,7 +223,7 @@ class WordLlama:
             )
         except FileNotFoundError as error:
             raise InputError(
-                f"{WORDLLAMA}: its weights are not in its package ({error}); pip install --force-reinstall wordllama"
+                f"{WORDLLAMA}: its weights are not in its package ({error}); {PIP} --force-reinstall wordllama"
             ) from None
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from karat.errors import InputError, MissingPackage, UsageError, shown
+from karat.errors import InputError, UsageError, missing_package, shown
 from karat.retrieve.encoders import OPENAI, Once, unit
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Endpoint:
         if not model:
             raise UsageError(f"dense: expected {OPENAI}MODEL, such as {OPENAI}text-embedding-3-small, found no model")
         if find_spec("httpx") is None:
-            raise MissingPackage(f"dense(model={OPENAI}{model}) needs httpx: pip install 'karat[http]'")
+            raise missing_package(f"dense(model={OPENAI}{model})", "httpx")
         if not timeout > 0:
             raise UsageError(f"dense: timeout must be a number of seconds above 0, found {timeout!r}")
         self.base_url = _checked_url(

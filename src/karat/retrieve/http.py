@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, MissingPackage, UsageError, shown
+from karat.errors import InputError, UsageError, missing_package, shown
 from karat.retrieve.answer import Path, seen
 from karat.retrieve.protocol import Base, Found, found_of
 from karat.retrieve.registry import retriever
@@ -269,5 +269,5 @@ def _library() -> Any:
     try:
         import httpx
     except ImportError:
-        raise MissingPackage("http needs httpx and python-jsonpath: pip install 'karat[http]'") from None
+        raise missing_package("http", "httpx", "jsonpath") from None
     return httpx

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
 from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
@@ -43,7 +43,7 @@ class LangChain(Base):
             from langchain_core.retrievers import BaseRetriever
             from langchain_core.vectorstores import VectorStore
         except ImportError:
-            raise MissingPackage("langchain needs langchain-core: pip install 'karat[langchain]'") from None
+            raise missing_package("langchain", "langchain_core") from None
         scores = scores or "none"
         if scores not in SCORES:
             raise UsageError(f"langchain: scores must be one of {', '.join(SCORES)}, found {scores!r}")

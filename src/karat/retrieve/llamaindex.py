@@ -6,7 +6,7 @@ import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
 from karat.retrieve.protocol import Base, Found, Laps
 from karat.retrieve.registry import retriever
@@ -33,7 +33,7 @@ class LlamaIndex(Base):
             from llama_index.core.base.base_retriever import BaseRetriever
             from llama_index.core.indices.base import BaseIndex
         except ImportError:
-            raise MissingPackage("llamaindex needs llama-index-core: pip install 'karat[llamaindex]'") from None
+            raise missing_package("llamaindex", "llama_index") from None
         self._wrapped = object_of(retriever, "llamaindex")
         if not isinstance(self._wrapped, (BaseRetriever, BaseIndex)):
             raise UsageError(f"llamaindex: retriever must be a BaseRetriever or an index, found {shown(self._wrapped)}")

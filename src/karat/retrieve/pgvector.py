@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.read.objects import text_id
 from karat.retrieve.embedding import Embedding, in_order
 from karat.retrieve.protocol import Base, Found, Laps
@@ -335,5 +335,5 @@ def _library() -> Any:
         import psycopg.sql
         import psycopg.types
     except ImportError:
-        raise MissingPackage("pgvector needs psycopg and pgvector: pip install 'karat[pgvector]'") from None
+        raise missing_package("pgvector", "psycopg", "pgvector") from None
     return psycopg

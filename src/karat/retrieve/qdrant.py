@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, KaratError, MissingPackage, UsageError, shown
+from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.embedding import Embedding, in_order, rows_with_text
 from karat.retrieve.framework import id_of
 from karat.retrieve.protocol import Base, Found, Laps
@@ -220,7 +220,7 @@ class Qdrant(Base):
         try:
             import qdrant_client
         except ImportError:
-            raise MissingPackage("qdrant needs qdrant-client: pip install 'karat[qdrant]'") from None
+            raise missing_package("qdrant", "qdrant_client") from None
         return qdrant_client
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, MissingPackage, UsageError, nearest
+from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve.encoders import FORMS, WORDLLAMA, Once, unit
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from karat.retrieve.encoders import Kind, Matrix
 
 POOLINGS = ("mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-INSTALL = (
-    "pip install 'karat[models]'; on a machine without a GPU install the CPU build of torch before it (PyTorch's page "
-    "on installing names the command), because the plain `torch` brings CUDA, some gigabytes"
+TORCH = (
+    "on a machine without a GPU install the CPU build of torch before it (PyTorch's page on installing names the "
+    "command), because the plain `torch` brings CUDA, some gigabytes"
 )
 HUB_TIMEOUT = 10.0
 """Seconds for the one question whether the hub is there; the library itself would ask for over a minute."""
@@ -41,7 +41,7 @@ class Source:
                 f"{what}: {model}: no such folder; expected the folder of a model of sentence-transformers"
             )
         if not all(find_spec(package) for package in ("sentence_transformers", "torch")):
-            raise MissingPackage(f"{what}(model={model}) needs sentence-transformers: {INSTALL}{self._hint}")
+            raise missing_package(f"{what}(model={model})", "sentence_transformers", advice=f"; {TORCH}{self._hint}")
         self._what = what
 
     @property

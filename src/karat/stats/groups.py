@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import (
-    RESAMPLES,
     Interval,
     bca_bounds,
     checked_count,
@@ -39,10 +39,10 @@ def interval(
     values: Sequence[float] | Floats,
     *,
     statistic: str | Callable[[Floats], float] = "mean",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int = SEED,
     binary: bool = False,
     clusters: Sequence[object] | None = None,
     weights: Sequence[float] | None = None,
@@ -103,10 +103,10 @@ def intervals(
     units: Units,
     *,
     binary: Sequence[bool],
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int = SEED,
     threads: int = 1,
 ) -> list[Interval]:
     """The interval of each row's mean over all queries."""
@@ -130,10 +130,10 @@ def grouped_intervals(
     groups: Sequence[Rows],
     *,
     binary: Sequence[bool],
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int = SEED,
     threads: int = 1,
 ) -> list[list[Interval]]:
     """The interval of each row's mean in each group of queries (columns).

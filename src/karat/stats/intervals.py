@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.stats.defaults import CONFIDENCE
 from karat.stats.resample import Group, mean_of, resampled
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson", "none"]
 METHODS: tuple[str, ...] = get_args(Method)
-RESAMPLES = 2000
 TOLERANCE = 1e-12
 """Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""
 FEW = 25
@@ -196,7 +196,7 @@ def studentized(values: Floats, units: Units, confidence: float, resamples: int,
     return middle - float(high) * error, middle - float(low) * error
 
 
-def quantile_interval(values: Sequence[float] | Floats, q: float, confidence: float = 0.95) -> Interval:
+def quantile_interval(values: Sequence[float] | Floats, q: float, confidence: float = CONFIDENCE) -> Interval:
     """A quantile with the order statistics that hold it, whatever the distribution (for latencies).
 
     `low` or `high` is NaN where too few values were seen to bound the quantile on that side.

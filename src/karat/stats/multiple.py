@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.stats.defaults import SEED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,7 +39,7 @@ def benjamini_hochberg(p: Sequence[float]) -> list[float]:
     return [float(x) for x in out]
 
 
-def randomised_hsd(values: Floats, *, draws: int = 100_000, seed: int = 0) -> tuple[Floats, int]:
+def randomised_hsd(values: Floats, *, draws: int = 100_000, seed: int = SEED) -> tuple[Floats, int]:
     """Tukey's HSD by randomisation, blocked by query (Carterette 2012): p for every pair of runs.
 
     `values` is runs × queries. In each draw every query's values are shuffled among the runs, and the range of the

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.stats.defaults import ALPHA, SEED
 from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error
 from karat.stats.resample import Group, Units, mean_of, resampled
 
@@ -43,9 +44,9 @@ def paired_test(
     b: Sequence[float] | Floats,
     *,
     test: str = "t",
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     draws: int = DRAWS,
-    seed: int = 0,
+    seed: int = SEED,
     clusters: Sequence[object] | None = None,
     weights: Sequence[float] | None = None,
 ) -> PairedTest:
@@ -74,7 +75,9 @@ def paired_test(
     )
 
 
-def p_value(test: str, difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = 0) -> tuple[float, float]:
+def p_value(
+    test: str, difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED
+) -> tuple[float, float]:
     """The statistic of one test and its two-sided p. One unit is never significant."""
     if test not in TESTS:
         near = nearest(str(test), TESTS)
@@ -111,7 +114,7 @@ def student_t(difference: Floats, units: Units) -> tuple[float, float]:
     return t, float(2 * stdtr(count - 1, -abs(t)))
 
 
-def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: int = 0) -> list[float]:
+def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> list[float]:
     """Randomisation by flipping the sign of each unit's difference; exact up to 16 units (Fisher 1935).
 
     Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes. All rows
@@ -138,7 +141,7 @@ def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: in
     return [float((e + 1) / (draws + 1)) for e in extreme]
 
 
-def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = 0) -> float:
+def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> float:
     """The paired bootstrap test: how often a resample of the centred differences is as far from zero."""
     draws = min(draws, 10_000)
     mean = mean_of(difference, units)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
+from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ MANY = 50_000
 """Beyond so many queries the normal distribution is as good as counting."""
 
 
-def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
+def power_of(n: float, effect: float, alpha: float = ALPHA) -> float:
     """The chance that a paired t-test of n queries finds a true effect (in standard deviations)."""
     from scipy.special import chdtr, nctdtr, stdtrit
 
@@ -33,7 +34,7 @@ def power_of(n: float, effect: float, alpha: float = 0.05) -> float:
     return 1 - (missed if missed == missed else 0.0) + (below if below == below else 0.0)
 
 
-def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
+def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> int | None:
     """The smallest number of queries at which this difference is found; None if none would do."""
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -58,7 +59,7 @@ def queries_needed(difference: float, deviation: float, *, power: float = 0.8, a
     return high
 
 
-def queries_needed_for_share(share: float, threshold: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
+def queries_needed_for_share(share: float, threshold: float, *, power: float = 0.8, alpha: float = ALPHA) -> int | None:
     """The smallest number of queries at which the Wilson interval of this share leaves the threshold; None if none.
 
     A Wilson interval leaves t if and only if the score test rejects it: if the number of successes is further from nt
@@ -102,7 +103,7 @@ def _rough(share: float, threshold: float, z: float, power: float) -> float:
     return (spread / (share - threshold)) ** 2
 
 
-def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> float:
     """The smallest difference that n queries with this deviation show with the given power."""
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -127,7 +128,7 @@ def power(
     difference: float | None = None,
     n: int | None = None,
     power: float = 0.8,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
 ) -> dict[str, Any]:
     """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.stats.intervals import RESAMPLES, Interval, bca_bounds, checked_method, checked_share, jackknife_means
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+from karat.stats.intervals import Interval, bca_bounds, checked_method, checked_share, jackknife_means
 from karat.stats.resample import Group, resampled
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ def ratio_interval(
     whole: Floats,
     units: Units,
     *,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
-    seed: int = 0,
+    seed: int = SEED,
     threads: int = 1,
 ) -> Interval:
     """The sum of `part` over the sum of `whole`, bootstrapped by resampling whole queries (or conversations).

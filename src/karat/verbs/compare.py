@@ -15,6 +15,7 @@ from karat.results.figures import difference_figure, figure
 from karat.results.pairing import verified
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any
+from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 from karat.stats.paired import DRAWS, TESTS
 from karat.store.codec import write_document
@@ -132,7 +133,7 @@ def compare(
     baseline: str | None = None,
     tests: Sequence[str] = DEFAULT_TESTS,
     correction: str = "holm",
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     margin: float | None = None,
     all_pairs: bool = False,
     replicates: Any = None,

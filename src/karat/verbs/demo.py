@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.config.reading import read_config
-from karat.errors import InputError, MissingPackage
+from karat.errors import InputError, missing_package
 from karat.store.atomic import encoded, write_atomically
 from karat.verbs.bench import bench
 from karat.verbs.check import check
@@ -115,7 +115,7 @@ def demo(folder: str = FOLDER, *, watch: Watch | None = None) -> Demo:
     Needs no network and no key. In a folder that an earlier demo made, what is there is kept and used.
     """
     if missing := [p for p in ("bm25s", "Stemmer", "wordllama", "jinja2", "vl_convert") if not find_spec(p)]:
-        raise MissingPackage(f"the demo needs {', '.join(missing)}: pip install 'karat[report,retrieve]'")
+        raise missing_package("the demo", *missing)
     place = _made(folder)
     read = read_config(os.path.join(place, "karat.yaml"))
     told = read.config.bench

@@ -15,6 +15,7 @@ from karat.errors import InputError, shown
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.engine import bytes_of, threads_of
+from karat.model.policy import is_relevant
 from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.read.frames import is_frame
@@ -27,6 +28,7 @@ from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.store.cache import Cache, StoredRun
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from karat.align.hits import Aligned
     from karat.align.needs import Needs
     from karat.metrics.grammar import Measure
+    from karat.model.docs import Docs
     from karat.model.engine import Watch
     from karat.model.policy import Policy
     from karat.model.queries import Queries
@@ -56,11 +59,11 @@ def evaluate(
     embedding_model: str | None = None,
     subtopics: bool | None = None,
     by: str | Sequence[str | Sequence[str]] | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
-    resamples: int = 2000,
-    seed: int = 0,
-    min_segment: int = 10,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    min_segment: int = MIN_SEGMENT,
     like: str | None = None,
     score_precision: str | None = None,
     duplicates: str | None = None,
@@ -129,7 +132,8 @@ def evaluate(
         batch,
         watch,
     )
-    docs_table = _table(docs) if docs is not None else None
+    docs_table = _docs(docs, policy) if docs is not None else None
+    job.parents = docs_table.parents if docs_table is not None else {}
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
 
@@ -158,6 +162,12 @@ def _table(queries: Any) -> Queries:
     from karat.read.queries import read_queries
 
     return read_queries(queries)
+
+
+def _docs(docs: Any, policy: Policy) -> Docs:
+    from karat.read.docs import read_docs
+
+    return read_docs(docs, separator=policy.separator)
 
 
 def named_runs(run: Any) -> list[tuple[str | None, Any]]:
@@ -211,6 +221,7 @@ class _Job:
         self.cache = Cache() if cache and not details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
+        self.parents: Mapping[str, str] = {}
 
     @property
     def models(self) -> dict[str, str]:
@@ -221,7 +232,10 @@ class _Job:
         """The relevant docs of each query."""
         qrels = self.gold.qrels
         judged = (qrels.for_query(q) for q in qrels.query_ids)
-        return {q: [d for d, g in graded.items() if g >= 1] for q, graded in zip(qrels.query_ids, judged, strict=True)}
+        return {
+            q: [d for d, g in graded.items() if is_relevant(g)]
+            for q, graded in zip(qrels.query_ids, judged, strict=True)
+        }
 
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
         """One run's result, from the cache where its files are unchanged."""
@@ -256,8 +270,8 @@ class _Job:
         )
 
     def _entry(self, source: Any) -> Entry | None:
-        if self.cache is None or self.policy.as_of_filter or self.needs is not None:
-            return None  # an entry holds judged docs alone
+        if self.cache is None or self.policy.as_of_filter or self.needs is not None or self.parents:
+            return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
         choices = [self.policy, self.gold.format, self.run_format, unanswerable, self.gold.subtopics]
         return self.cache.entry(self.gold.source, source, choices)
@@ -271,6 +285,7 @@ class _Job:
         run = read_run(
             source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
         )
+        run = replace(run, parents=self.parents)
         gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
         _check_not_gold(source, self.gold.source)
         if needs is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import Measure, parse
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.policy import DEFAULT_SEPARATOR
+from karat.model.policy import SEPARATOR, parent_of
 from karat.model.rankings import Rankings
 from karat.read.objects import is_finite, text_id
 
@@ -35,7 +35,7 @@ def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) 
     more = [n for n in measure.needs if n not in ("gold", "items")]
     if more:
         raise UsageError(f"{measure.name} needs {' and '.join(more)}, which a list of docs does not have; use evaluate")
-    parents = [doc.partition(DEFAULT_SEPARATOR)[0] for doc in map(_id, retrieved)]
+    parents = [parent_of(doc, SEPARATOR) for doc in map(_id, retrieved)]
     first = np.array([parent not in parents[:i] for i, parent in enumerate(parents)], dtype=bool)
     none = np.full(len(parents), np.nan)
     rows = np.arange(len(parents))

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError, shown
+from karat.model.docs import text_of, title_and_text
+from karat.model.policy import is_relevant
 from karat.read import query_fields
+from karat.read.docs import read_docs
 from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite
 from karat.read.queries import read_queries
 from karat.results.figures import figure
+from karat.stats.defaults import SEED
 from karat.store.codec import rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import material
@@ -25,6 +29,7 @@ from karat.verbs.components.reranker import reranking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from karat.model.docs import Docs
     from karat.model.queries import Queries
     from karat.results.differences import Compared
     from karat.verbs.compare import Comparison
@@ -105,7 +110,7 @@ def stress(
     insert: int = 3,
     sample: int = 100,
     depth: int = 50,
-    seed: int = 0,
+    seed: int = SEED,
     **options: Any,
 ) -> Stress:
     """Put hard negatives at ranks 1 to 3 of a reranker's input, and tell how far ndcg@k falls.
@@ -121,7 +126,7 @@ def stress(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
     table = read_queries(queries)
-    texts = read_queries(docs)
+    texts = read_docs(docs)
     held = material(qrels, run, queries=table, k=k, seed=seed, **options)
     rerank, place = resolved(reranker)
     negatives, source = _negatives(held, table, mine, insert, depth)
@@ -189,7 +194,7 @@ def resolved(reranker: str | Reranker) -> tuple[Reranker, str]:
 
 
 def _relevant(held: Material, q: str) -> bool:
-    return any(grade >= held.rel for grade in held.answerable.get(q, {}).values())
+    return any(is_relevant(grade, held.rel) for grade in held.answerable.get(q, {}).values())
 
 
 def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
@@ -220,7 +225,7 @@ def _negatives(
         for q, ids in given.items():
             gold = held.gold.for_query(q)
             for doc in ids:
-                if gold.get(held.parent(doc), gold.get(doc, 0.0)) >= held.rel:
+                if is_relevant(gold.get(held.parent(doc), gold.get(doc, 0.0)), held.rel):
                     problems.add(
                         table.lines.get(q),
                         f"query {shown(q)}: negative {shown(doc)} is relevant in the gold; remove it",
@@ -231,7 +236,7 @@ def _negatives(
     out = {}
     for q, docs in other.listed(depth).items():
         gold = held.gold.for_query(q)
-        wrong = [d for d, _ in docs if gold.get(held.parent(d), gold.get(d, 0.0)) < held.rel]
+        wrong = [d for d, _ in docs if not is_relevant(gold.get(held.parent(d), gold.get(d, 0.0)), held.rel)]
         if wrong:
             out[q] = tuple(wrong[:insert])
     return out, f"mined from {other.run.name}"
@@ -239,16 +244,16 @@ def _negatives(
 
 def _text(held: Material, table: Queries, q: str) -> str | None:
     """The text of a query: from the table, else as the run log has it."""
-    found = table.fields.get(q, {}).get("text")
-    if found is None and held.traces is not None and q in held.traces.lines:
-        found = held.traces.lines[q].text
-    return None if found is None else str(found)
+    text = text_of(table.fields.get(q, {}))
+    if not text and held.traces is not None and q in held.traces.lines:
+        text = held.traces.lines[q].text or ""
+    return text or None
 
 
 def _check_known(
     held: Material,
     table: Queries,
-    docs: Queries,
+    docs: Docs,
     negatives: Mapping[str, Sequence[str]],
     inputs: Mapping[str, Sequence[str]],
 ) -> None:
@@ -258,7 +263,7 @@ def _check_known(
         if _text(held, table, q) is None:
             problems.add(None, f"query {shown(q)} has no text in {table.source}; the reranker needs it")
         for what, listed in (("negative", ids), ("candidate", inputs[q])):
-            if lacking := [d for d in listed if docs.fields.get(d, {}).get("text") is None]:
+            if lacking := [d for d in listed if not text_of(docs.fields.get(d, {}))]:
                 more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
                 problems.add(
                     None, f"query {shown(q)}: {what} {shown(lacking[0])}{more} has no text here; expected every doc"
@@ -266,16 +271,11 @@ def _check_known(
     problems.check()
 
 
-def _words(fields: Mapping[str, Any]) -> str:
-    """The text of a doc, after its title where it has one, as BEIR's corpora are read."""
-    return f"{fields.get('title') or ''} {fields['text']}".strip()
-
-
 def _reranked(
-    rerank: Reranker, q: str, text: str | None, ids: Sequence[str], docs: Queries, name: str, problems: Problems
+    rerank: Reranker, q: str, text: str | None, ids: Sequence[str], docs: Docs, name: str, problems: Problems
 ) -> list[str]:
     """The docs in the reranker's order; a failure is noted with its query."""
-    pairs = [(d, _words(docs.fields[d])) for d in ids]
+    pairs = [(d, title_and_text(docs.fields[d])) for d in ids]
     try:
         found = rerank(text or "", list(pairs))
         answer = list(found.tolist() if hasattr(found, "tolist") else found)

@@ -14,6 +14,7 @@ import numpy as np
 
 from karat.metrics.grammar import PRIMARY, parse, parse_all
 from karat.metrics.relevance import SWEEP
+from karat.model.policy import is_relevant
 from karat.report.html.texts import NAME, cleaned, cut, name
 from karat.results.saved import result_from
 from karat.verbs.sweep import METRICS as CURVED
@@ -22,6 +23,7 @@ from karat.verbs.sweep import curves_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.docs import Docs
     from karat.results.result import Result, RunResult
     from karat.results.top_lists import TopDoc
 
@@ -38,10 +40,8 @@ FOUND_BY = (1, 3, 5, 10, 20, 50, 100)
 """Ranks at which the account of the gold is cut."""
 
 
-def view_of(
-    document: Mapping[str, Any], *, docs: Mapping[str, str] | None = None, k: int | None = None
-) -> dict[str, Any]:
-    """What the page shows of a document; `docs` are texts by doc id."""
+def view_of(document: Mapping[str, Any], *, docs: Docs | None = None, k: int | None = None) -> dict[str, Any]:
+    """What the page shows of a document; `docs` holds the texts of docs."""
     result = _named(result_from(dict(document)))
     names = [r.name for r in result.runs]
     base = name(document["baseline"]["name"]) if document.get("baseline") else None
@@ -76,7 +76,7 @@ def view_of(
         "depth": _depth(result),
         "queries": queries,
         "tradeoffs": _tradeoffs(metrics, primary, known),
-        "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs or {}, docs_held.at)},
+        "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs, docs_held.at)},
         "components": {n: r["components"] for n, r in known.items() if r.get("components")},
         "diagnosis": findings_of(document.get("diagnosis")),
         "fingerprints": result.fingerprints.hashes,
@@ -285,26 +285,26 @@ def _gold(result: Result, query: str, docs: _Docs) -> list[list[Any]]:
     ranks: dict[str, list[Any]] = {}
     for i, run in enumerate(result.runs):
         for row in run.gold_docs(query):
-            if row.grade > 0:
+            if is_relevant(row.grade):
                 one = ranks.setdefault(row.doc, [row.doc, _whole(row.grade), [None] * len(result.runs)])
                 one[2][i] = row.rank
     found = sorted(ranks.values(), key=lambda g: (-g[1], g[0]))
     return [[docs.number(doc), grade, places] for doc, grade, places in found]
 
 
-def _texts(result: Result, docs: Mapping[str, str], numbers: Mapping[str, int]) -> dict[str, str]:
+def _texts(result: Result, docs: Docs | None, numbers: Mapping[str, int]) -> dict[str, str]:
     """Texts of the docs that the page names, until the budget is spent: gold and the first ranks come first."""
-    if not docs:
+    if docs is None:
         return {}
     wanted: dict[str, None] = {}
     for depth in (5, TOP):
         for run in result.runs:
             for q in run.top.query_ids if run.top is not None else ():
-                wanted.update(dict.fromkeys(row.doc for row in run.gold_docs(q) if row.grade > 0))
+                wanted.update(dict.fromkeys(row.doc for row in run.gold_docs(q) if is_relevant(row.grade)))
                 wanted.update(dict.fromkeys(row.doc for row in run.top_docs(q)[:depth]))
     out, spent = {}, 0
     for doc in wanted:
-        text = docs.get(doc) or docs.get(doc.partition("#")[0])
+        text = docs.caption(doc)
         if text and doc in numbers:
             out[str(numbers[doc])] = cut(text, DOC_TEXT)
             spent += min(len(text), DOC_TEXT)
@@ -343,7 +343,7 @@ def _account(result: Result) -> list[dict[str, Any]]:
         return []
     out = []
     for run in result.runs:
-        relevant = [g for q in run.query_ids for g in run.gold_docs(q) if g.grade > 0]
+        relevant = [g for q in run.query_ids for g in run.gold_docs(q) if is_relevant(g.grade)]
         ranks = np.array([g.rank or np.inf for g in relevant])
         bounds = [0, *FOUND_BY]
         counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise(bounds)]

@@ -9,7 +9,7 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import MissingPackage
+from karat.errors import missing_package
 from karat.report.html.data import view_of
 from karat.report.html.sections import shown
 from karat.store.atomic import write_atomically
@@ -17,6 +17,8 @@ from karat.store.cache import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from karat.model.docs import Docs
 
 ASSETS = os.path.join(os.path.dirname(__file__), "assets")
 SCRIPTS = ("data.js", "charts.js", "queries.js", "page.js")
@@ -26,18 +28,18 @@ POLICY = (
 )
 
 
-def write_page(document: Mapping[str, Any], path: str, *, docs: Mapping[str, str] | None = None) -> None:
+def write_page(document: Mapping[str, Any], path: str, *, docs: Docs | None = None) -> None:
     """Write the report of a saved document as one HTML file."""
     write_atomically(path, rendered(document, docs=docs).encode("utf-8", "replace"))
 
 
-def rendered(document: Mapping[str, Any], *, docs: Mapping[str, str] | None = None) -> str:
+def rendered(document: Mapping[str, Any], *, docs: Docs | None = None) -> str:
     """The page as text."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
         from markupsafe import Markup
     except ImportError:
-        raise MissingPackage("a report needs jinja2; install it with: pip install 'karat[report]'") from None
+        raise missing_package("a report", "jinja2") from None
     view = view_of(document, docs=docs)
     scripts = [library(), *(_asset(name) for name in SCRIPTS)]
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
@@ -102,7 +104,7 @@ def library() -> str:
     try:
         import vl_convert
     except ImportError:
-        raise MissingPackage("charts need vl-convert-python; install it with: pip install 'karat[report]'") from None
+        raise missing_package("a report", "vl_convert") from None
     from importlib.metadata import version
 
     kept = os.path.join(cache_folder(), f"vega-{version('vl-convert-python')}.js")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.gates.language import parse_gate
 from karat.metrics.grammar import PRIMARY, parse
+from karat.model.policy import RELEVANT
 from karat.report.html.data import DOC_TEXT, TOP, segment_name
 from karat.report.html.fragments import findings, parts_of, stages_of
 from karat.report.html.texts import cut, plain
@@ -337,7 +338,7 @@ def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [(f"fingerprint of {name}", value) for name, value in v["fingerprints"].items()]
     out += [(name.replace("_", " "), str(value)) for name, value in v["conventions"].items()]
     out.append(("ties", "by doc id, falling"))
-    out.append(("relevant", "grade 1 and above, where a metric's name says no other (rel=2)"))
+    out.append(("relevant", f"grade {RELEVANT:g} and above, where a metric's name says no other (rel=2)"))
     if told := v["intervals"]:
         resamples = f"{told['resamples']:,} resamples, seed {told['seed']}"
         out.append(("intervals", f"{told['confidence']:.0%}, {told['method']}, {resamples}"))

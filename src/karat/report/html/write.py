@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from karat.model.policy import SEPARATOR
+from karat.read.docs import read_docs
 from karat.read.queries import read_queries
 from karat.report.html.page import write_page
 from karat.results.saved import FULL, document_of, result_from
@@ -12,8 +14,6 @@ from karat.verbs.diagnose import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from karat.model.queries import Queries
 
 
 def write_report(result: Any, output: str = "report.html", *, queries: Any = None, docs: Any = None) -> str:
@@ -27,11 +27,11 @@ def write_report(result: Any, output: str = "report.html", *, queries: Any = Non
     else:
         document = result.full_json()
     if queries is not None:
-        known = read_queries(queries).field("text")
-        document = {**document, "texts": {**document.get("texts", {}), **{q: str(t) for q, t in known.items()}}}
+        document = {**document, "texts": {**document.get("texts", {}), **read_queries(queries).texts}}
     if "diagnosis" not in document and any(run.get("lists") for run in document["runs"]):
         document = {**document, "diagnosis": _diagnosis(document)}
-    write_page(document, output, docs=doc_texts(read_queries(docs)) if docs is not None else None)
+    separator = document.get("conventions", {}).get("separator", SEPARATOR)
+    write_page(document, output, docs=read_docs(docs, separator=separator) if docs is not None else None)
     return output
 
 
@@ -41,13 +41,3 @@ def _diagnosis(document: Mapping[str, Any]) -> dict[str, Any]:
     names = [run["name"] for run in document["runs"]]
     judged = [n for n in document.get("candidates") or names if n != base] or names
     return diagnose(result_from(dict(document)), judged[0]).as_json()
-
-
-def doc_texts(table: Queries) -> dict[str, str]:
-    """Title and text of each doc, as a reader wants them."""
-    out = {}
-    for doc, fields in table.fields.items():
-        parts = [str(fields[n]) for n in ("title", "text", "contents", "body", "passage") if fields.get(n)]
-        if parts:
-            out[doc] = ". ".join(parts)
-    return out

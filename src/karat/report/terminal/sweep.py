@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from karat.errors import MissingPackage, UsageError
+from karat.errors import UsageError, missing_package
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import estimate_figure, share_figure
 from karat.results.words import plain
@@ -93,7 +93,7 @@ def draw(found: Sweep, path: str) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise MissingPackage("drawing needs the package matplotlib: pip install matplotlib") from None
+        raise missing_package("drawing", "matplotlib") from None
     import io
 
     matplotlib.use("Agg")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat import __version__
-from karat.errors import UsageError, nearest
+from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
 from karat.results.result import FORMAT_VERSION
-from karat.retrieve.corpus import SEPARATOR, rechunked
+from karat.retrieve.corpus import rechunked
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
@@ -280,10 +280,12 @@ class _Job:
         return logs, again, notes
 
     def _check_chunks(self) -> None:
-        if any(self.chunks) and any(SEPARATOR in doc for doc in self.dataset.qrels.docs):
+        gold, corpus = self.dataset.qrels.docs, self.dataset.corpus
+        passages = [doc for doc in gold if corpus.parent(doc) != doc] if any(self.chunks) else []
+        if passages:
             raise UsageError(
-                f"{self.dataset.name}: its gold names passages ({SEPARATOR} in their ids), which other chunks do not "
-                "have; only gold by document can be used where the corpus is cut anew"
+                f"{self.dataset.name}: its gold names passages, such as {shown(passages[0])}, which other chunks do "
+                "not have; only gold by document can be used where the corpus is cut anew"
             )
 
     def _telling(self, name: str, what: str) -> Callable[[int, int], None] | None:

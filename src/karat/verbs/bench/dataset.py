@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.config.reading import DEFAULT_NAMES, read_config
-from karat.errors import InputError, MissingPackage, UsageError, nearest, shown
+from karat.errors import InputError, UsageError, missing_package, nearest, shown
+from karat.model.docs import text_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels
 from karat.retrieve.corpus import fingerprint, read_corpus
@@ -65,12 +66,12 @@ class Dataset:
                 f"{self.table.source}: {len(missing)} queries of the gold are not in it: {_some(missing)}; "
                 "add them, or name other gold"
             )
-        texts = {q: self.table.fields[q].get("text") for q in wanted}
-        if without := sorted(q for q, text in texts.items() if not isinstance(text, str) or not text.strip()):
+        texts = {q: text_of(self.table.fields[q]) for q in wanted}
+        if without := sorted(q for q, text in texts.items() if not text.strip()):
             raise InputError(
                 f"{self.table.source}: no text for {len(without)} queries: {_some(without)}; expected a field text"
             )
-        return [Query(str(texts[q]), q, self.table.fields[q]) for q in sorted(wanted, key=lambda q: q.encode())]
+        return [Query(texts[q], q, self.table.fields[q]) for q in sorted(wanted, key=lambda q: q.encode())]
 
     @cached_property
     def version(self) -> str:
@@ -187,7 +188,7 @@ def _from_ir_datasets(name: str, id: str) -> Dataset:
     try:
         import ir_datasets
     except ImportError:
-        raise MissingPackage(f"{IR_DATASETS}{id} needs ir_datasets: pip install 'karat[datasets]'") from None
+        raise missing_package(f"{IR_DATASETS}{id}", "ir_datasets") from None
     try:
         found = ir_datasets.load(id)
     except KeyError:

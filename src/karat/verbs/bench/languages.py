@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karat.stats.defaults import ALPHA
 from karat.stats.multiple import holm
 from karat.store.codec import rounded
 
@@ -64,7 +65,7 @@ class Languages:
     baseline: str | None
     places: tuple[str, ...]
     rows: tuple[Across, ...]
-    alpha: float = 0.05
+    alpha: float = ALPHA
     by: str = FIELD
     """What a column is: a language, or a dataset."""
 
@@ -87,7 +88,7 @@ def over_languages(parts: Sequence[Benched], metric: str | None = None) -> Langu
     if len(places) < 2:
         return None
     baseline = parts[0].comparison.baseline if parts[0].comparison is not None else None
-    alpha = parts[0].comparison.alpha if parts[0].comparison is not None else 0.05
+    alpha = parts[0].comparison.alpha if parts[0].comparison is not None else ALPHA
     rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
     by = FIELD if any(language for _, language in places.values()) else "dataset"
     return Languages(metric, baseline, tuple(places), rows, alpha, by)
@@ -153,7 +154,7 @@ def _compared(part: Benched, system: str, metric: str, language: str | None) -> 
     return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == wanted), None)
 
 
-def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = 0.05) -> tuple[float, float, float, float]:
+def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = ALPHA) -> tuple[float, float, float, float]:
     """Δ of an average over languages, its interval and p, from each one's mean difference, spread and queries.
 
     The standard error is that of a mean of independent means; degrees of freedom by Satterthwaite (1946).

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karat.errors import InputError, KaratError, shown
-from karat.retrieve.corpus import SEPARATOR
 from karat.retrieve.protocol import found_of
 from karat.store.atomic import write_atomically
 
@@ -184,8 +183,8 @@ def _failed(task: Task, where: str, what: str) -> InputError:
 
 def _item(corpus: Corpus, rank: int, listed: Found) -> dict[str, Any]:
     id = listed.ids[rank - 1]
-    doc, mark, _ = id.partition(SEPARATOR)
-    item: dict[str, Any] = {"rank": rank, **({"chunk_id": id} if mark else {}), "doc_id": doc}
+    doc = corpus.parent(id)
+    item: dict[str, Any] = {"rank": rank, **({"chunk_id": id} if doc != id else {}), "doc_id": doc}
     if listed.scores is not None:
         item["score"] = float(listed.scores[rank - 1])
     about = corpus.about(id)

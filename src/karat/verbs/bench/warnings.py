@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karat.errors import shown
-from karat.retrieve.corpus import SEPARATOR
+from karat.model.docs import TEXT_FIELDS
+from karat.model.policy import is_relevant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +45,10 @@ def _strangers(strange: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _gold(dataset: Dataset) -> Iterator[str]:
     """Gold that nothing could find."""
     corpus = dataset.corpus
-    docs = {id.partition(SEPARATOR)[0] for id in corpus.ids}
-    relevant = {d for d, grade in zip(dataset.qrels.docs, dataset.qrels.grades.tolist(), strict=True) if grade > 0}
+    docs = {corpus.parent(id) for id in corpus.ids}
+    relevant = {
+        d for d, grade in zip(dataset.qrels.docs, dataset.qrels.grades.tolist(), strict=True) if is_relevant(grade)
+    }
     if lost := sorted(d for d in relevant if d not in corpus.row and d not in docs):
         yield (
             f"gold: {len(lost):,} of {len(relevant):,} relevant docs are not in the corpus, and no retriever can find "
@@ -60,7 +63,7 @@ def _texts(corpus: Corpus) -> Iterator[str]:
     elif corpus.titles_only:
         yield (
             f"corpus: {corpus.titles_only:,} of {len(corpus):,} docs have a title and no text; "
-            "a text is read from a field named text, contents, content, body or passage"
+            f"a text is read from a field named {', '.join(TEXT_FIELDS)}"
         )
 
 

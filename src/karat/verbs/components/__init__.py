@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
 from karat.verbs.components import entities as entity_part
 from karat.verbs.components import funnel as funnel_part
@@ -66,7 +67,7 @@ def components(
     *,
     queries: Any = None,
     k: int = 5,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     threshold: float | None = None,
     **options: Any,
 ) -> Components:
@@ -123,7 +124,7 @@ def _funnel(held: Material) -> Part:
     lines, gold = held.traces.lines, held.answerable
     if held.policy.missing == "skip":
         gold = {q: g for q, g in gold.items() if q in lines}
-    if not any(grade >= held.rel for g in gold.values() for grade in g.values()):
+    if not any(is_relevant(grade, held.rel) for g in gold.values() for grade in g.values()):
         return Part("funnel", missing="needs gold with a relevant doc: no query that counts has one")
     found = funnel_part.stage_funnel(
         gold,
@@ -149,7 +150,7 @@ def _funnel(held: Material) -> Part:
 def _unknown(held: Material) -> int:
     """Ids in stages whose doc nobody named, in a log that names docs which the ids do not tell."""
     traces, mark = held.traces, held.policy.separator
-    if traces is None or not held.at_doc or all(c.partition(mark)[0] == d for c, d in traces.parents.items()):
+    if traces is None or not held.at_doc or all(parent_of(c, mark) == d for c, d in traces.parents.items()):
         return 0
     ids = {d for t in traces.lines.values() for docs in t.stages.values() for d in docs}
     return sum(d not in traces.parents and mark not in d for d in ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError
+from karat.model.policy import RELEVANT, is_relevant
 from karat.verbs.components.part import Part, Sure
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def stage_funnel(
     final: Mapping[str, Sequence[str]],
     *,
     k: int = 5,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
     order: Sequence[str] = (),
     sure: Sure | None = None,
@@ -41,7 +42,7 @@ def stage_funnel(
     table: dict[str, dict[str, int]] = {}
     late = 0
     for q in ids:
-        relevant = [d for d, grade in gold[q].items() if grade >= rel]
+        relevant = [d for d, grade in gold[q].items() if is_relevant(grade, rel)]
         steps = {name: {parent(d) for d in docs} for name, docs in stages.get(q, {}).items()}
         returned = list(dict.fromkeys(final.get(q, ())))
         top, all_of_it = ({parent(d) for d in part} for part in (returned[:k], returned))

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.align import find
-from karat.align.hits import RELEVANT
 from karat.align.pipeline import NOWHERE
 from karat.align.stream import default_threads
 from karat.errors import UsageError
+from karat.model.policy import RELEVANT, binarize, is_relevant, parent_of
 from karat.model.policy import policy as choose
 from karat.model.run import OrderedLists, Run
 from karat.read.layout import checked_path, detect
@@ -20,6 +20,7 @@ from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.sources import head_and_stdin, read_qrels, read_run, run_name
 from karat.results.sampling import sampling
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.verbs.compare import compare
 from karat.verbs.components.part import Sure
 from karat.verbs.evaluate import evaluate, named_runs
@@ -73,7 +74,7 @@ class Material:
         """The gold of every query that has an answer and counts."""
         without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
         judged = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
-        return {q: g for q, g in judged.items() if not skip or any(grade >= RELEVANT for grade in g.values())}
+        return {q: g for q, g in judged.items() if not skip or any(is_relevant(grade) for grade in g.values())}
 
     def parent(self, doc: str) -> str:
         """The id that gold is matched with: the doc of a chunk where gold is by doc."""
@@ -83,8 +84,7 @@ class Material:
 
     def doc_of(self, doc: str) -> str:
         """The doc that a chunk belongs to."""
-        mark = self.policy.separator
-        return self.traces.parent(doc, mark) if self.traces is not None else doc.partition(mark)[0]
+        return parent_of(doc, self.policy.separator, self.traces.parents if self.traces is not None else None)
 
     def lists(self, name: str, pick: Callable[[Trace], Sequence[str] | None], *, absent: bool = False) -> Run:
         """One list of every line that has it, as a run; with `absent` a query that the log lacks has an empty one."""
@@ -166,15 +166,15 @@ def material(
     *,
     queries: Any = None,
     k: int = 5,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     like: str | None = None,
     qrels_format: str | None = None,
     run_format: str | None = None,
     threads: int | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     method: str = "auto",
-    resamples: int = 2000,
-    seed: int = 0,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
     **conventions: Any,
 ) -> Material:
     """Read what is to be measured; the run log is read once for all parts."""
@@ -185,7 +185,7 @@ def material(
     table = read_queries(queries) if queries is not None else None
     gold = read_qrels(qrels, format=qrels_format)
     if policy.binary:
-        gold = replace(gold, grades=(gold.grades >= 1).astype(float) * (gold.grades >= 0) - (gold.grades < 0))
+        gold = replace(gold, grades=binarize(gold.grades))
     sure = Sure(
         sampling(table, None, confidence=confidence, method=method, resamples=resamples, seed=seed),
         threads or default_threads(),

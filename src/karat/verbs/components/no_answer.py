@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError
+from karat.model.policy import RELEVANT, is_relevant
 from karat.verbs.components.part import Part, Sure
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def no_answer_metrics(
     k: int = 5,
     threshold: float | None = None,
     gold: Mapping[str, Mapping[str, float]] | None = None,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
     sure: Sure | None = None,
     **how: Any,
@@ -59,12 +60,14 @@ def no_answer_metrics(
         rows[f"false_evidence@{k}"] = [float(best[q] >= threshold) for q in ids]
     if judged:
         rows[f"false_evidence(judged)@{k}"] = [
-            float(any(gold[q].get(parent(d), gold[q].get(d, 0.0)) >= rel for d, _ in cut[q]))
+            float(any(is_relevant(gold[q].get(parent(d), gold[q].get(d, 0.0)), rel) for d, _ in cut[q]))
             if q in judged
             else math.nan
             for q in ids
         ]
-    answerable = {q: g for q, g in gold.items() if q not in set(asked) and any(x >= rel for x in g.values())}
+    answerable = {
+        q: g for q, g in gold.items() if q not in set(asked) and any(is_relevant(grade, rel) for grade in g.values())
+    }
     curve = _curve(ids, best, answerable, cut, rel, parent, sure) if scored and ids else {}
     notes = []
     if threshold is None and scored:
@@ -114,7 +117,7 @@ def _curve(
     own = weigh(others).weight if others else np.zeros(0)
     total = float(own.sum())
     for q, mine in zip(others, own.tolist(), strict=True):
-        relevant = {d for d, g in answerable[q].items() if g >= rel}
+        relevant = {d for d, g in answerable[q].items() if is_relevant(g, rel)}
         found: dict[str, float] = {}
         for doc, score in cut.get(q, ()):
             name = parent(doc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karat.model.policy import RELEVANT, is_relevant
 from karat.model.run import OrderedLists
 from karat.verbs.components.part import Part, of_all
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 RERANK = "rerank"
 
 
-def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = 1.0, **options: Any) -> Part:
+def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = RELEVANT, **options: Any) -> Part:
     """ndcg@k and precision@k before and after reranking, Δ with interval and p, and the gold docs that moved.
 
     `before` and `after` are each {query: docs in order}; queries that both have are compared. `options` are those of
@@ -97,7 +98,7 @@ def promoted(
     after: Mapping[str, Sequence[str]],
     *,
     k: int,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
 ) -> dict[str, dict[str, list[str]]]:
     """By query: the relevant docs that came into the top k, and those that fell out of it."""
@@ -105,7 +106,7 @@ def promoted(
     for q in sorted(gold):
         if q not in before or q not in after:
             continue
-        relevant = {d for d, grade in gold[q].items() if grade >= rel}
+        relevant = {d for d, grade in gold[q].items() if is_relevant(grade, rel)}
         was, now = ({parent(d) for d in list(dict.fromkeys(x[q]))[:k]} & relevant for x in (before, after))
         if was != now:
             out[q] = {"promoted": sorted(now - was), "demoted": sorted(was - now)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karat.results.sampling import MINIMUM
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ def diagnose(
     queries: Any = None,
     by: str | Sequence[str | Sequence[str]] | None = None,
     thresholds: Mapping[str, float] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-    min_segment: int = MINIMUM,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    min_segment: int = MIN_SEGMENT,
     level: str | None = None,
     separator: str | None = None,
     qrels_format: str | None = None,

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, Run
 from karat.read.exact import Problems
 from karat.read.jsonl import Line, is_run_log, log_lines
@@ -51,9 +52,7 @@ class Stages:
     def run(self, stage: str, policy: Policy) -> Run:
         """One stage's lists as a run."""
         lists = self.lists[stage]
-        parents = {
-            q: [self.parents.get(i) or i.partition(policy.separator)[0] for i in listed] for q, listed in lists.items()
-        }
+        parents = {q: [parent_of(i, policy.separator, self.parents) for i in listed] for q, listed in lists.items()}
         return Run(stage, OrderedLists(lists, parents))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from karat.model.policy import SEPARATOR, is_relevant
+from karat.read.docs import read_docs
 from karat.read.queries import read_queries
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
@@ -14,6 +16,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.docs import Docs
     from karat.results.result import RunResult
     from karat.results.top_lists import TopDoc
 
@@ -80,52 +83,34 @@ def misses(
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)
-        held, texts = chosen_run(saved, run), saved.texts
+        held, texts, conventions = chosen_run(saved, run), saved.texts, saved.conventions
         beside = load(baseline) if is_saved(baseline) else saved
         other = None if baseline is None else chosen_run(beside, baseline if beside is saved else None)
     else:
         result = evaluate(qrels, run, "recall@10", **options)
-        held, texts = result.runs[0], result.texts
+        held, texts, conventions = result.runs[0], result.texts, result.conventions
         other = evaluate(qrels, baseline, "recall@10", **options).runs[0] if baseline is not None else None
     if queries is not None:
-        texts = {q: str(t) for q, t in read_queries(queries).field("text").items()}
-    return _missed(held, other, texts, _texts(docs), separator or "#")
+        texts = read_queries(queries).texts
+    mark = separator or str(conventions.get("separator", SEPARATOR))
+    return _missed(held, other, texts, read_docs({} if docs is None else docs, separator=mark))
 
 
-def _missed(
-    held: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Mapping[str, str], separator: str
-) -> Misses:
+def _missed(held: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:
     rows = []
     for q in held.query_ids:
-        relevant = [g for g in held.gold_docs(q) if g.grade >= 1]
+        relevant = [g for g in held.gold_docs(q) if is_relevant(g.grade)]
         if not relevant or any(g.rank is not None and g.rank <= DEPTH for g in relevant):
             continue
         gold = tuple(
-            Listed(g.doc, g.grade, _text(g.doc, docs, separator), g.rank)
+            Listed(g.doc, g.grade, docs.caption(g.doc), g.rank)
             for g in sorted(relevant, key=lambda g: (-g.grade, g.rank or 1 << 60, g.doc))
         )
-        beside = _top(other.top_docs(q), docs, separator) if other is not None else None
-        rows.append(Miss(q, texts.get(q, ""), gold, _top(held.top_docs(q), docs, separator), beside))
+        beside = _top(other.top_docs(q), docs) if other is not None else None
+        rows.append(Miss(q, texts.get(q, ""), gold, _top(held.top_docs(q), docs), beside))
     rows.sort(key=lambda m: (min((g.rank or 1 << 60 for g in m.gold), default=0), m.query_id))
     return Misses(held.name, other.name if other is not None else None, len(held.query_ids), tuple(rows))
 
 
-def _top(listed: Sequence[TopDoc], docs: Mapping[str, str], separator: str) -> tuple[Listed, ...]:
-    return tuple(
-        Listed(d.doc, d.grade, _text(d.doc, docs, separator), i) for i, d in enumerate(listed[:DEPTH], start=1)
-    )
-
-
-def _text(doc: str, docs: Mapping[str, str], separator: str) -> str:
-    return docs.get(doc) or docs.get(doc.partition(separator)[0], "")
-
-
-def _texts(docs: Any) -> dict[str, str]:
-    """The title and text of each doc, where a corpus is given."""
-    if docs is None:
-        return {}
-    out = {}
-    for doc, fields in read_queries(docs).fields.items():
-        words = [str(fields[name]) for name in ("title", "text") if fields.get(name)]
-        out[doc] = ": ".join(words)
-    return out
+def _top(listed: Sequence[TopDoc], docs: Docs) -> tuple[Listed, ...]:
+    return tuple(Listed(d.doc, d.grade, docs.caption(d.doc), i) for i, d in enumerate(listed[:DEPTH], start=1))

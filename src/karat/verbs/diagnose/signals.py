@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError
-from karat.model.policy import Policy
+from karat.model.policy import Policy, is_relevant, parent_of
 from karat.model.run import Run
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run
-from karat.results.sampling import MINIMUM, Sampling, sampling
+from karat.results.sampling import Sampling, sampling
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.verbs.diagnose.logged import read_stages
 from karat.verbs.evaluate import evaluate
 
@@ -114,10 +115,10 @@ def measure(
     policy: Policy | None = None,
     qrels_format: str | None = None,
     run_format: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-    min_segment: int = MINIMUM,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    min_segment: int = MIN_SEGMENT,
 ) -> Measured:
     """All values of one run."""
     policy = policy or Policy()
@@ -138,7 +139,7 @@ def measure(
     values["relevant@5"] = values["precision@5"] * 5
     _fresh(gold, read, table, options, values, lacking)
     _stages(gold, final, stages, policy, options, values, lacking, labels, read)
-    if np.mean(gold.grades < 1) < ONLY_RELEVANT:
+    if np.mean(~is_relevant(gold.grades)) < ONLY_RELEVANT:
         lacking["judged@10"] = (
             "docs judged not relevant: the gold lists relevant ones alone, so precision, mrr and ndcg are lower bounds"
         )
@@ -184,7 +185,7 @@ def chosen_run(result: Result, run: str | None = None) -> RunResult:
     return kept
 
 
-def measure_saved(result: Result, run: str | None = None, seed: int = 0) -> Measured:
+def measure_saved(result: Result, run: str | None = None, seed: int = SEED) -> Measured:
     """The values that a saved result allows: its lists and the ranks of its gold, and no stages."""
     kept = chosen_run(result, run)
     gold, lists = {}, {}
@@ -330,7 +331,7 @@ def _by_doc(
     for q in final.query_ids:
         mine = docs.setdefault(q, {})
         for chunk, grade in gold.for_query(q).items():
-            doc = chunk.partition(policy.separator)[0]
+            doc = parent_of(chunk, policy.separator)
             mine[doc] = max(grade, mine.get(doc, grade))
     found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, POOL, **{**options, "level": "doc"}))
     values["pool of docs"] = _aligned(found, POOL, final.query_ids)

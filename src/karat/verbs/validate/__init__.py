@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError
+from karat.model.policy import SEPARATOR
 from karat.read.layout import checked_path, head_of
 from karat.verbs.validate.checks import CHECKS, Check
 from karat.verbs.validate.findings import Finding, Validation, found, in_order, known_codes, twice
@@ -36,12 +37,14 @@ def validate(
     corpus: Paths = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    separator: str | None = None,
 ) -> Validation:
     """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
 
     Each argument takes a path or several. `files` are files whose role is told from their content and name; a
     `karat.yaml` among them is checked too, with all that it names.
-    `select` and `ignore` take codes of checks or their beginnings.
+    `select` and `ignore` take codes of checks or their beginnings. `separator` is what divides a chunk id into its
+    doc and the rest; without it, the one that a `karat.yaml` names, else `#`.
     """
     known_codes(select), known_codes(ignore)
     findings: list[Finding] = []
@@ -71,7 +74,8 @@ def validate(
         findings += problems
         if read is not None and not problems:
             findings += check_config(read)
-    findings += _findings(roles, unread)
+            separator = separator or read.config.conventions.separator
+    findings += _findings(roles, unread, separator or SEPARATOR)
     told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(in_order(findings, list(roles)), told).only(select, ignore)
 
@@ -112,7 +116,7 @@ def _paths(given: Paths) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _findings(roles: dict[str, Role | None], unread: Collection[str]) -> Iterator[Finding]:
+def _findings(roles: dict[str, Role | None], unread: Collection[str], separator: str) -> Iterator[Finding]:
     from karat.verbs.validate.across import check_together
     from karat.verbs.validate.corpus import check_corpus
     from karat.verbs.validate.gold import check_gold
@@ -124,7 +128,7 @@ def _findings(roles: dict[str, Role | None], unread: Collection[str]) -> Iterato
             yield found("F002", path, "cannot be told to be gold, queries, a run or a corpus", [path])
         elif role in _UNCHECKED:
             yield found("F003", path, f"{_UNCHECKED[role]}, which validate does not check", [path])
-    data, findings = _read(roles)
+    data, findings = _read(roles, separator)
     yield from findings
     for gold in data.gold:
         yield from check_gold(gold, data.unanswerable)
@@ -137,7 +141,7 @@ def _findings(roles: dict[str, Role | None], unread: Collection[str]) -> Iterato
     yield from check_together(data)
 
 
-def _read(roles: dict[str, Role | None]) -> tuple[Data, list[Finding]]:
+def _read(roles: dict[str, Role | None], separator: str) -> tuple[Data, list[Finding]]:
     """All files, gold before the corpus: of its docs only those that the gold names keep their text."""
     from karat.verbs.validate.run_columns import read_run
     from karat.verbs.validate.tables import Data
@@ -158,7 +162,7 @@ def _read(roles: dict[str, Role | None]) -> tuple[Data, list[Finding]]:
     findings += [
         found("F004", c.path, f"the first {MOST_DOCS:,} docs were looked at", [c.path]) for c in corpus if not c.whole
     ]
-    return Data(gold, tables, runs, corpus), findings
+    return Data(gold, tables, runs, corpus, separator), findings
 
 
 def _part(run: RunFile) -> Finding:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karat.model.docs import text_of
 from karat.verbs.validate.corpus import copies_in
 from karat.verbs.validate.dates import as_date, later
 from karat.verbs.validate.findings import found, many, readable, such_as
 from karat.verbs.validate.matching import check_matching
 from karat.verbs.validate.overlap import quoted_words
-from karat.verbs.validate.tables import place, text_of
+from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

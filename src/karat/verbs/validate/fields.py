@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from karat.results.sampling import MINIMUM
+from karat.model.docs import TEXT_FIELDS
+from karat.stats.defaults import MIN_SEGMENT
 from karat.verbs.validate.findings import found, many, readable
-from karat.verbs.validate.tables import TEXT_NAMES, place
+from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ LANGUAGE_FIELDS = ("language", "lang", "locale", "query_language", "query_lang")
 MOST_VALUES = 50
 _NO_SEGMENT = frozenset(
     (
-        *TEXT_NAMES,
+        *TEXT_FIELDS,
         "as_of",
         "no_answer",
         "conversation",
@@ -108,7 +109,7 @@ def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> 
 def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[Finding]:
     told, lines = [], []
     for name, rows in fields.items():
-        small = sorted((v for v in rows if len(rows[v]) < MINIMUM), key=lambda v: -len(rows[v]))
+        small = sorted((v for v in rows if len(rows[v]) < MIN_SEGMENT), key=lambda v: -len(rows[v]))
         if small:
             some = ", ".join(f"{readable(v)} {len(rows[v])}" for v in small[:3]) + (", …" if len(small) > 3 else "")
             told.append(f"{name}, {len(small)} of {many(len(rows), 'value')} ({some})")
@@ -117,7 +118,7 @@ def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) 
         yield found(
             "Q209",
             table.path,
-            f"fewer than {MINIMUM} queries have the same value: {'; '.join(told)}",
+            f"fewer than {MIN_SEGMENT} queries have the same value: {'; '.join(told)}",
             (place(table.path, line) for line in lines),
             len(lines),
         )

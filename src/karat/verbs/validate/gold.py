@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.model.policy import RELEVANT, is_judged, is_relevant
 from karat.verbs.validate.findings import found, many, such_as
 from karat.verbs.validate.ids import check_ids
-from karat.verbs.validate.tables import REL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -77,11 +77,11 @@ def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[Finding
     for row, (q, grade) in enumerate(zip(gold.queries, gold.grades.tolist(), strict=True)):
         best[q] = max(grade, best.get(q, grade))
         row_of.setdefault(q, row)
-    none = [q for q, grade in best.items() if grade < REL]
+    none = [q for q, grade in best.items() if not is_relevant(grade)]
     without = [q for q in none if q not in unanswerable]
     if len(none) == len(best) and without:
         top = max(best.values())
-        near = f"the highest grade is {top:g}, and grades count as relevant from {REL:g} on"
+        near = f"the highest grade is {top:g}, and grades count as relevant from {RELEVANT:g} on"
         yield found("G104", gold.path, f"none of {many(len(best), 'query', 'queries')} has a relevant doc: {near}", [])
     elif without:
         yield found(
@@ -96,11 +96,11 @@ def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[Finding
 def _grades(gold: GoldFile) -> Iterator[Finding]:
     """Grades that are unusual: all alike, fractional, negative, above the scale."""
     grades = gold.grades
-    if len(grades) >= FEW and (grades == grades[0]).all() and grades[0] >= REL:
+    if len(grades) >= FEW and (grades == grades[0]).all() and is_relevant(grades[0]):
         yield found("G105", gold.path, f"all {len(grades):,} judgments have grade {grades[0]:g}", [], len(grades))
     kinds = {
         "G106": (grades != np.floor(grades), "fractional"),
-        "G107": (grades < 0, "negative"),
+        "G107": (~is_judged(grades), "negative"),
         "G108": (grades > HIGHEST, f"above {HIGHEST}"),
     }
     for code, (which, what) in kinds.items():

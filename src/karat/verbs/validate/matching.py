@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.model.policy import is_relevant
 from karat.verbs.validate.findings import found, many, readable, such_as
 from karat.verbs.validate.ids import twins
-from karat.verbs.validate.tables import parent_of, place
+from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -39,18 +40,12 @@ def check_matching(data: Data) -> Iterator[Finding]:
     yield from _runs(data)
 
 
-def _known(doc: str, ids: Collection[str]) -> bool:
-    return doc in ids or parent_of(doc) in ids
-
-
 def _docs_of_gold(data: Data) -> Iterator[Finding]:
     if not data.corpus_is_whole or not data.doc_ids:
         return
-    # The docs of a corpus of chunks are known too.
-    ids = data.doc_ids | {parent_of(d) for d in data.doc_ids}
     for gold in data.gold:
         row_of = dict(zip(reversed(gold.docs), range(len(gold.docs) - 1, -1, -1), strict=True))
-        lacking = sorted((d for d in row_of if not _known(d, ids)), key=row_of.__getitem__)
+        lacking = sorted((d for d in row_of if not data.in_corpus(d)), key=row_of.__getitem__)
         written = twins(lacking, data.doc_ids)
         yield from _differ(gold.path, "doc", written, _corpora(data), lambda d, g=gold, r=row_of: g.at(r[d]))  # type: ignore[misc]
         lacking = [d for d in lacking if d not in dict(written)]
@@ -104,8 +99,7 @@ def _gold_file(data: Data, pairs: list[tuple[str, str]]) -> GoldFile:
 def _docs_of_run(data: Data, run: RunFile) -> Iterator[Finding]:
     if not data.corpus_is_whole or not data.doc_ids:
         return
-    ids = data.doc_ids | {parent_of(d) for d in data.doc_ids}
-    lacking = [d for d in run.docs if not _known(d, ids) and run.parent(d) not in ids]
+    lacking = [d for d in run.docs if not data.in_corpus(d, run)]
     if not lacking:
         return
     at = _doc_places(run, lacking)
@@ -202,7 +196,7 @@ def _level(data: Data, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
         )
 
     chunks = hits(list(run.docs), np.arange(len(run.docs)))
-    parents = [run.parent(d) for d in run.docs]
+    parents = [data.parent(run, d) for d in run.docs]
     if parents == list(run.docs):
         return False, chunks
     number = {name: i for i, name in enumerate(dict.fromkeys(parents))}
@@ -212,7 +206,7 @@ def _level(data: Data, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
 
 def _twin_docs(data: Data, run: RunFile, at_doc: bool, shared: list[str]) -> Iterator[Finding]:
     """Gold docs that a run returns under another spelling; a corpus that knows both spellings makes them two docs."""
-    returned = {run.parent(d): d for d in run.docs} if at_doc else dict.fromkeys(run.docs)
+    returned = {data.parent(run, d): d for d in run.docs} if at_doc else dict.fromkeys(run.docs)
     lonely = {d for q in shared for d in data.grades[q] if d not in returned}
     pairs = [
         (d, other)
@@ -228,7 +222,7 @@ def _top(data: Data, run: RunFile, at_doc: bool, shared: list[str], mine: dict[s
     """What the first results have to do with the gold: nothing known of them, or all too much."""
     lists = run.tops(DEEPEST)
     if at_doc:
-        lists = {q: list(dict.fromkeys(run.parent(d) for d in docs)) for q, docs in lists.items()}
+        lists = {q: list(dict.fromkeys(data.parent(run, d) for d in docs)) for q, docs in lists.items()}
     yield from _unjudged(data, run, {q: lists[q][:TOP] for q in shared}, mine)
     sets = {"relevant": data.relevant, "judged": {q: list(docs) for q, docs in data.grades.items()}}
     for what, gold in sets.items():
@@ -251,7 +245,7 @@ def _unjudged(data: Data, run: RunFile, tops: dict[str, list[str]], mine: dict[s
     unjudged = {q: sum(d not in data.grades[q] for d in docs) for q, docs in tops.items()}
     count = sum(unjudged.values())
     if total and count > UNJUDGED * total:
-        pooled = any(g < 1 for docs in data.grades.values() for g in docs.values())
+        pooled = any(not is_relevant(g) for docs in data.grades.values() for g in docs.values())
         most = sorted(unjudged, key=lambda q: -unjudged[q])
         yield found(
             "X515" if pooled else "X516",

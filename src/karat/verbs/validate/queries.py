@@ -7,13 +7,14 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from karat.model.docs import text_of
 from karat.model.queries import truth
 from karat.verbs.validate.dates import as_date, later
 from karat.verbs.validate.fields import check_fields
 from karat.verbs.validate.findings import found, many, readable, such_as
 from karat.verbs.validate.ids import check_ids
 from karat.verbs.validate.overlap import fold, near_groups
-from karat.verbs.validate.tables import place, text_of
+from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -7,11 +7,11 @@ import re
 from statistics import median
 from typing import Any, Literal
 
+from karat.model.docs import TEXT_FIELDS
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, column
 from karat.read.exact import number
 from karat.read.layout import ascii_split, lines_of
 from karat.read.queries import ID_NAMES
-from karat.verbs.validate.tables import TEXT_NAMES
 
 Role = Literal["qrels", "queries", "run", "corpus", "result", "config"]
 ROLES: dict[Role, str] = {
@@ -138,7 +138,7 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> Role | None:
 
 def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> Role | None:
     named = by_name(path, ("queries", "corpus"))
-    if "title" in names and any(n in names for n in TEXT_NAMES):
+    if "title" in names and any(n in names for n in TEXT_FIELDS):
         return named or "corpus"
     own = next(n for n in ID_NAMES if n in names)
     if own in QUERY_NAMES:
@@ -147,7 +147,7 @@ def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) 
         return "corpus"
     if named is not None:
         return named
-    texts = [str(row[n]) for row in rows for n in TEXT_NAMES if n in row]
+    texts = [str(row[n]) for row in rows for n in TEXT_FIELDS if n in row]
     if not texts:
         return None
     return "corpus" if median(map(len, texts)) >= LONG else "queries"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karat.model.docs import TEXT_FIELDS
+from karat.model.policy import SEPARATOR, is_relevant, parent_of
 from karat.model.queries import truth
 
 if TYPE_CHECKING:
@@ -15,20 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SEPARATOR = "#"
-REL = 1.0
-"""The grade from which on a doc is relevant, unless a metric says otherwise."""
-TEXT_NAMES = ("text", "query", "question", "query_text", "contents", "content", "body", "passage")
-
 
 def place(path: str, line: int | None) -> str:
     """Where something stands; a file without lines is named alone."""
     return path if line is None or line < 0 else f"{path}:{line}"
-
-
-def parent_of(doc: str) -> str:
-    """The doc that a chunk belongs to by its id."""
-    return doc.partition(SEPARATOR)[0]
 
 
 @dataclass(frozen=True)
@@ -58,13 +50,7 @@ class TableFile:
     @cached_property
     def has_text(self) -> bool:
         """Whether any row has a text at all."""
-        return any(name in fields for _, _, fields in self.rows for name in TEXT_NAMES)
-
-
-def text_of(fields: Mapping[str, Any]) -> str:
-    """The text among the fields of a query or a doc; empty if there is none."""
-    value = next((fields[n] for n in TEXT_NAMES if fields.get(n) is not None), "")
-    return value if isinstance(value, str) else str(value)
+        return any(name in fields for _, _, fields in self.rows for name in TEXT_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -80,6 +66,8 @@ class CorpusFile:
     undated: Sequence[tuple[int, str]]
     """Lines and values of doc_version that are no dates."""
     whole: bool = True
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The doc of each chunk for which the corpus names one."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +109,6 @@ class RunFile:
     def at(self, row: int) -> str:
         """Where a row stands."""
         return place(self.path, int(self.line[row]))
-
-    def parent(self, doc: str) -> str:
-        """The doc that a returned id belongs to."""
-        return self.parents.get(doc) or parent_of(doc)
 
     @cached_property
     def ranked(self) -> bool:
@@ -201,6 +185,7 @@ class Data:
     queries: Sequence[TableFile] = ()
     runs: Sequence[RunFile] = ()
     corpus: Sequence[CorpusFile] = ()
+    separator: str = SEPARATOR
 
     @cached_property
     def grades(self) -> dict[str, dict[str, float]]:
@@ -214,7 +199,7 @@ class Data:
     @cached_property
     def relevant(self) -> dict[str, list[str]]:
         """The relevant docs of each query."""
-        return {q: [d for d, g in docs.items() if g >= REL] for q, docs in self.grades.items()}
+        return {q: [d for d, g in docs.items() if is_relevant(g)] for q, docs in self.grades.items()}
 
     @cached_property
     def judged_docs(self) -> set[str]:
@@ -254,6 +239,21 @@ class Data:
     def doc_ids(self) -> set[str]:
         """Every id of the corpus."""
         return {d for corpus in self.corpus for d in corpus.ids}
+
+    @cached_property
+    def known_docs(self) -> set[str]:
+        """Every id of the corpus, and every doc that its chunks belong to."""
+        return self.doc_ids | {
+            parent_of(d, self.separator, corpus.parents) for corpus in self.corpus for d in corpus.ids
+        }
+
+    def in_corpus(self, doc: str, run: RunFile | None = None) -> bool:
+        """Whether the corpus holds a doc, or the doc it is a chunk of."""
+        return doc in self.known_docs or self.parent(run, doc) in self.known_docs
+
+    def parent(self, run: RunFile | None, doc: str) -> str:
+        """The doc that an id belongs to: as the run says, else as its id does."""
+        return parent_of(doc, self.separator, run.parents if run is not None else None)
 
     @property
     def corpus_is_whole(self) -> bool:

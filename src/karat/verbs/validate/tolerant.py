@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError
+from karat.model.docs import title_and_text
 from karat.read import frames
+from karat.read.docs import PARENT
 from karat.read.exact import Noted
 from karat.read.layout import detect, head_of
-from karat.read.queries import identified, table_rows
+from karat.read.objects import text_id
+from karat.read.queries import DOC, identified, table_rows
 from karat.read.textfile import TextFile
 from karat.verbs.validate.dates import as_date
 from karat.verbs.validate.findings import found, many
-from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place, text_of
+from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -132,20 +135,24 @@ def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusF
     prints: list[bytes] = []
     texts: dict[str, str] = {}
     undated: list[tuple[int, str]] = []
+    parents: dict[str, str] = {}
     whole = True
     try:
-        for line, doc, fields in identified(table_rows(path, head_of(path), None, reading.noted), reading.noted):
+        rows = table_rows(path, head_of(path), None, reading.noted, DOC)
+        for line, doc, fields in identified(rows, reading.noted, DOC):
             if len(ids) >= MOST_DOCS:
                 whole = False
                 break
             lines.append(line)
             ids.append(doc)
-            text = _whole_text(fields)
+            text = " ".join(title_and_text(fields).split())
             prints.append(
                 hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() if text else b""
             )
             if doc in wanted:
                 texts.setdefault(doc, text)
+            if (parent := text_id(fields.get(PARENT))) is not None:
+                parents[doc] = parent
             version = fields.get("doc_version")
             if version is not None and as_date(version) is None:
                 undated.append((line, str(version)))
@@ -153,11 +160,4 @@ def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusF
         reading.failed(error)
         if not ids:
             return None
-    return CorpusFile(path, lines, ids, prints, texts, undated, whole)
-
-
-def _whole_text(fields: dict[str, Any]) -> str:
-    """Title and text of a doc in one, without white space that means nothing."""
-    title = fields.get("title")
-    parts = [str(title)] if title else []
-    return " ".join(" ".join([*parts, text_of(fields)]).split())
+    return CorpusFile(path, lines, ids, prints, texts, undated, whole, parents)
