@@ -506,7 +506,7 @@ def test_misses_as_csv_hold_no_formula_and_stand_side_by_side(triage: dict[str, 
     assert len(rows) == 20
     assert (rows[0]["query_id"], rows[0]["rank"], rows[0]["doc"], rows[0]["baseline_doc"]) == ("deep", "1", "x0", "b")
     assert rows[0]["gold"] == "b (2)" and rows[0]["grade"] == "0" and rows[1]["grade"] == "not judged"
-    assert rows[0]["baseline_text"].startswith("B: long") and len(rows[0]["baseline_text"]) == 80
+    assert rows[0]["baseline_text"].startswith("B. long") and len(rows[0]["baseline_text"]) == 80
     assert not any(cell.startswith(("=", "+", "@")) for row in rows for cell in row.values())
     assert not any(ord(c) < 32 for row in rows for cell in row.values() for c in cell)
     assert len(list(csv.DictReader(io.StringIO(misses_view.as_csv(found, top=1))))) == 10
@@ -519,7 +519,7 @@ def test_misses_as_markdown_are_escaped(triage: dict[str, Any]) -> None:
         if line.startswith("|"):
             bare = line.replace("\\|", "")
             assert bare.count("|") == 4, line  # rank, run, baseline
-    assert "- gold `b`, grade 2, found at 11: B: long" in text
+    assert "- gold `b`, grade 2, found at 11: B. long" in text
     assert "not found" in text
 
 
