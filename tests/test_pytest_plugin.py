@@ -60,10 +60,10 @@ def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pyt
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
         [
-            "E*assert Check(BLOCK: bad: hit@1 >= 0.5 (hit@1 0.100 [[]0.040, 0.231], 40 queries) fails)",
+            "E*assert Check(BLOCK: hit@1 is 0.100 [[]0.040, 0.231]; at least 0.5 is required)",
             "*- karat check toy -*",
-            "BLOCK: bad: hit@1 >= 0.5*",
-            "bad: hit@1 >= 0.5 fails",
+            "BLOCK: hit@1 is 0.100*",
+            "bad: hit@1 >= 0.5: fails",
             "    hit@1: 0.1000 [[]0.040, 0.231], n = 40",
             "    the whole interval is on the wrong side",
         ]
@@ -75,9 +75,9 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folde
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
         [
-            "INCONCLUSIVE: middling: hit@1 >= 0.5*",
+            "INCONCLUSIVE: hit@1 is 0.550*at least 0.5 is required: undecided*",
             "No gate fails, but these queries are too few to tell whether all pass.",
-            "middling: hit@1 >= 0.5 is undecided",
+            "middling: hit@1 >= 0.5: undecided",
             "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
             "    about * more queries would settle it",
         ]
@@ -88,7 +88,7 @@ def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(folder: pytes
     outcome(folder, "assert karat_check('middling.yaml', inconclusive='pass')").assert_outcomes(passed=1)
     found = outcome(folder, "assert karat_check('middling.yaml', inconclusive='skip')", "-rs")
     found.assert_outcomes(skipped=1)
-    found.stdout.fnmatch_lines(["*INCONCLUSIVE: middling: hit@1 >= 0.5*"])
+    found.stdout.fnmatch_lines(["*INCONCLUSIVE: hit@1 is 0.550*"])
 
 
 @pytest.mark.parametrize("choice", ["pass", "skip"])

@@ -94,7 +94,7 @@ def explained(check: Check) -> str:
     if check.verdict == "INCONCLUSIVE":
         lines.append("No gate fails, but these queries are too few to tell whether all pass.")
     lines += check.notes
-    for outcome, title in (("fail", "fails"), ("undecided", "is undecided")):
+    for outcome, title in (("fail", "fails"), ("undecided", "undecided")):
         for level, kind in (("error", ""), ("warn", " (warning)")):
             lines += _listed(check.of(outcome, level), f"{title}{kind}")
     return "\n".join(_shown(line) for line in lines)
@@ -108,18 +108,18 @@ def _shown(line: str) -> str:
 
 
 def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
-    from karat.report.terminal.check import advice, figure_of, valued
+    from karat.gates.wording import advise, figure_of, label_gate, value_text
 
     out = []
     for row in rows[:LISTED]:
         where = f" [{row.where}]" if row.gate.every and row.where else ""
-        label = f"{row.gate.name}: {row.gate}" if row.gate.name else str(row.gate)
-        out += ["", f"{row.run}: {label}{where} {title}"]
+        label = label_gate(row.gate)
+        out += ["", f"{row.run}: {label}{where}: {title}"]
         if (one := figure_of(row)).defined:
             of = row.gate.metric if row.against is None else f"{row.gate.metric} against {row.against}"
-            value = f"{valued(row)} {one.interval}".rstrip()
+            value = f"{value_text(row)} {one.interval}".rstrip()
             out.append(f"    {of}: {value}, n = {row.found.n}")
-        out.append(f"    {advice(row) or row.judged.why}")
+        out.append(f"    {advise(row) or row.judged.why}")
     if len(rows) > LISTED:
         out += ["", f"and {len(rows) - LISTED} more: {title}"]
     return out

@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSpecialsNode, LatexWalker
 
 import karat
+from karat.gates import wording
 from karat.report import junit, latex, markdown
 from karat.report.outputs import Files, write
 from karat.report.terminal import check as check_view
@@ -102,7 +103,7 @@ def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     assert kinds == ["Failure", "Error", "passed", "Failure", "Failure", "Failure", "Skipped"]
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (7, 4, 1, 1)
     messages = [c.result[0].message if c.result else None for c in cases]
-    assert "hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries)" in messages[0]
+    assert "hit@1 is 0.500 [0.314, 0.686]; at least 0.95 is required" in messages[0]
     assert "whole interval is on the wrong side" in messages[0]
     assert re.search(r"about [\d,]+ more queries would settle it", messages[1])
     assert messages[6].startswith("warning, fail: ")
@@ -189,7 +190,10 @@ def test_no_markup_of_a_name_gets_into_a_comment(hostile: karat.Check) -> None:
     assert not re.search(r"(^|\W)@\w", outside)  # a mention
     assert not re.search(r"#\d", outside.replace("&#", ""))  # an issue
     bold = re.findall(r"<strong>(.*?)</strong>", page, re.DOTALL)
-    assert all(b.startswith(("Gates", "Segments that fail", "Queries that lost", "Lowest")) for b in bold)
+    assert all(
+        b.startswith(("Gates", "Segments that fail", "Significantly worse", "Queries that lost", "Lowest"))
+        for b in bold
+    )
 
 
 def test_every_row_of_a_comment_has_as_many_cells_as_its_head(hostile: karat.Check) -> None:
@@ -309,7 +313,7 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     monkeypatch.setattr("karat.report.terminal.evaluate.console", lambda: Console(width=width, highlight=False))
     check_view.show_check(judged("a run", ["hit@1 >= 0.1", "hit@1 >= 0.55", "hit@1 >= 0.95 for every kind"]), "gold")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("BLOCK: a run: hit@1 >= 0.95")
+    assert lines[0].startswith("BLOCK: hit@1 where kind = a run is 0.500 [")
     assert all(len(line) <= width for line in lines[2:-1])  # the last is the verdict again, on one line
     table = "\n".join(lines)
     order = [table.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
@@ -542,7 +546,9 @@ def test_gates_with_a_name_show_it_and_their_text_everywhere(
     config = str(place(tmp_path, list(gates), outputs=OUTPUTS))
     assert run("check", config) == 1
     told = {"terminal": capsys.readouterr().out, **{n: (tmp_path / n).read_text("utf-8") for n in ("c.md", "c.xml")}}
-    assert told["terminal"].startswith("BLOCK: new: hit@1 >= 0.99 (hit@1 0.900 [0.769, 0.960], 40 queries) fails")
+    assert told["terminal"].startswith(
+        "BLOCK: hit@1 is 0.900 [0.769, 0.960]; at least 0.99 is required; 1 more gate fails."
+    )
     assert "first: hit@1 >= 0.95 " in told["terminal"] and "`first: hit@1 >= 0.95`" in told["c.md"]
     assert 'name="first: hit@1 &gt;= 0.95"' in told["c.xml"]
     assert r"first: hit@1 \textgreater{}= 0.95" in (tmp_path / "c.tex").read_text("utf-8")
@@ -550,15 +556,13 @@ def test_gates_with_a_name_show_it_and_their_text_everywhere(
         judged("plain").result, [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.9"], candidate="plain"
     )
     # Of 24 queries 12 are hits: both gates fail.
-    assert found.why == (
-        "plain: first: hit@1 >= 0.95 (hit@1 0.500 [0.314, 0.686], 24 queries) fails, and 1 more gate fails"
-    )
+    assert found.why == "first: hit@1 is 0.500 [0.314, 0.686]; at least 0.95 is required; 1 more gate fails"
 
 
 def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings_fail() -> None:
     result = judged("plain").result
     two = karat.check(result, ["hit@1 >= 0.95 for every kind"], candidate="plain")
-    assert two.why.endswith("fails, and in 1 more segment")
+    assert two.why.endswith("at least 0.95 is required; the same in 1 more segment")
     both = karat.check(result, ["hit@1 >= 0.1", "hit@1 >= 0.1 for every kind", "warn: mrr >= 0.9"], candidate="plain")
     assert both.why == "all 2 gates pass; 1 warning"
     assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
@@ -610,7 +614,7 @@ def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_ask
 
 
 def test_quiet_says_one_line_of_what_does_not_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for gate, code, told in (("hit@1 >= 0.99", 1, "BLOCK: new: "), ("hit@1 >= 0.5", 0, "")):
+    for gate, code, told in (("hit@1 >= 0.99", 1, "BLOCK: hit@1 is "), ("hit@1 >= 0.5", 0, "")):
         assert run("check", str(place(tmp_path, [gate])), "--quiet") == code
         printed = capsys.readouterr()
         assert printed.out == "" and printed.err.startswith(told) and printed.err.count("\n") == bool(told)
@@ -629,11 +633,11 @@ def test_values_carry_units_and_a_difference_of_quantiles_says_what_is_not_known
     gates = ["latency.p90 <= 40ms", "latency.p90 no worse than baseline by 4ms", "mrr no worse than baseline by 2%"]
     found = karat.check(result, gates, baseline="old")
     # The 90th of the 100 times, sorted, is 61; that of the baseline 55.
-    assert found.why == "new: latency.p90 <= 40ms (latency.p90 61.0 ms [57.0, 65.0], 100 queries) fails"
+    assert found.why == "latency.p90 is 61.0 ms [57.0, 65.0]; at most 40 ms is allowed"
     assert (found.rows[1].outcome, found.rows[1].found.estimate) == ("undecided", 6.0)
     unknown = "the number of queries needed is not known for a difference of quantiles"
-    assert check_view.advice(found.rows[1]).endswith(unknown) and unknown in junit.rendered(found).decode()
-    assert check_view.from_where(found.rows[2]) == "Δ to 98% of the baseline's value"
+    assert wording.advise(found.rows[1]).endswith(unknown) and unknown in junit.rendered(found).decode()
+    assert wording.note_reference(found.rows[2]) == "Δ to 98% of the baseline's value"
 
 
 def test_facts_are_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

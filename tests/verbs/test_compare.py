@@ -237,4 +237,4 @@ def test_a_comparison_shows_itself_in_notebooks() -> None:
     runs = {"<old>": {q: {"b": 2.0, "a": 1.0} for q in gold}, "new": {q: {"a": 2.0, "b": 1.0} for q in gold}}
     page = karat.compare(gold, runs, "mrr,hit@1")._repr_html_()
     assert page.count("<tr>") == 3 and "&lt;old&gt;" in page and "<old>" not in page
-    assert "<td>+0.5000</td>" in page  # 1/1 − 1/2
+    assert "<td>+0.5000 [0.500, 0.500]</td>" in page  # 1/1 − 1/2

@@ -114,7 +114,7 @@ class Confidence(Part):
     correction: Literal["none", "bonferroni"] = Field(
         "none", description="bonferroni widens the intervals of gates on segments for their number."
     )
-    tests: bool = Field(False, description="Paired tests of every metric against the baseline.")
+    tests: bool = Field(True, description="Paired tests of every metric against the baseline.")
 
 
 class Conventions(Part):

@@ -12,9 +12,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.judge import Evidence, judge
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import parse
-from karat.results.figures import difference_figure, figure
 from karat.results.pairing import paired
-from karat.results.words import queries_text
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import standard_error
 from karat.stats.quantiles import quantile_difference
@@ -84,35 +82,6 @@ class Judgement:
         if self.against is not None:
             out |= {"against": self.against, "margin": rounded(gate.value), "relative": gate.relative}
         return out
-
-    def cells(self) -> tuple[str, str, str, str]:
-        """Outcome, run, gate with its segment, and what was found, as a reader of a notebook sees them."""
-        found, level = self.found, " (warning)" if self.gate.level == "warn" else ""
-        where = f" ({self.where})" if self.segment and self.gate.every else ""
-        if math.isnan(found.estimate):
-            return self.outcome + level, self.run, f"{self.gate}{where}", self.judged.why
-        write = figure if self.against is None else difference_figure
-        of = "" if self.against is None else "Δ "
-        one = write(self.gate.metric, found.estimate, found.low, found.high)
-        told = f"{of}{one}, {queries_text(found.n)}"
-        return self.outcome + level, self.run, f"{self.gate}{where}", told
-
-
-def as_text(rows: Sequence[Judgement]) -> str:
-    """A line for each judgement, in columns."""
-    listed = [row.cells() for row in rows]
-    widths = [max((len(cells[i]) for cells in listed), default=0) for i in range(3)]
-    return "\n".join(
-        "  ".join((*(c.ljust(w) for c, w in zip(cells, widths, strict=False)), cells[3])) for cells in listed
-    )
-
-
-def as_html(rows: Sequence[Judgement]) -> str:
-    """A table of the judgements, in which every name is text."""
-    import html
-
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.cells()) + "</tr>" for row in rows)
-    return f"<table><tr><th>outcome</th><th>run</th><th>gate</th><th>found</th></tr>{body}</table>"
 
 
 def _ends(found: Evidence) -> list[float | None] | None:

@@ -10,8 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.check import advice, from_where
-from karat.verbs.check import labelled, told
+from karat.gates.wording import advise, describe, label_gate, note_reference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,11 +70,11 @@ def _count(cases: list[ET.Element], kind: str) -> int:
 
 
 def _case(row: Judgement) -> ET.Element:
-    gate = labelled(row.gate)
+    gate = label_gate(row.gate)
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
-    notes = dict.fromkeys((told(row), row.judged.why, advice(row), from_where(row)))
+    notes = dict.fromkeys((describe(row), row.judged.why, advise(row), note_reference(row)))
     message = _clean("; ".join(filter(None, notes)))
     if outcome != "pass" and row.gate.level == "warn":
         ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})

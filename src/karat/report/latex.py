@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.check import figure_of, grouped, valued
+from karat.gates.wording import figure_of, label_gate, value_text
+from karat.report.terminal.check import grouped
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
-from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
     from karat.verbs.check import Check
@@ -96,8 +96,8 @@ def _gates(check: Check) -> list[str]:
         for row in rows:
             where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
             one = figure_of(row)
-            value = text(valued(row) if one.defined else one.text)
-            label = text(labelled(gate) + where)
+            value = text(value_text(row) if one.defined else one.text)
+            label = text(label_gate(gate) + where)
             cells = (text(run), label, value, text(one.interval), _MARKS[row.judged.outcome])
             lines.append(" & ".join(cells) + r" \\")
     verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {check.verdict}.}} \\"

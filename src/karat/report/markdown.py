@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal.check import advice, figure_of, from_where, grouped, scope, valued, worst
+from karat.report.terminal.check import grouped, scope, worst
 from karat.report.terminal.components import short
 from karat.report.words import ICONS, MARKS, NO_DECISION
 from karat.results.figures import SAME, change_text, difference_figure, estimate_figure, figure, percent_text
 from karat.results.words import plain, queries_text
-from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def rendered(check: Check) -> str:
         told = "; ".join(map(str, check.forced))
         first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")
     first += _remarks(check)
-    parts = [_metrics(check), _gates(check), _segments(check), *_components(check), _queries(check)]
+    parts = [_metrics(check), _gates(check), _segments(check), _falls(check), *_components(check), _queries(check)]
     if check.system:
         told = "; ".join(map(str, check.system))
         parts.append(f"Differs from the baseline: {text(told, SENTENCE)}")
@@ -152,13 +152,15 @@ def _gates(check: Check) -> str:
         level = " *(warning)*" if warning else ""
         first = next(r for r in rows if r.judged.outcome == outcome)
         count = sum(r.judged.outcome == outcome for r in rows)
-        some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'are undecided'}"
+        some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'undecided'}"
         detail = some if len(rows) > 1 else f": {_found(first)}"
-        lines.append(f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(labelled(gate), 100)}{level}{detail}")
+        lines.append(
+            f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(label_gate(gate), 100)}{level}{detail}"
+        )
     if len(open_) > GATES:
         lines.append(f"- and {len(open_) - GATES} more that do not pass")
     if passed:
-        texts = list(dict.fromkeys(labelled(g[0]) for g in passed))
+        texts = list(dict.fromkeys(label_gate(g[0]) for g in passed))
         named = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
         lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
     return "**Gates**\n\n" + "\n".join(lines)
@@ -172,6 +174,14 @@ def _segments(check: Check) -> str:
     return "**Segments that fail**\n\n" + "\n".join(listed + more) if listed else ""
 
 
+def _falls(check: Check) -> str:
+    """What got significantly worse, gated or not: metrics over all queries first, then segments."""
+    rows = sorted(check.falls, key=lambda d: d.segment is not None)
+    lines = [f"- {text(row.statement, SENTENCE)}" for row in rows[:SEGMENTS]]
+    more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
+    return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
+
+
 def _row(row: Judgement) -> str:
     return f"{text(row.run)}, {text(row.where)}: {code(row.gate.metric)} {_found(row)}"
 
@@ -181,8 +191,8 @@ def _found(row: Judgement) -> str:
     value = row.found.estimate
     if value != value:
         return text(row.judged.why, SENTENCE)
-    told = f"{text(valued(row))} {text(figure_of(row).interval)}, {queries_text(row.found.n)}"
-    return "; ".join([told, *(text(note, SENTENCE) for note in (from_where(row), advice(row)) if note)])
+    told = f"{text(value_text(row))} {text(figure_of(row).interval)}, {queries_text(row.found.n)}"
+    return "; ".join([told, *(text(note, SENTENCE) for note in (note_reference(row), advise(row)) if note)])
 
 
 def _components(check: Check) -> list[str]:
@@ -214,6 +224,6 @@ def _queries(check: Check) -> str:
     for q, v in lowest:
         words = check.result.texts.get(q, "")
         quoted = f" {text(words, 100)}" if words else ""
-        change = change_text(metric, base[q], mine[q]) if base is not None else figure(metric, v).short
+        change = change_text(metric, base[q], mine[q], short=True) if base is not None else figure(metric, v).short
         lines.append(f"- {code(q)}{quoted}: {change}")
     return f"{title}{who}\n\n" + "\n".join(lines)

@@ -1,27 +1,27 @@
-"""Runs against a baseline on the same queries: differences, tests and what follows from them, row by row."""
+"""Runs against a baseline on the same queries: what differs, and whether it is significant, decided once.
+
+`decide` is the only place that calls a difference significant. Every verb, output and page shows its decisions.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.results.decisions import Decision, Family
 from karat.results.pairing import paired
-from karat.stats.defaults import ALPHA
 from karat.stats.groups import grouped_intervals
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
-from karat.stats.power import detectable, queries_needed
 from karat.stats.quantiles import TEST, quantile_difference, quantile_of
 from karat.stats.resample import mean_of
-from karat.store.codec import rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,105 +33,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One metric of a candidate against the baseline, over all queries or in one segment."""
-
-    metric: str
-    baseline: str
-    candidate: str
-    segment: Mapping[str, str] | None
-    mean_baseline: float
-    """The metric's aggregate over the queries that both runs have: a mean, a sum, a quantile."""
-    mean_candidate: float
-    difference: Interval
-    p: Mapping[str, float]
-    p_adjusted: float
-    correction: str
-    effect_size: float
-    wins: int
-    ties: int
-    losses: int
-    small: bool
-    better_when_higher: bool | None
-    significant: bool
-    decided_by: str
-    """The test whose p is adjusted and decides."""
-    spread: float = math.nan
-    """The standard deviation of the differences, where Δ is a mean (or a sum) of them."""
-    alpha: float = ALPHA
-    times: int = 1
-    """How many means Δ is: the number of queries for a sum."""
-    margin: float | None = None
-    non_inferior: bool | None = None
-    equivalent: bool | None = None
-    noise: float | None = None
-    """What a rebuild of one system alone makes, where replicates were given."""
-    against_trend: bool = False
-    """A segment that moves significantly against the overall difference."""
-
-    @cached_property
-    def detectable(self) -> float:
-        """The smallest difference that these queries show with a power of .8."""
-        return self.times * detectable(self.n, self.spread, alpha=self.alpha)
-
-    @cached_property
-    def needed(self) -> int | None:
-        """The queries that would show the difference seen, with a power of .8."""
-        if self.delta != self.delta or self.spread != self.spread:
-            return None
-        return queries_needed(self.delta / self.times, self.spread, alpha=self.alpha)
-
-    @property
-    def delta(self) -> float:
-        return self.difference.estimate
-
-    @property
-    def n(self) -> int:
-        return self.difference.n
-
-    @property
-    def inside_noise(self) -> bool | None:
-        """Whether the difference is no larger than what a rebuild makes."""
-        return None if self.noise is None else abs(self.delta) <= self.noise
-
-    def as_json(self) -> dict[str, Any]:
-        """This comparison as the JSON document has it."""
-        found = self.difference
-        out = {
-            "metric": self.metric,
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "mean_baseline": rounded(self.mean_baseline),
-            "mean_candidate": rounded(self.mean_candidate),
-            "delta": rounded(found.estimate),
-            "ci": [rounded(found.low), rounded(found.high)] if found.low == found.low else None,
-            "ci_method": found.method,
-            "p": {name: rounded(p) for name, p in self.p.items()},
-            "p_adjusted": rounded(self.p_adjusted),
-            "correction": self.correction,
-            "decided_by": self.decided_by,
-            "significant": self.significant,
-            "effect_size": rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
-            "wins": self.wins,
-            "ties": self.ties,
-            "losses": self.losses,
-            "n": found.n,
-            "segment": dict(self.segment) if self.segment is not None else None,
-            "smallest_detectable": rounded(self.detectable),
-            "queries_needed": self.needed,
-        }
-        if self.segment is not None:
-            out |= {"small": self.small, "against_trend": self.against_trend}
-        if self.margin is not None:
-            out |= {"margin": self.margin, "non_inferior": self.non_inferior, "equivalent": self.equivalent}
-        if self.noise is not None:
-            out |= {"noise_floor": rounded(self.noise), "inside_noise": self.inside_noise}
-        return out
-
-
-@dataclass(frozen=True)
-class Versus:
-    """A baseline, and the choices that all comparisons with it share. Without tests the interval decides."""
+class PairedComparison:
+    """A baseline, and the choices that all comparisons with it share. Without tests nothing is significant."""
 
     base: RunResult
     tests: tuple[str, ...]
@@ -142,7 +45,7 @@ class Versus:
     floors: Mapping[str, float]
     threads: int
 
-    def against(self, run: RunResult, *, segments: bool = True) -> list[Compared]:
+    def decide(self, run: RunResult, *, segments: bool = True) -> list[Decision]:
         """All metrics of one candidate, over all queries and then by segment."""
         measures = [parse(n) for n in self.base.values if n in run.values]
         means = [m for m in measures if m.aggregate != "quantile"]
@@ -213,7 +116,7 @@ class Versus:
         by: Mapping[str, str] | None,
         small: bool,
         seed: int,
-    ) -> Compared:
+    ) -> Decision:
         both = ~np.isnan(difference)
         n = int(both.sum())
         p = {t: p_value(t, difference, units, draws=self.draws, seed=seed)[1] for t in self.tests}
@@ -250,7 +153,7 @@ class Versus:
         *,
         by: Mapping[str, str] | None,
         small: bool,
-    ) -> Compared:
+    ) -> Decision:
         """Tests, effect sizes and plans are of means of differences: of a quantile there is the bootstrap alone."""
         both = ~np.isnan(cand - base)
         values = [quantile_of(np.where(both, v, np.nan), measure.quantile, units.weight) for v in (base, cand)]
@@ -278,8 +181,8 @@ class Versus:
         by: Mapping[str, str] | None,
         small: bool,
         **found: Any,
-    ) -> Compared:
-        higher, first, wide = measure.metric.higher_is_better, intervals[0], intervals[-1]
+    ) -> Decision:
+        higher, wide = measure.metric.higher_is_better, intervals[-1]
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * difference * s > 0) for s in (1, -1))
         non_inferior = equivalent = None
@@ -287,7 +190,7 @@ class Versus:
             worst = wide.low if higher is not False else -wide.high
             non_inferior = worst > -self.margin
             equivalent = wide.low > -self.margin and wide.high < self.margin
-        return Compared(
+        return Decision(
             metric=measure.name,
             baseline=self.base.name,
             candidate=run.name,
@@ -301,7 +204,7 @@ class Versus:
             losses=int(lost),
             small=small,
             better_when_higher=higher,
-            significant=not self.tests and (first.low > 0 or first.high < 0),
+            significant=False,
             alpha=self.alpha,
             margin=self.margin,
             non_inferior=non_inferior,
@@ -313,11 +216,17 @@ class Versus:
     def _main(self) -> str:
         """The test whose p is adjusted and decides."""
         if not self.tests:
-            return "interval"
+            return "none"
         return "randomization" if "randomization" in self.tests else self.tests[0]
 
 
-def adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compared]:
+def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:
+    """Every metric of every run against the baseline, over all queries and by segment, each decided in its family."""
+    rows = [row for run in runs for row in comparison.decide(run, segments=segments)]
+    return tuple(adjust(rows, comparison.correction, comparison.alpha))
+
+
+def adjust(rows: list[Decision], correction: str, alpha: float) -> list[Decision]:
     """Adjust p within each metric: over the candidates, and apart from these over all their segments."""
     out = list(rows)
     families: dict[tuple[str, bool], list[int]] = {}
@@ -330,10 +239,10 @@ def adjusted(rows: list[Compared], correction: str, alpha: float) -> list[Compar
         used = correction if overall or correction == "none" else "bh"
         p = [rows[i].p_adjusted for i in members]
         steps = holm(p) if used == "holm" else benjamini_hochberg(p) if used == "bh" else p
-        for i, adjusted in zip(members, steps, strict=True):
-            found = rows[i].difference
-            decided = adjusted < alpha and found.n > 1
-            out[i] = replace(rows[i], p_adjusted=adjusted, correction=used, significant=decided)
+        family = Family(used, len(members), "candidates" if overall else "segments")
+        for i, p_adjusted in zip(members, steps, strict=True):
+            significant = p_adjusted < alpha and rows[i].n > 1
+            out[i] = replace(rows[i], p_adjusted=p_adjusted, correction=used, significant=significant, family=family)
     overall_delta = {(r.metric, r.candidate): r.delta for r in out if r.segment is None}
     return [
         replace(

@@ -128,9 +128,9 @@ def share_figure(value: float, low: float = math.nan, high: float = math.nan, *,
     return Figure(value, low, high, "", _decimals(PRIMARY), difference)
 
 
-def change_text(metric: str, before: float, after: float) -> str:
-    """`0.849 → 0.212 ms`, in as many digits as show that the two differ; one value where they do not."""
-    unit, decimals = parse(metric).metric.unit, max(_decimals(metric) - 1, 0)
+def change_text(metric: str, before: float, after: float, *, short: bool = False) -> str:
+    """`0.849 → 0.212`, in as many digits as show that the two differ; one value where they do not."""
+    unit, decimals = parse(metric).metric.unit, max(_decimals(metric) - short, 0)
     suffix = f" {unit}" if unit else ""
     if abs(after - before) <= SAME or not (before == before and after == after):
         same = UNDEFINED if after != after else _fixed(after, decimals)

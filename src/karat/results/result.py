@@ -27,11 +27,13 @@ import numpy as np
 from karat.errors import ResultError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.model.policy import Policy
-from karat.results.figures import figure
+from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.sampling import Sampling
+from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
 from karat.results.values import aggregate, attainable_values, estimate, spread
+from karat.results.words import queries_text
 from karat.store.codec import rounded, write_document
 
 if TYPE_CHECKING:
@@ -94,8 +96,21 @@ class Derived:
     judged: Values | None = None
 
 
+def table_of(runs: Sequence[RunResult]) -> Table:
+    """Values of runs: for a data frame a row for each run and metric, for a reader a column for each run."""
+    estimates = [(run, name, one) for run in runs for name, one in run.intervals.items()]
+    rows = [(run.name, name, one.estimate, one.low, one.high, one.n) for run, name, one in estimates]
+    names = list(dict.fromkeys(name for _, name, _ in estimates))
+    cells = [
+        [name, *(str(estimate_figure(name, run.intervals[name])) if name in run.values else "" for run in runs)]
+        for name in names
+    ]
+    columns = ("run", "metric", "value", "low", "high", "n")
+    return Table(columns, rows, ["metric", *(run.name for run in runs)], cells)
+
+
 @dataclass(frozen=True, eq=False)
-class RunResult:
+class RunResult(Tabular):
     """One run: its values, and all that they rest on."""
 
     name: str
@@ -214,6 +229,15 @@ class RunResult:
         """Over how many queries each metric is defined."""
         return ByMeasure({name: aggregate(parse(name), v)[1] for name, v in self.values.items()})
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{n}={figure(n, v).text}" for n, v in list(self.mean.items())[:4])
+        more = ", …" if len(self.values) > 4 else ""
+        return f"RunResult({self.name}: {values}{more}; {queries_text(len(self.query_ids))})"
+
+    def table(self) -> Table:
+        """A row for each metric: value, interval and number of queries."""
+        return table_of([self])
+
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""
         return dict(zip(self.query_ids, ByMeasure(self.values)[metric].tolist(), strict=True))
@@ -249,7 +273,7 @@ def _prints_json(prints: Fingerprints) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Tabular):
     """The evaluation of one run or of several on the same gold."""
 
     runs: tuple[RunResult, ...]
@@ -406,14 +430,6 @@ class Result:
             return f"Result({names}: {shown}{', …' if len(self.metrics) > 4 else ''})"
         return f"Result({len(self.runs)} runs: {names}; {len(self.metrics)} metrics)"
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        head = "".join(f"<th>{escape(n)}</th>" for n in self.metrics)
-        body = "".join(
-            f"<tr><th>{escape(r.name)}</th>"
-            + "".join(f"<td>{figure(n, v).text}</td>" for n, v in r.mean.items())
-            + "</tr>"
-            for r in self.runs
-        )
-        return f"<table><thead><tr><th>run</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    def table(self) -> Table:
+        """A row for each run and metric: value, interval and number of queries."""
+        return table_of(self.runs)

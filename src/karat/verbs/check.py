@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from karat.config.checks import check_files, check_gates, evaluation_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, nearest
-from karat.gates.evidence import as_html, as_text, judged_gates
+from karat.gates.evidence import judged_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
-from karat.results.differences import Versus, adjusted
-from karat.results.figures import difference_figure, figure
+from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
+from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import verified
 from karat.results.remarks import warnings
 from karat.results.saved import load, load_baseline
-from karat.results.words import plural, queries_text
+from karat.results.table import Table, Tabular
+from karat.results.words import plural
 from karat.stats.paired import DRAWS
 from karat.store.codec import write_document
 from karat.verbs.compare import DEFAULT_TESTS, told_differences
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
     from karat.model.engine import Watch
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
@@ -40,7 +41,7 @@ CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Tabular):
     """The verdict, every judgement behind it, and the results that these rest on."""
 
     result: Result
@@ -50,7 +51,7 @@ class Check:
     baseline_file: str | None = None
     forced: tuple[Difference, ...] = ()
     """What differs between the results and was overridden by force."""
-    comparisons: tuple[Compared, ...] = ()
+    comparisons: tuple[Decision, ...] = ()
     """Every metric of the candidates against the baseline."""
     system: tuple[Difference, ...] = ()
     """What differs between the systems under test."""
@@ -76,10 +77,12 @@ class Check:
     def why(self) -> str:
         """One sentence for the verdict."""
         serious = [r for r in self.rows if r.gate.level == "error"]
-        for outcome, one, many in (("fail", "fails", "fail"), ("undecided", "is undecided", "are undecided")):
-            found = [r for r in serious if r.judged.outcome == outcome]
-            if found:
-                return f"{told(found[0])} {one}{_rest(found, one, many)}"
+        for outcome in ("fail", "undecided"):
+            rows = [r for r in serious if r.judged.outcome == outcome]
+            if rows:
+                run = f"{rows[0].run}: " if len(self.candidates) > 1 else ""
+                reason = advise(rows[0]) if figure_of(rows[0]).defined else ""
+                return f"{run}{describe(rows[0])}{f': undecided ({reason})' if reason else ''}{_rest(rows, outcome)}"
         count = len({r.gate for r in serious})
         passed = "the gate passes" if count == 1 else f"all {count} gates pass"
         warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
@@ -100,6 +103,11 @@ class Check:
         found += [(r.name, told, False) for r in runs for told in r.notes]
         return tuple((f"{name}: {told}" if len(runs) > 1 else told, serious) for name, told, serious in found)
 
+    @property
+    def falls(self) -> tuple[Decision, ...]:
+        """What is significantly worse than the baseline, gated or not, over all queries and in segments."""
+        return tuple(d for d in self.comparisons if d.outcome == "worse")
+
     def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
@@ -113,12 +121,28 @@ class Check:
         return f"Check({self.verdict}: {self.why})"
 
     def __str__(self) -> str:
-        return "\n".join((f"{self.verdict}: {self.why}", as_text(self.rows), *self.notes))
+        return "\n".join((f"{self.verdict}: {self.why}", self.table().to_text(), *self.notes))
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<p><b>{self.verdict}</b>: {escape(self.why)}</p>{as_html(self.rows)}"
+    def table(self) -> Table:
+        """A row for each gate, run and segment: what was measured, and the outcome."""
+        columns = ("outcome", "level", "run", "gate", "segment", "metric", "value", "low", "high", "n", "threshold")
+        rows = [
+            (r.outcome, r.gate.level, r.run, label_gate(r.gate), r.where or None, r.gate.metric)
+            + (r.found.estimate, r.found.low, r.found.high, r.found.n, r.gate.threshold)
+            for r in self.rows
+        ]
+        cells = [
+            (
+                r.outcome + (" (warning)" if r.gate.level == "warn" else ""),
+                r.run,
+                label_gate(r.gate) + (f" ({r.where})" if r.segment and r.gate.every else ""),
+                f"{value_text(r)} {figure_of(r).interval}".rstrip() if figure_of(r).defined else r.judged.why,
+                str(r.found.n),
+            )
+            for r in self.rows
+        ]
+        heads = ("outcome", "run", "gate", "value", "queries")
+        return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}")
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
@@ -149,22 +173,16 @@ class Check:
         return document | told_differences(self.forced, self.system)
 
 
-def _rest(found: Sequence[Judgement], one: str, many: str) -> str:
+def _rest(rows: Sequence[Judgement], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
-    first = found[0]
-    gates = len({r.gate for r in found}) - 1
+    gates = len({r.gate for r in rows}) - 1
     if gates:
-        return f", and {gates} more gate{'s' if gates > 1 else ''} {many if gates > 1 else one}"
-    runs = len({r.run for r in found}) - 1
-    segments = sum(r.run == first.run for r in found) - 1
-    if runs:
-        return f", and on {runs} more run{'s' if runs > 1 else ''}"
-    return f", and in {segments} more segment{'s' if segments > 1 else ''}" if segments else ""
-
-
-def labelled(gate: Gate) -> str:
-    """A gate as every output shows it: its name, where it has one, and its text."""
-    return f"{gate.name}: {gate}" if gate.name else str(gate)
+        verb = "undecided" if outcome == "undecided" else "fails" if gates == 1 else "fail"
+        return f"; {plural(gates, 'more gate')} {verb}"
+    if runs := len({r.run for r in rows}) - 1:
+        return f"; the same for {plural(runs, 'more run')}"
+    segments = len(rows) - 1
+    return f"; the same in {plural(segments, 'more segment')}" if segments else ""
 
 
 def marked(base: RunResult, result: Result) -> str:
@@ -176,18 +194,6 @@ def marked(base: RunResult, result: Result) -> str:
 def _called(base: RunResult, result: Result) -> str:
     name = marked(base, result)
     return f"the {name}" if name == BASELINE else name
-
-
-def told(row: Judgement) -> str:
-    """A judgement in words: the run, the gate, where, and what was found, in the metric's unit."""
-    where = f" where {row.where}" if row.where else ""
-    of = row.gate.metric if row.against is None else f"Δ {row.gate.metric}"
-    write = figure if row.against is None else difference_figure
-    one = write(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
-    if not one.defined:
-        return f"{row.run}: {labelled(row.gate)} ({row.judged.why})"
-    plain = labelled(replace(row.gate, every=(), least=None, where=(), run=None))
-    return f"{row.run}: {plain}{where} ({of} {one.sentence}, {queries_text(row.found.n)})"
 
 
 def check(
@@ -238,7 +244,6 @@ def check(
         tests=_tests(chosen),
         at=read.at("candidate"),
         places=_places(read, result),
-        segments=details or chosen.outputs.save is not None,
     )
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(found, name=name, link=chosen.outputs.report_url)
@@ -250,7 +255,7 @@ def _file(config: Any) -> Any:
 
 def _tests(config: Config) -> tuple[str, ...]:
     block = config.retrieval_metrics
-    wanted = config.confidence.tests or (block is not None and block.statistical_analysis.significance_testing)
+    wanted = config.confidence.tests and (block is None or block.statistical_analysis.significance_testing)
     return DEFAULT_TESTS if wanted else ()
 
 
@@ -331,9 +336,8 @@ def _judged(
     *,
     force: bool = False,
     correction: str = "none",
-    tests: tuple[str, ...] = (),
+    tests: tuple[str, ...] = DEFAULT_TESTS,
     at: str = "",
-    segments: bool = False,
     places: Mapping[str, str] | None = None,
 ) -> Check:
     if not gates:
@@ -367,15 +371,13 @@ def _judged(
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
     rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
-    compared: list[Compared] = []
+    decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
-        how = Versus(base, tests, "holm" if tests else "none", alpha, None, DRAWS, {}, result.runs[0].threads)
-        compared = adjusted(
-            [c for name in judged for c in how.against(result[name], segments=segments)], how.correction, alpha
-        )
+        how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads)
+        decisions = decide(how, [result[name] for name in judged])
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Check(result, rows, tuple(judged), base, path, tuple(forced), tuple(compared), tuple(system), tuple(notes))
+    return Check(result, rows, tuple(judged), base, path, tuple(forced), decisions, tuple(system), tuple(notes))
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from karat.align.stream import default_threads
 from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse_all
-from karat.results.differences import Versus, adjusted
-from karat.results.figures import difference_figure, figure
+from karat.results.decisions import decisions_table
+from karat.results.differences import PairedComparison, decide
+from karat.results.figures import difference_figure
 from karat.results.pairing import verified
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any
+from karat.results.table import Tabular
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 from karat.stats.paired import DRAWS, TESTS
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.pairing import Verified
     from karat.results.result import RunResult
+    from karat.results.table import Table
 
 DEFAULT_TESTS = ("t", "randomization")
 CORRECTIONS = ("holm", "bh", "none")
@@ -37,12 +40,12 @@ FEW = 25
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Everything that was compared, and the results it rests on."""
 
     result: Result
     baseline: str
-    rows: tuple[Compared, ...]
+    rows: tuple[Decision, ...]
     alpha: float
     pairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
@@ -60,28 +63,18 @@ class Comparison:
         )
         return f"Comparison(against {self.baseline}: {', '.join(told)})"
 
-    def _repr_html_(self) -> str:
-        from html import escape
+    def table(self) -> Table:
+        """A row for each decision: Δ with its interval, p, p adjusted, and what is decided."""
+        return decisions_table(self.rows)
 
-        def row(r: Compared) -> str:
-            one = difference_figure(r.metric, r.delta, r.difference.low, r.difference.high)
-            means = (figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text)
-            cells = (r.candidate, r.metric, *means, one.text, one.interval, "yes" if r.significant else "no")
-            return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
-
-        heads = ("candidate", "metric", escape(self.baseline), "candidate", "Δ", "interval", "significant")
-        head = "".join(f"<th>{h}</th>" for h in heads)
-        body = "".join(row(r) for r in self.rows if r.segment is None)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-    def __getitem__(self, metric: str) -> Compared:
+    def __getitem__(self, metric: str) -> Decision:
         """The overall comparison of one metric; with several candidates use `of`."""
         found = self.of(metric)
         if len(found) != 1:
             raise UsageError(f"{len(found)} candidates were compared; choose one: comparison.of({metric!r}, 'name')")
         return found[0]
 
-    def of(self, metric: str, candidate: str | None = None) -> tuple[Compared, ...]:
+    def of(self, metric: str, candidate: str | None = None) -> tuple[Decision, ...]:
         """The overall comparisons of one metric."""
         name = ByMeasure({m: m for m in self.result.metrics})[metric]
         return tuple(
@@ -171,8 +164,8 @@ def compare(
         checked = [verified(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name]
     floors = noise_of(qrels, replicates, result, options) if replicates is not None else {}
     threads = options.get("threads") or default_threads()
-    job = Versus(base, chosen, correction, level, margin, draws, floors, threads)
-    rows = [row for run in result.runs if run.name != base.name for row in job.against(run)]
+    job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads)
+    rows = decide(job, [run for run in result.runs if run.name != base.name])
     notes = []
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
@@ -183,16 +176,7 @@ def compare(
     forced = dict.fromkeys(d for one in checked for d in one.forced)
     system = dict.fromkeys(d for one in checked for d in one.system)
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Comparison(
-        result,
-        base.name,
-        tuple(adjusted(rows, correction, level)),
-        level,
-        pairs,
-        tuple(notes),
-        tuple(forced),
-        tuple(system),
-    )
+    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system))
 
 
 def _together(

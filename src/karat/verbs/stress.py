@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from karat.model.docs import Docs
     from karat.model.queries import Queries
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison
     from karat.verbs.components.inputs import Material
 
@@ -57,7 +57,7 @@ class Stress:
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def change(self) -> Compared:
+    def change(self) -> Decision:
         """With − without negatives, with interval and p."""
         return self.comparison[self.metric]
 

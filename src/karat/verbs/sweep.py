@@ -10,7 +10,10 @@ import numpy as np
 from karat.errors import UsageError
 from karat.metrics.grammar import parse_all
 from karat.metrics.relevance import SWEEP
+from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
+from karat.results.table import Table, Tabular
+from karat.results.words import segment_text
 from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
@@ -74,7 +77,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Tabular):
     """The curves of all runs, metrics and segments."""
 
     result: Result
@@ -84,6 +87,21 @@ class Sweep:
     def __repr__(self) -> str:
         runs = ", ".join(dict.fromkeys(c.run for c in self.curves))
         return f"Sweep({', '.join(dict.fromkeys(c.metric for c in self.curves))}; {runs})"
+
+    def table(self) -> Table:
+        """A row for each point of each curve; a reader sees a row for each curve."""
+        columns = ("run", "metric", "segment", "k", "value", "low", "high", "n")
+        rows = [
+            (c.run, c.metric, segment_text(c.segment) or None, k, p.estimate, p.low, p.high, p.n)
+            for c in self.curves
+            for k, p in zip(c.ks, c.points, strict=True)
+        ]
+        ks = list(dict.fromkeys(k for c in self.curves for k in c.ks))
+        cells = []
+        for c in self.curves:
+            at = {k: str(estimate_figure(f"{c.metric}@{k}", p)) for k, p in zip(c.ks, c.points, strict=True)}
+            cells.append((c.run, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
+        return Table(columns, rows, ("run", "metric", "segment", *(f"k = {k}" for k in ks)), cells)
 
     def curve(self, metric: str, run: str | None = None) -> Curve:
         """The overall curve of one metric; the first run's unless one is named."""

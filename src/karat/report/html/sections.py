@@ -173,9 +173,7 @@ def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:
             None,
         )
         if value:
-            change = (
-                {"delta": number(name, row["delta"], sign=True), "tone": _tone(name, row)} if row else {"delta": ""}
-            )
+            change = {"delta": number(name, row["delta"], sign=True), "tone": _tone(row)} if row else {"delta": ""}
             out.append(
                 {
                     "name": name,
@@ -199,13 +197,9 @@ def _missed(v: Mapping[str, Any], name: str, run: str) -> str:
     return ""
 
 
-def _tone(name: str, row: Mapping[str, Any]) -> str:
-    """Whether a change is for sure, and which way: an interval that leaves zero out."""
-    ends = row["ci"]
-    if not ends or None in ends or not (ends[0] > 0 or ends[1] < 0):
-        return ""
-    rises = parse(name).metric.higher_is_better is not False
-    return "up" if (row["delta"] > 0) == rises else "down"
+def _tone(row: Mapping[str, Any]) -> str:
+    """Which way a significant change goes; nothing else has a colour."""
+    return {"better": "up", "worse": "down"}.get(row["outcome"], "")
 
 
 def _tally(gates: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -322,7 +316,7 @@ def _metric(m: Mapping[str, Any], v: Mapping[str, Any], compared: list[Mapping[s
                 "value": number(name, c["delta"], sign=True) if c else "–",
                 "exact": exact(c["delta"]) if c else "",
                 "range": span(name, c["ci"], sign=True) + _fewer(c["n"], most) if c else "",
-                "tone": _tone(name, c) if c and c["delta"] is not None else "",
+                "tone": _tone(c) if c and c["delta"] is not None else "",
             }
         )
     return {**m, "cells": cells, "deltas": changed, "n": most}

@@ -11,9 +11,8 @@ from karat.errors import MissingPackage
 from karat.metrics.grammar import PRIMARY
 from karat.report import files
 from karat.report.terminal import evaluate as terminal
-from karat.report.terminal.compare import sentence
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.figures import difference_figure, figure, share_figure
+from karat.results.figures import figure, share_figure
 from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
@@ -130,9 +129,7 @@ def _show_part(part: Benched, bench: Bench) -> None:
     metric = PRIMARY if PRIMARY in part.result.metrics else part.result.metrics[0]
     out.print(line("\n", (f"Against {plain(part.comparison.baseline)}", "bold"), f" ({metric})"))
     for row in part.comparison.of(metric):
-        one = difference_figure(metric, row.delta, row.difference.low, row.difference.high)
-        told = plain(sentence(row).removeprefix(f"{row.metric}: "))
-        out.print(line(f"  {plain(row.candidate):<24} {one.sentence}  {told}"))
+        out.print(line(f"  {plain(row.candidate):<24} {row.figure.sentence}  {plain(row.conclusion)}"))
 
 
 def systems_table(result: Result, metrics: Sequence[str]) -> Table:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from karat.gates.language import BASELINE
+from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
 from karat.report.terminal import components as components_view
 from karat.report.terminal.console import console, line, note
 from karat.report.terminal.evaluate import show_scope
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
-from karat.results.figures import difference_figure, figure
 from karat.results.fingerprints import told_fact
 from karat.results.words import plain
-from karat.verbs.check import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +23,12 @@ if TYPE_CHECKING:
 
     from karat.gates.evidence import Judgement
     from karat.gates.language import Gate
-    from karat.results.figures import Figure
     from karat.verbs.check import Check
 
 LISTED = 3
 """Segments of a gate that pass are named up to so many."""
+FALLS = 5
+"""What fell significantly is listed up to so many."""
 LONG = 20
 """After so many lines the verdict has left the screen, and is said again."""
 
@@ -56,6 +55,7 @@ def show_check(
             out.print(note(plain(text), serious=serious))
         out.print(_gates(check, out.width, verbose))
         out.print()
+        _falls(out, check, verbose)
         for difference in check.system:
             out.print(note(plain(f"differs from the baseline: {difference}"), serious=False))
         show_figures(out, check)
@@ -122,7 +122,7 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
         warning = gate.level == "warn" and outcome != "pass"
         start = [line(("!", "yellow") if warning else (MARKS[outcome], COLOURS[outcome]))]
         start += [line(plain(run))] if several else []
-        label = line(plain(labelled(gate)), (f" (warning, {OUTCOMES[outcome]})" if warning else "", "dim"))
+        label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if warning else "", "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
             table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
@@ -153,7 +153,7 @@ def _too_small(rows: list[Judgement]) -> Text:
 
 def _below(row: Judgement, indent: str = "") -> Text:
     """What to do, on a line of its own."""
-    text = advice(row) or from_where(row)
+    text = advise(row) or note_reference(row)
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
@@ -162,41 +162,18 @@ def cells(row: Judgement) -> tuple[str, str, str]:
     one = figure_of(row)
     if not one.defined:
         return one.text, "", f"n={row.found.n}" if row.found.n else ""
-    return valued(row), one.interval, f"n={row.found.n}"
+    return value_text(row), one.interval, f"n={row.found.n}"
 
 
-def figure_of(row: Judgement) -> Figure:
-    """What was measured: a value, or a difference with its sign, in the metric's unit."""
-    of = figure if row.against is None else difference_figure
-    return of(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
-
-
-def valued(row: Judgement) -> str:
-    """The value; of a difference with a Δ before it."""
-    return figure_of(row).text if row.against is None else f"Δ {figure_of(row).text}"
-
-
-def advice(row: Judgement) -> str:
-    """Why a gate is undecided, and what would decide it."""
-    if row.judged.outcome != "undecided":
-        return ""
-    if row.judged.more is None:
-        return row.judged.why
-    if row.judged.more == 1 and row.found.n >= row.found.minimum:
-        return "1 more query would settle it"
-    if row.found.n < row.found.minimum:
-        return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
-    return f"about {row.judged.more:,} more queries would settle it"
-
-
-def from_where(row: Judgement) -> str:
-    """What a difference is measured from, where that is not the baseline itself."""
-    if row.against is None or not row.gate.relative:
-        return ""
-    better, up = row.gate.relation == "better", row.gate.op.startswith(">")
-    share = 1 + row.gate.value * (1 if better == up else -1)
-    whose = "the baseline" if row.gate.against == BASELINE else row.against
-    return f"Δ to {share * 100:.4g}% of {whose}'s value"
+def _falls(out: Console, check: Check, verbose: bool) -> None:
+    """What got significantly worse, whether a gate asks for it or not."""
+    if not check.falls:
+        return
+    out.print(line("Significantly worse than the baseline", style="bold"))
+    for row in check.falls if verbose else check.falls[:FALLS]:
+        out.print(line(f"  {plain(row.statement)}", style="red"))
+    if len(check.falls) > FALLS and not verbose:
+        out.print(line(f"  and {len(check.falls) - FALLS} more; use --verbose to show them", style="dim"))
 
 
 def facts(check: Check, out: Console) -> None:

@@ -9,7 +9,7 @@ from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import unjudged
-from karat.results.words import plain, queries_text
+from karat.results.words import plain
 from karat.stats.power import queries_needed
 from karat.stats.quantiles import TEST
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from karat.results.differences import Compared
-    from karat.results.figures import Figure
+    from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison
 
 PLANNED = (0.01, 0.02, 0.05)
@@ -34,7 +33,7 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
         out.print(_overall([r for r in rows if r.segment is None], found, out.width))
         for row in rows:
             if row.segment is None:
-                out.print(line(f"  {plain(sentence(row))}"))
+                out.print(line(f"  {plain(row.statement)}"))
         if any(r.segment is not None for r in rows):
             _segments(out, rows)
         if top:
@@ -47,17 +46,18 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     for text in (*found.notes, *unjudged(found.result)):
         out.print(note(plain(text), serious=True))
     sampling = found.result.runs[0].sampling
-    used = " and ".join(dict.fromkeys(r.correction for r in found.rows if r.p_adjusted == r.p_adjusted))
+    families = dict.fromkeys(str(r.family) for r in found.rows if r.family is not None)
     level = percent_text(sampling.confidence)
-    parts = ("Δ = candidate − baseline", f"intervals {level}", f"p adjusted: {used}", f"seed {sampling.seed}")
+    parts = (
+        "Δ = candidate − baseline",
+        f"intervals {level}",
+        f"p adjusted within each metric: {'; '.join(families) or 'nothing tested'}",
+        f"seed {sampling.seed}",
+    )
     out.print(line(" · ".join(parts), style="dim"))
 
 
-def _difference(row: Compared) -> Figure:
-    return difference_figure(row.metric, row.delta, row.difference.low, row.difference.high)
-
-
-def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
+def _overall(rows: list[Decision], found: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
     tests = list(dict.fromkeys(t for r in rows for t in r.p))
     wide = width >= WIDE + 12 * len(tests)
@@ -65,12 +65,12 @@ def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
     last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]
     table = grid("metric", *map(plain, means), "Δ", "interval", *extras, "p adj.", *last)
     for r in rows:
-        one, moved = _difference(r), f"{r.wins}/{r.ties}/{r.losses}"
+        one, moved = r.figure, f"{r.wins}/{r.ties}/{r.losses}"
         values = [figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text] if wide else []
         table.add_row(
             r.metric,
             *values,
-            line((one.text, _colour(r))),
+            line((one.text, colour(r))),
             one.interval,
             *([p_text(r.p.get(t, math.nan)) for t in tests] if wide else []),
             p_text(r.p_adjusted),
@@ -79,49 +79,12 @@ def _overall(rows: list[Compared], found: Comparison, width: int) -> Table:
     return table
 
 
-def _colour(row: Compared) -> str:
-    if not row.significant or row.better_when_higher is None:
-        return ""
-    return "green" if (row.delta > 0) == row.better_when_higher else "red"
+def colour(row: Decision) -> str:
+    """Green for better, red for worse; none for what is not decided."""
+    return {"better": "green", "worse": "red"}.get(row.outcome, "")
 
 
-def sentence(row: Compared) -> str:
-    """What the figures say of one metric, in words."""
-    by = f"{row.decided_by}, p adj. {p_text(row.p_adjusted)}"
-    if row.significant:
-        better = (row.delta > 0) == (row.better_when_higher is not False)
-        text = f"{row.metric}: {row.candidate} is {'better' if better else 'worse'} ({by})"
-    else:
-        text = f"{row.metric}: no significant difference ({queries_text(row.n)}; {by})"
-        if row.difference.low > 0 or row.difference.high < 0:
-            text += ", although the interval excludes 0; the adjusted test decides"
-        if row.p_adjusted != row.p_adjusted and row.difference.method == "none":
-            text += "; too few for an interval"
-        text += _power(row)
-    if row.margin is not None:
-        holds = [name for name, yes in (("equivalent", row.equivalent), ("non-inferior", row.non_inferior)) if yes]
-        margin = f"within {row.margin:g}"
-        text += f"; {' and '.join(holds)} {margin}" if holds else f"; neither equivalent nor non-inferior {margin}"
-    if row.inside_noise is not None and row.noise is not None:
-        floor = figure(row.metric, row.noise).text
-        text += f"; {'inside' if row.inside_noise else 'beyond'} the noise floor of {floor}"
-    return text
-
-
-def _power(row: Compared) -> str:
-    """How many queries would show the difference seen, and what these can show."""
-    out = []
-    if row.needed is None and row.delta == 0:
-        out.append("No number of queries would show a difference of 0")
-    elif row.needed is not None and row.needed > row.n:
-        size = figure(row.metric, abs(row.delta)).text
-        out.append(f"Detecting {size} needs about {row.needed:,} queries")
-    if row.detectable == row.detectable:
-        out.append(f"{row.n:,} can detect {figure(row.metric, row.detectable).text}")
-    return f". {'; '.join(out)}" if out else ""
-
-
-def _segments(out: Console, rows: list[Compared]) -> None:
+def _segments(out: Console, rows: list[Decision]) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
     metric = PRIMARY if PRIMARY in metrics else metrics[0]
     table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", "p adj.")
@@ -131,9 +94,9 @@ def _segments(out: Console, rows: list[Compared]) -> None:
             continue
         flag = "too few to judge alone" if r.small else "moves against the whole" if r.against_trend else ""
         name = plain(", ".join(f"{k}={v}" for k, v in r.segment.items()))
-        one = _difference(r)
+        one = r.figure
         cells = (name, str(r.n), one.text, one.interval, p_text(r.p_adjusted), flag)
-        table.add_row(*cells, style=("dim" if r.small else _colour(r)) or None)
+        table.add_row(*cells, style=("dim" if r.small else colour(r)) or None)
     out.print(table)
 
 

@@ -141,7 +141,7 @@ def changed(name: str, change: Mapping[str, Any]) -> str:
     tested = f", p {p_text(p)}" if p is not None else ""
     won = f"won {change['wins']}, lost {change['losses']}"
     one = share_figure(delta, *_ends(change["ci"]), difference=True)
-    return f"{name} {change_text(name, before, after)}: Δ {one.sentence}{percent}{tested}; {won}"
+    return f"{name} {change_text(name, before, after, short=True)}: Δ {one.sentence}{percent}{tested}; {won}"
 
 
 def show_stress(found: Stress, top: int = 10) -> None:
@@ -162,6 +162,7 @@ def show_stress(found: Stress, top: int = 10) -> None:
     out.print(line(plain(" · ".join(parts)), style="dim"))
     for r in [r for r in found.rows if (r["drop"] or 0) > 0][:top]:
         size = share_figure(-r["drop"], difference=True).short
-        out.print(line(f"  {plain(str(r['query_id']))}: {change_text(found.metric, r['without'], r['with'])} ({size})"))
+        values = change_text(found.metric, r["without"], r["with"], short=True)
+        out.print(line(f"  {plain(str(r['query_id']))}: {values} ({size})"))
     for text in found.notes:
         out.print(note(plain(text), serious=True))

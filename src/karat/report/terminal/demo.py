@@ -12,14 +12,14 @@ from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
 from karat.report.terminal.console import console, grid, line
 from karat.report.words import COLOURS, MARKS
-from karat.results.figures import difference_figure, estimate_figure, p_text
+from karat.results.figures import estimate_figure, p_text
 from karat.results.words import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.verbs.demo import Demo
 
 METRIC = "ndcg@10"
@@ -41,8 +41,7 @@ def show(demo: Demo) -> None:
     assert part.comparison is not None
     out.print(line("\nWhich is better", style="bold"))
     for row in part.comparison.of(METRIC):
-        one = difference_figure(METRIC, row.delta, row.difference.low, row.difference.high)
-        out.print(line(f"  {plain(row.candidate):<10} {one.sentence:<24}  {_sure(row, part.comparison.baseline)}"))
+        out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {_conclusion(row)}"))
     out.print(line("\nWhere", style="bold"))
     out.print(_where(demo))
     if demo.bench.languages is not None:
@@ -53,13 +52,12 @@ def show(demo: Demo) -> None:
     _next(demo, out)
 
 
-def _sure(row: Compared, baseline: str) -> str:
-    """Whether a difference is one, in few words."""
+def _conclusion(row: Decision) -> str:
+    """The decision in the few words that a newcomer reads."""
     if not row.significant:
         enough = f"; about {row.needed:,} would tell" if row.needed is not None else ""
         return f"not sure: {row.n} questions are too few{enough}"
-    better = (row.delta > 0) == (row.better_when_higher is not False)
-    return plain(f"{'better' if better else 'worse'} than {baseline} (p {p_text(row.p_adjusted)})")
+    return plain(f"{row.outcome} than {row.baseline} (p {p_text(row.p_adjusted)})")
 
 
 def _where(demo: Demo) -> Table:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from karat import __version__
 from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
+from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
+from karat.results.table import Table, Tabular
 from karat.retrieve.corpus import rechunked
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
@@ -67,7 +69,7 @@ class Benched:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Bench(Tabular):
     """A benchmark: a part for each dataset, and how systems do over languages."""
 
     parts: tuple[Benched, ...]
@@ -91,6 +93,26 @@ class Bench:
         if len(self.parts) != 1:
             raise UsageError(f"{len(self.parts)} datasets were run; choose one: bench['{self.parts[0].dataset.name}']")
         return self.parts[0]
+
+    def __repr__(self) -> str:
+        parts = (f"{p.dataset.name}: {', '.join(run.name for run in p.result)}" for p in self.parts)
+        return f"Bench({'; '.join(parts)})"
+
+    def table(self) -> Table:
+        """A row for each dataset, system and metric; a reader sees a row for each dataset and system."""
+        systems = [(p.dataset.name, run) for p in self.parts for run in p.result]
+        rows = [
+            (name, run.name, m, one.estimate, one.low, one.high, one.n)
+            for name, run in systems
+            for m, one in run.intervals.items()
+        ]
+        metrics = list(dict.fromkeys(m for _, run in systems for m in run.values))
+        cells = [
+            (name, run.name, *(str(estimate_figure(m, run.intervals[m])) if m in run.values else "" for m in metrics))
+            for name, run in systems
+        ]
+        columns = ("dataset", "run", "metric", "value", "low", "high", "n")
+        return Table(columns, rows, ("dataset", "run", *metrics), cells)
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""

@@ -19,7 +19,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.verbs.bench.benchmark import Benched
 
 PRIMARY = "ndcg@10"
@@ -147,7 +147,7 @@ def _row(
     return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
 
 
-def _compared(part: Benched, system: str, metric: str, language: str | None) -> Compared | None:
+def _compared(part: Benched, system: str, metric: str, language: str | None) -> Decision | None:
     if part.comparison is None:
         return None
     wanted = (system, metric, {} if language is None else {FIELD: language})

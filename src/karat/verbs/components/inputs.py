@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.traces import Trace, Traces
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.results.result import RunResult
 
 NOT_HERE = ("stage", "as_of_filter")
@@ -118,7 +118,7 @@ class Material:
         """The figures of one list."""
         return evaluate(more.pop("gold", self.gold), run, list(metrics), **self.options(**more)).runs[0]
 
-    def compared(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Compared]:
+    def compared(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Decision]:
         """What changes from one list to another, on the queries that have both."""
         alpha = 1 - self.sure.sampling.confidence
         found = compare(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.read.objects import build_qrels
-from karat.results.differences import Versus
+from karat.results.differences import PairedComparison, decide
 from karat.stats.paired import DRAWS
 from karat.verbs.components.part import Part
 
@@ -34,9 +34,11 @@ def measured(material: Material) -> Part:
     chunk = replace(material.evaluated(material.run, names), name="chunk")
     gold = build_qrels(by_doc, material.gold.source)
     doc = replace(material.evaluated(material.run, names, gold=gold, level="doc"), name="doc")
-    how = Versus(chunk, ("t", "randomization"), "none", 1 - chunk.sampling.confidence, None, DRAWS, {}, chunk.threads)
+    how = PairedComparison(
+        chunk, ("t", "randomization"), "none", 1 - chunk.sampling.confidence, None, DRAWS, {}, chunk.threads
+    )
     figures = {f"{name}.{level}": r.intervals[name] for name in names for level, r in (("chunk", chunk), ("doc", doc))}
-    changes = {row.metric: row for row in how.against(doc, segments=False)}
+    changes = {row.metric: row for row in decide(how, [doc], segments=False)}
     return Part(
         "levels",
         figures=figures,

@@ -17,7 +17,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.stats.intervals import Interval
 
 
@@ -27,7 +27,7 @@ class Part:
 
     name: str
     figures: Mapping[str, Interval] = field(default_factory=dict)
-    changes: Mapping[str, Compared] = field(default_factory=dict)
+    changes: Mapping[str, Decision] = field(default_factory=dict)
     """Differences on the same queries: after − before."""
     counts: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Part:
         return self.measured
 
     def __getitem__(self, name: str) -> Any:
-        """A figure (Interval) or a change (Compared) by its name."""
+        """A figure (Interval) or a change (Decision) by its name."""
         known = {**self.figures, **self.changes}
         if name in known:
             return known[name]
@@ -86,7 +86,7 @@ def interval_json(found: Interval) -> dict[str, Any]:
     }
 
 
-def improvement(change: Compared) -> float:
+def improvement(change: Decision) -> float:
     """Δ in percent of the value before; undefined where that is zero."""
     before = change.mean_baseline
     return 100 * change.delta / before if before == before and before > 0 else math.nan

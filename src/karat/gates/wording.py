@@ -1,0 +1,95 @@
+"""A judged gate in words: what was measured, and what is required."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.gates.language import BASELINE, rises, unit_of
+from karat.results.figures import SAME, difference_figure, figure
+from karat.results.words import plural
+
+if TYPE_CHECKING:
+    from karat.gates.evidence import Judgement
+    from karat.gates.language import Gate
+    from karat.results.figures import Figure
+
+_LIMITS = {
+    ">=": "at least {} is required",
+    ">": "more than {} is required",
+    "<=": "at most {} is allowed",
+    "<": "less than {} is required",
+}
+
+
+def label_gate(gate: Gate) -> str:
+    """A gate as every output shows it: its name, where it has one, and its text."""
+    return f"{gate.name}: {gate}" if gate.name else str(gate)
+
+
+def figure_of(row: Judgement) -> Figure:
+    """What was measured: a value, or a difference with its sign, in the metric's unit."""
+    write = figure if row.against is None else difference_figure
+    return write(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
+
+
+def value_text(row: Judgement) -> str:
+    """The value; of a difference with a Δ before it."""
+    one = figure_of(row)
+    return f"Δ {one.text}" if row.against is not None and one.defined else one.text
+
+
+def describe(row: Judgement) -> str:
+    """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; at most 0.03 is allowed`."""
+    name, where = row.gate.name, f" where {row.where}" if row.where else ""
+    head = f"{name}: " if name else ""
+    one = figure_of(row)
+    if not one.defined:
+        return f"{head}{row.gate}: {row.judged.why}"
+    if row.against is None:
+        return f"{head}{row.gate.metric}{where} is {one.sentence}; {limit(row.gate)}"
+    if row.gate.relative:
+        below = "below" if rises(row.gate.metric) else "above"
+        return f"{head}{row.gate.metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
+    if abs(one.value) <= SAME:
+        moved = "did not change"
+    else:
+        moved = f"{'fell' if one.value < 0 else 'rose'} by {one.size} {one.size_interval}".rstrip()
+    against = "" if row.gate.against == BASELINE else f" against {row.against}"
+    return f"{head}{row.gate.metric}{where} {moved}{against}; {limit(row.gate)}"
+
+
+def limit(gate: Gate) -> str:
+    """What a gate asks for, in words: `at least 0.4 is required`."""
+    unit = unit_of(gate.metric)
+    amount = f"{gate.value:g}{f' {unit}' if unit else ''}"
+    if gate.against is None:
+        return _LIMITS[gate.relation].format(amount)
+    good, bad = ("rise", "fall") if rises(gate.metric) else ("fall", "rise")
+    if gate.relation == "better":
+        return f"a {good} of at least {amount} is required" if gate.value else f"a {good} is required"
+    return f"at most {amount} is allowed" if gate.value else f"no {bad} is allowed"
+
+
+def reference(row: Judgement) -> str:
+    """What a relative gate measures from: `98% of the baseline's value`."""
+    better, up = row.gate.relation == "better", row.gate.op.startswith(">")
+    share = 1 + row.gate.value * (1 if better == up else -1)
+    whose = "the baseline" if row.gate.against == BASELINE else row.against
+    return f"{share * 100:.4g}% of {whose}'s value"
+
+
+def note_reference(row: Judgement) -> str:
+    """What a difference is measured from, where that is not the baseline itself."""
+    return f"Δ to {reference(row)}" if row.against is not None and row.gate.relative else ""
+
+
+def advise(row: Judgement) -> str:
+    """Why a gate is undecided, and what would settle it; empty for the others."""
+    if row.judged.outcome != "undecided":
+        return ""
+    if row.judged.more is None:
+        return row.judged.why
+    if row.found.n < row.found.minimum:
+        return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
+    about = "" if row.judged.more == 1 else "about "
+    return f"{about}{plural(row.judged.more, 'more query', 'more queries')} would settle it"

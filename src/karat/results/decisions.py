@@ -1,0 +1,250 @@
+"""A decision: one metric of a candidate against the baseline, with all that was decided of it, made once.
+
+Every output shows these objects, so that no two can disagree on what is significant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from karat.results.figures import difference_figure, figure, p_text
+from karat.results.table import Table
+from karat.results.words import queries_text, segment_text
+from karat.stats.defaults import ALPHA
+from karat.stats.power import detectable, queries_needed
+from karat.store.codec import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.results.figures import Figure
+    from karat.stats.intervals import Interval
+
+CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "no correction"}
+ComparisonOutcome = Literal[
+    "better", "worse", "different", "no significant difference", "too few queries", "not tested"
+]
+"""What a decision says of the candidate; a metric without a direction is neither better nor worse."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a p is adjusted over: the comparisons of one metric that are decided together."""
+
+    method: str
+    size: int
+    over: Literal["candidates", "segments"]
+
+    def __str__(self) -> str:
+        what = self.over if self.size != 1 else self.over.removesuffix("s")
+        return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
+
+    def as_json(self) -> dict[str, str | int]:
+        return {"method": self.method, "size": self.size, "over": self.over}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One metric of a candidate against the baseline, over all queries or in one segment."""
+
+    metric: str
+    baseline: str
+    candidate: str
+    segment: Mapping[str, str] | None
+    mean_baseline: float
+    """The metric's aggregate over the queries that both runs have: a mean, a sum, a quantile."""
+    mean_candidate: float
+    difference: Interval
+    p: Mapping[str, float]
+    p_adjusted: float
+    correction: str
+    effect_size: float
+    wins: int
+    ties: int
+    losses: int
+    small: bool
+    better_when_higher: bool | None
+    significant: bool
+    decided_by: str
+    """The test whose p is adjusted and decides."""
+    spread: float = math.nan
+    """The standard deviation of the differences, where Δ is a mean (or a sum) of them."""
+    alpha: float = ALPHA
+    times: int = 1
+    """How many means Δ is: the number of queries for a sum."""
+    margin: float | None = None
+    non_inferior: bool | None = None
+    equivalent: bool | None = None
+    noise: float | None = None
+    """What a rebuild of one system alone makes, where replicates were given."""
+    against_trend: bool = False
+    """A segment that moves significantly against the overall difference."""
+    family: Family | None = None
+    """What p was adjusted over; None where nothing was tested, and in segments too small to be judged alone."""
+
+    @cached_property
+    def detectable(self) -> float:
+        """The smallest difference that these queries show with a power of .8."""
+        return self.times * detectable(self.n, self.spread, alpha=self.alpha)
+
+    @cached_property
+    def needed(self) -> int | None:
+        """The queries that would show the difference seen, with a power of .8."""
+        if self.delta != self.delta or self.spread != self.spread:
+            return None
+        return queries_needed(self.delta / self.times, self.spread, alpha=self.alpha)
+
+    @property
+    def delta(self) -> float:
+        return self.difference.estimate
+
+    @property
+    def n(self) -> int:
+        return self.difference.n
+
+    @property
+    def inside_noise(self) -> bool | None:
+        """Whether the difference is no larger than what a rebuild makes."""
+        return None if self.noise is None else abs(self.delta) <= self.noise
+
+    @property
+    def figure(self) -> Figure:
+        """Δ with its interval, unit and sign."""
+        return difference_figure(self.metric, self.delta, self.difference.low, self.difference.high)
+
+    @property
+    def improves(self) -> bool:
+        """Whether the difference is for the better."""
+        return (self.delta > 0) == (self.better_when_higher is not False)
+
+    @property
+    def outcome(self) -> ComparisonOutcome:
+        """What is decided, in a word or two."""
+        if self.small:
+            return "too few queries"
+        if self.family is None:
+            return "not tested"
+        if not self.significant:
+            return "no significant difference"
+        if self.better_when_higher is None:
+            return "different"
+        return "better" if self.improves else "worse"
+
+    @property
+    def statement(self) -> str:
+        """The decision in words, as every output has it."""
+        where = f" where {segment_text(self.segment)}" if self.segment is not None else ""
+        return f"{self.metric}{where}: {self.conclusion}"
+
+    @property
+    def conclusion(self) -> str:
+        """The decision in words, without the metric and the segment."""
+        test = f"{self.decided_by}, p adj. {p_text(self.p_adjusted)}"
+        if self.significant:
+            verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
+            text = f"{self.candidate} {verb} {self.baseline}, Δ {self.figure.sentence} ({test})"
+        elif self.outcome == "no significant difference":
+            text = f"no significant difference ({queries_text(self.n)}; {test})"
+            if self.difference.low > 0 or self.difference.high < 0:
+                text += ", although the interval excludes 0; the adjusted test decides"
+            text += self._power
+        else:
+            few = "; too few for an interval" if self.difference.method == "none" else ""
+            text = f"{self.outcome} ({queries_text(self.n)}{few})"
+        return text + self._margins
+
+    @property
+    def _power(self) -> str:
+        """How many queries would show the difference seen, and what these can show."""
+        out = []
+        if self.needed is None and self.delta == 0:
+            out.append("No number of queries would show a difference of 0")
+        elif self.needed is not None and self.needed > self.n:
+            out.append(f"Detecting {figure(self.metric, abs(self.delta)).text} needs about {self.needed:,} queries")
+        if self.detectable == self.detectable:
+            out.append(f"{self.n:,} can detect {figure(self.metric, self.detectable).text}")
+        return f". {'; '.join(out)}" if out else ""
+
+    @property
+    def _margins(self) -> str:
+        text = ""
+        if self.margin is not None:
+            holds = [n for n, yes in (("equivalent", self.equivalent), ("non-inferior", self.non_inferior)) if yes]
+            claim = " and ".join(holds) if holds else "neither equivalent nor non-inferior"
+            text += f"; {claim} within {self.margin:g}"
+        if self.inside_noise is not None and self.noise is not None:
+            floor = figure(self.metric, self.noise).text
+            text += f"; {'inside' if self.inside_noise else 'beyond'} the noise floor of {floor}"
+        return text
+
+    def as_json(self) -> dict[str, Any]:
+        """This comparison as the JSON document has it."""
+        found = self.difference
+        out = {
+            "metric": self.metric,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "mean_baseline": rounded(self.mean_baseline),
+            "mean_candidate": rounded(self.mean_candidate),
+            "delta": rounded(found.estimate),
+            "ci": [rounded(found.low), rounded(found.high)] if found.low == found.low else None,
+            "ci_method": found.method,
+            "p": {name: rounded(p) for name, p in self.p.items()},
+            "p_adjusted": rounded(self.p_adjusted),
+            "correction": self.correction,
+            "decided_by": self.decided_by,
+            "significant": self.significant,
+            "outcome": self.outcome,
+            "statement": self.statement,
+            "family": self.family.as_json() if self.family is not None else None,
+            "effect_size": rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
+            "wins": self.wins,
+            "ties": self.ties,
+            "losses": self.losses,
+            "n": found.n,
+            "segment": dict(self.segment) if self.segment is not None else None,
+            "smallest_detectable": rounded(self.detectable),
+            "queries_needed": self.needed,
+        }
+        if self.segment is not None:
+            out |= {"small": self.small, "against_trend": self.against_trend}
+        if self.margin is not None:
+            out |= {"margin": self.margin, "non_inferior": self.non_inferior, "equivalent": self.equivalent}
+        if self.noise is not None:
+            out |= {"noise_floor": rounded(self.noise), "inside_noise": self.inside_noise}
+        return out
+
+
+def decisions_table(rows: Sequence[Decision]) -> Table:
+    """Decisions as a table; a reader sees those over all queries first."""
+    columns = (
+        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta"),
+        *("low", "high", "p", "p_adjusted", "correction", "significant", "outcome"),
+    )
+    values = [
+        (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, d.n, d.mean_baseline, d.mean_candidate)
+        + (d.delta, d.difference.low, d.difference.high, d.p.get(d.decided_by, math.nan), d.p_adjusted, d.correction)
+        + (d.significant, d.outcome)
+        for d in rows
+    ]
+    heads = ("candidate", "metric", "segment", "baseline", "candidate", "Δ", "p", "p adj.", "outcome")
+    cells = [
+        (
+            d.candidate,
+            d.metric,
+            segment_text(d.segment),
+            figure(d.metric, d.mean_baseline).text,
+            figure(d.metric, d.mean_candidate).text,
+            str(d.figure),
+            p_text(d.p.get(d.decided_by, math.nan)),
+            p_text(d.p_adjusted),
+            d.outcome,
+        )
+        for d in sorted(rows, key=lambda d: d.segment is not None)
+    ]
+    families = dict.fromkeys(str(d.family) for d in rows if d.family is not None)
+    caption = f"p adjusted within each metric: {'; '.join(families)}" if families else ""
+    return Table(columns, values, heads, cells, caption)

@@ -1,0 +1,71 @@
+"""What a result shows of itself in a notebook, and gives to data frames: one table of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import MissingPackage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of plain values for a data frame, and the cells that a reader sees."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    heads: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def to_html(self) -> str:
+        """The cells as an HTML table, in which every name is text."""
+        from html import escape
+
+        head = "".join(f"<th>{escape(text)}</th>" for text in self.heads)
+        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.cells)
+        caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
+        return f"{caption}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_text(self) -> str:
+        """The cells in columns."""
+        lines = [self.heads, *self.cells]
+        widths = [max(len(row[i]) for row in lines) for i in range(len(self.heads))]
+        rows = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in lines)
+        return "\n".join(rows)
+
+    def to_dict(self) -> dict[str, list[Cell]]:
+        """Each column's values."""
+        return {name: [row[i] for row in self.rows] for i, name in enumerate(self.columns)}
+
+
+class Tabular:
+    """A result that holds rows: it shows itself in notebooks, and gives data frames."""
+
+    def table(self) -> Table:
+        """All rows, as values and as a reader sees them."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        try:
+            from pandas import DataFrame  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingPackage("to_pandas needs the package pandas: pip install pandas") from None
+        return DataFrame(self.table().to_dict())
+
+    def to_polars(self) -> Any:
+        """The rows as a Polars DataFrame."""
+        try:
+            import polars
+        except ImportError:
+            raise MissingPackage("to_polars needs the package polars: pip install polars") from None
+        return polars.DataFrame(self.table().to_dict(), strict=False)
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
