@@ -163,9 +163,15 @@ def test_an_error_replaces_the_comment_of_an_earlier_build_and_is_in_the_summary
 
 
 def test_text_of_inputs_is_never_run(place: Path) -> None:
+    """A tool that only notes its arguments gets the text as it is."""
+    (place / "bin of karat" / "karat").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\" > arguments\n")
     for text in ("$(touch pwned)", "`touch pwned`", "; touch pwned", "'; touch pwned #", '"; touch pwned; "'):
         for name in ("config", "inconclusive", "comment", "junit", "args"):
-            checked(place, **{"config": "good.yaml", name: text})
+            code, *_, errors = checked(place, **{"config": "good.yaml", name: text})
+            if name == "inconclusive":
+                assert code == 2 and text in errors
+            else:
+                assert text in (place / "arguments").read_text().splitlines()
     assert not [p for p in place.rglob("*") if p.name == "pwned"]
 
 

@@ -9,12 +9,14 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import karat
+from forks import KARAT, Forks
 from karat.cli import main
 
 GOLD = "q1 0 a 2\nq1 0 b 1\nq2 0 c 1\n"
@@ -255,31 +257,30 @@ def test_a_kill_while_writing_leaves_the_old_file(files: Path) -> None:
     assert (files / "out.json").read_text() == "old"
 
 
-def unread(*arguments: str, cwd: Path) -> int:
-    """The exit code of a command whose reader has left, as `karat … | head -1` may find it."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        command = [sys.executable, "-m", "karat", *arguments]
-        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=cwd, check=False)
-    finally:
-        os.close(writer)
-    assert b"fault" not in done.stderr
-    return done.returncode
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    with Forks(KARAT, tmp_path_factory.mktemp("forks")) as server:
+        yield server
 
 
-def test_a_reader_who_leaves_changes_no_verdict(files: Path) -> None:
+def test_a_reader_who_leaves_changes_no_verdict(files: Path, forks: Forks) -> None:
+    def unread(*arguments: str) -> int:
+        """The exit code of a command whose reader has left, as `karat … | head -1` may find it."""
+        done = forks.run(str(files), "a pipe without a reader", "", *arguments)
+        assert "fault" not in done.stdout
+        return done.returncode
+
     data = "dataset: {qrels: gold.txt}\nruns: {b: b.run}\n"
     # b has its first relevant doc at rank 1 twice: mrr is 1.
     for threshold, code in (("<= 0.5", 1), (">= 0.5", 0)):
         (files / "karat.yaml").write_text(f"{data}gates: ['mrr {threshold} at the mean']\n")
-        assert unread("check", cwd=files) == code
-        assert unread("check", "--json", "-", cwd=files) == code
+        assert unread("check") == code
+        assert unread("check", "--json", "-") == code
     (files / "karat.yaml").write_text(f"{data}gates: ['mrr >= 0.5 where x = y']\n")
-    assert unread("check", cwd=files) == 2
-    assert unread("evaluate", "gold.txt", "a.run", cwd=files) == 141
-    assert unread("evaluate", "gold.txt", "gone.run", cwd=files) == 2
-    assert unread("validate", "gold.txt", "a.run", cwd=files) == 0
+    assert unread("check") == 2
+    assert unread("evaluate", "gold.txt", "a.run") == 141
+    assert unread("evaluate", "gold.txt", "gone.run") == 2
+    assert unread("validate", "gold.txt", "a.run") == 0
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "ascii:strict", "utf-8"])
@@ -300,7 +301,7 @@ def test_an_old_encoding_gets_readable_marks(files: Path, encoding: str) -> None
     assert f"\n{fails}  mrr <= 0.5" in text and f"\n{passes}  mrr >= 0.5" in text
 
 
-def test_output_that_is_closed_or_full_is_no_fault(files: Path) -> None:
+def test_output_that_is_closed_or_full_is_no_fault(files: Path, forks: Forks) -> None:
     (files / "karat.yaml").write_text(
         "dataset: {qrels: gold.txt}\nruns: {b: b.run}\ngates: ['mrr <= 0.5 at the mean']\n"
     )
@@ -318,7 +319,8 @@ def test_output_that_is_closed_or_full_is_no_fault(files: Path) -> None:
 
     assert shell("check >&-") == (1, "")
     assert shell("evaluate gold.txt a.run >&-") == (0, "")
-    full = "karat: standard output: cannot be written (No space left on device); make room\n"
-    for command in ("check", "check --json -", "evaluate gold.txt a.run", "metrics"):
-        assert shell(f"{command} >/dev/full") == (2, full)
     assert shell("evaluate gold.txt gone.run 2>/dev/full") == (2, "")
+    for command in ("check", "check --json -", "evaluate gold.txt a.run", "metrics"):
+        done = forks.run(str(files), "/dev/full", "", *command.split())
+        full = "karat: standard output: cannot be written (No space left on device); make room\n"
+        assert (done.returncode, done.stdout) == (2, full)

@@ -7,22 +7,23 @@ import gzip
 import hashlib
 import json
 import os
-import random
-import resource
+import shutil
 import signal
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import karat
+from command import run_karat
+from forks import KARAT, Forks
 from karat.store import atomic
 from karat.store.atomic import write_atomically
+from karat.store.faults import POINTS
 
-KILLS = 48
 WRITER = """
 import sys, os
 from dataclasses import replace
@@ -30,7 +31,7 @@ import karat
 from karat.report.outputs import Files, write
 
 def judged(hits):
-    gold = {f"q{i:04}": {"d": 1} for i in range(2000)}
+    gold = {f"q{i:04}": {"d": 1} for i in range(400)}
     run = {q: {"d" if i < hits else "x": 1.0} for i, q in enumerate(gold)}
     return karat.check(karat.evaluate(gold, {"r": run}, "mrr,hit@1", resamples=100, cache=False), ["hit@1 >= 0.5"])
 
@@ -40,25 +41,13 @@ def outputs(check, folder):
     write(check, Files(per_query=place("t.parquet"), save=place("s.json.gz")))
     karat.bless(check.result, place("base.json"))
 
-states = [judged(1500), judged(200)]
+states = [judged(300), judged(40)]
 for number, check in enumerate(states):
     os.makedirs(f"known{number}", exist_ok=True)
     outputs(check, f"known{number}")
-outputs(states[0], "out")
-print("ready", flush=True)
-while sys.stdin.readline():
-    print("go", flush=True)
-    if os.fork() == 0:
-        os.setpgid(0, 0)
-        print(os.getpid(), flush=True)
-        while True:
-            for check in states[::-1]:
-                outputs(check, "out")
-    try:
-        os.wait()
-    except ChildProcessError:
-        pass
-    print("dead", flush=True)
+
+def work(folder):
+    outputs(states[1], folder)
 """
 
 
@@ -82,51 +71,23 @@ def parsed(path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_every_file_old_or_new(tmp_path: Path) -> None:
-    """One process evaluates; its forks write two known states of nine files in turn, and are killed at random."""
-    (tmp_path / "out").mkdir()
-    chance = random.Random(7)
-    source = str(Path(karat.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": source, "GITHUB_STEP_SUMMARY": ""}
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER],
-        cwd=tmp_path,
-        env=environment,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as writer:
-        assert writer.stdin and writer.stdout
-        assert writer.stdout.readline() == "ready\n"
-        known = {
-            p.name: {digest(tmp_path / f"known{n}" / p.name) for n in (0, 1)} for p in (tmp_path / "out").iterdir()
-        }
-        assert len(known) == 9 and all(len(two) == 2 for two in known.values())
-        mixed, kills, span, seen = 0, 0, 0.25, set()
-        every = {(name, state) for name in known for state in (True, False)}
-        while kills < KILLS or (kills < 8 * KILLS and (seen != every or mixed <= kills / 8)):
-            kills += 1
-            if kills % 12 == 0 and seen != every:
-                span *= 1.5  # a busy machine writes slowly
-            writer.stdin.write("write\n")
-            writer.stdin.flush()
-            assert writer.stdout.readline() == "go\n"
-            child = int(writer.stdout.readline())
-            time.sleep(chance.uniform(0, span))
-            os.kill(child, signal.SIGKILL)
-            assert writer.stdout.readline() == "dead\n"
-            there = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
-            assert {p.name for p in there} == set(known)
-            newest = {}
-            for path in there:
-                assert digest(path) in known[path.name], path.name
-                parsed(path)
-                newest[path.name] = digest(path) == digest(tmp_path / "known1" / path.name)
-            seen |= set(newest.items())
-            mixed += len(set(newest.values())) == 2
-        writer.stdin.close()
-        assert writer.wait(20) == 0
-    assert seen == every
-    assert mixed > kills / 8  # the kills came in the midst of writing, not before or after it
+    """Each fork overwrites the same nine files, and is killed at one point of one of them."""
+    with Forks(WRITER, tmp_path) as writer:
+        assert writer.run("known1").returncode == 0
+        old, new = ({p.name: digest(p) for p in (tmp_path / f"known{n}").iterdir()} for n in (0, 1))
+        assert len(old) == 9 and not set(old.values()) & set(new.values())
+        for point in (p for p in POINTS if p.startswith("atomic.")):
+            for number in range(1, len(old) + 1):
+                out = tmp_path / f"{point}-{number}"
+                shutil.copytree(tmp_path / "known0", out)
+                done = writer.run(str(out), KARAT_FAULT=f"{point}:{number}:kill")
+                assert done.returncode == -signal.SIGKILL, done.stdout
+                files = [p for p in out.iterdir() if not p.name.startswith(".")]
+                assert {p.name for p in files} == set(old)
+                for path in files:
+                    parsed(path)
+                    assert digest(path) in (old[path.name], new[path.name]), path.name
+                assert sum(digest(p) == new[p.name] for p in files) == number - (point != "atomic.done")
 
 
 def test_what_a_killed_writer_left_is_removed_later_and_nothing_else_is(tmp_path: Path) -> None:
@@ -187,22 +148,10 @@ def config(folder: Path, **outputs: str) -> str:
     return str(folder / "karat.yaml")
 
 
-def called(*arguments: str, limit: int | None = None) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own, which may write files of `limit` bytes at most."""
-
-    def bounded() -> None:
-        if limit is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    source = str(Path(karat.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-m", "karat", *arguments],
-        capture_output=True,
-        text=True,
-        preexec_fn=bounded,
-        env={**os.environ, "PYTHONPATH": source, "GITHUB_STEP_SUMMARY": ""},
-    )
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    with Forks(KARAT, tmp_path_factory.mktemp("forks")) as server:
+        yield server
 
 
 NAMES = {
@@ -216,15 +165,16 @@ NAMES = {
 
 
 @pytest.mark.parametrize("kind", [*NAMES, "parquet", "bless"])
-def test_where_nothing_fits_the_old_file_stays_and_the_exit_code_is_2(tmp_path: Path, kind: str) -> None:
+def test_where_nothing_fits_the_old_file_stays_and_the_exit_code_is_2(tmp_path: Path, kind: str, forks: Forks) -> None:
     name = {"parquet": "t.parquet", "bless": "karat.baseline.json"}.get(kind) or NAMES[kind]
     asked = {} if kind == "bless" else {"per_query" if kind == "parquet" else kind: name}
     path = config(tmp_path, **asked)
     (tmp_path / name).write_text("old")
-    done = called("bless" if kind == "bless" else "check", path, "--no-cache", limit=100)
-    assert done.returncode == 2, done.stderr
-    assert "cannot be written (File too large)" in done.stderr
-    assert "fault of ours" not in done.stderr and "Traceback" not in done.stderr
+    verb = "bless" if kind == "bless" else "check"
+    done = forks.run(str(tmp_path), "", "100", verb, path, "--no-cache")
+    assert done.returncode == 2, done.stdout
+    assert "cannot be written (File too large)" in done.stdout
+    assert "fault of ours" not in done.stdout and "Traceback" not in done.stdout
     assert (tmp_path / name).read_text() == "old"
     assert not [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")]
 
@@ -276,9 +226,9 @@ def test_a_closed_folder_is_named_and_leaves_the_old_file(tmp_path: Path) -> Non
 
 def test_folders_of_outputs_and_of_baselines_are_made(tmp_path: Path) -> None:
     path = config(tmp_path, json="deep/er/c.json")
-    assert called("check", path, "-q").returncode == 0
-    assert called("bless", path, "-o", str(tmp_path / "new/base.json")).returncode == 0
+    assert run_karat("check", path, "-q").returncode == 0
+    assert run_karat("bless", path, "-o", str(tmp_path / "new/base.json")).returncode == 0
     assert (tmp_path / "deep/er/c.json").exists() and (tmp_path / "new/base.json").exists()
     (tmp_path / "file").write_text("")
-    done = called("check", path, "--json", str(tmp_path / "file/c.json"))
+    done = run_karat("check", path, "--json", str(tmp_path / "file/c.json"))
     assert done.returncode == 2 and "its folder cannot be made" in done.stderr

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import numpy as np
 import pytest
 
 import karat
+from command import run_karat
+from forks import Forks
 from karat.errors import InputError, KaratError, UsageError
 from karat.retrieve.protocol import Found
+from karat.store.faults import POINTS
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.languages import averaged
 from karat.verbs.bench.request import chunks_of
@@ -119,46 +123,54 @@ def test_passages_are_named_with_their_docs(tmp_path: Path) -> None:
 # Stopping and going on
 
 
-SLOW = """
-import time
+SYSTEMS = ("bm25", "near_search:find", "hybrid(bm25, near_search:find)", "dense")
+COMMAND = ["bench", "-d", "data", "-k", "6", "-m", "ndcg@10", "--no-html", "-q"]
+COMMAND += [word for name in SYSTEMS for word in ("-r", name)]
+BENCH = """
+import sys
+import bm25s, karat.cli.app, karat.report.terminal.bench, karat.report.outputs, karat.verbs.bench, scipy.special
+from karat.retrieve.registry import make_retriever
+make_retriever("hybrid(bm25, dense)").parts[1].encoder.encode(["a"], "query")
+def work(*arguments):
+    sys.argv = ["karat", *arguments]
+    karat.cli.main()
+"""
+SEARCH = """
 def find(query, k):
-    time.sleep(0.004)
     return [(f"d{(len(query) * 7 + i * 3) % 40}", 1.0 / (i + 1)) for i in range(k)]
 """
 
 
-def test_killed_at_any_point_and_started_again_the_logs_are_the_same(tmp_path: Path) -> None:
-    data = beir(tmp_path / "data", queries=40)
-    (tmp_path / "slow_search.py").write_text(SLOW)
-    systems = ("bm25", "slow_search:find", "hybrid(bm25, slow_search:find)", "dense")
-    command = [sys.executable, "-m", "karat", "bench", "-d", str(data), "-k", "6", "-m", "ndcg@10", "--no-html", "-q"]
-    command += [word for name in systems for word in ("-r", name)]
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Forks]]:
+    """A benchmark of four systems that ran through in one go, and the forks that run it again."""
+    folder = tmp_path_factory.mktemp("stopped")
+    beir(folder / "data", queries=7)
+    (folder / "near_search.py").write_text(SEARCH)
+    with Forks(BENCH, folder) as forks:
+        done = forks.run(*COMMAND, "-o", "whole", KARAT_CACHE_DIR=str(folder / "cache-whole"))
+        assert done.returncode == 0, done.stdout
+        yield folder, forks
 
-    def environment(name: str) -> dict[str, str]:
-        return {**os.environ, "KARAT_CACHE_DIR": str(tmp_path / name)}
 
-    subprocess.run([*command, "-o", "whole"], cwd=tmp_path, check=True, env=environment("c1"))
-    kills, rng = 0, np.random.default_rng(3)
-    for attempt in range(60):
-        with subprocess.Popen(
-            [*command, "-o", "parts"], cwd=tmp_path, env=environment("c2"), stderr=subprocess.PIPE
-        ) as job:
-            deadline = time.monotonic() + 0.35 + float(rng.uniform(0, 0.8)) + attempt * 0.05
-            while job.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.005)
-            if job.poll() is None:
-                job.send_signal(signal.SIGKILL if attempt % 2 else signal.SIGINT)
-                job.wait()
-                kills += 1
-                continue
-            assert job.returncode == 0, job.stderr.read() if job.stderr else ""
+@pytest.mark.parametrize("point", POINTS)
+def test_stopped_at_any_point_and_started_again_the_logs_are_the_same(trials: tuple[Path, Forks], point: str) -> None:
+    """The nth attempt stops when it passes the point for the nth time, until one comes through."""
+    folder, forks = trials
+    out = folder / point
+    for attempt in itertools.count(1):
+        action, code = ("kill", -signal.SIGKILL) if attempt % 2 else ("interrupt", 130)
+        plan = f"{point}:{attempt}:{action}"
+        done = forks.run(*COMMAND, "-o", str(out), KARAT_CACHE_DIR=str(folder / f"cache-{point}"), KARAT_FAULT=plan)
+        if done.returncode == 0:
             break
-    assert kills >= 3
-    names = sorted(p.name for p in (tmp_path / "whole").glob("*.jsonl"))
-    assert len(names) == 4 and names == sorted(p.name for p in (tmp_path / "parts").glob("*.jsonl"))
+        assert done.returncode == code, done.stdout
+    assert attempt > 1, "the benchmark never passes this point"
+    names = sorted(p.name for p in (folder / "whole").glob("*.jsonl"))
+    assert len(names) == 4 and names == sorted(p.name for p in out.glob("*.jsonl"))
     for name in names:
-        assert but_for_times(tmp_path / "parts" / name) == but_for_times(tmp_path / "whole" / name)
-    assert not list((tmp_path / "parts").glob("*.part"))
+        assert but_for_times(out / name) == but_for_times(folder / "whole" / name)
+    assert not list(out.glob("*.part"))
 
 
 def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None:
@@ -498,7 +510,7 @@ def test_one_dataset_in_several_languages_is_sliced_by_them(tmp_path: Path) -> N
 
 
 def karat_bench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "karat", "bench", *arguments], cwd=cwd, capture_output=True, text=True)
+    return run_karat("bench", *arguments, cwd=cwd)
 
 
 def test_the_command_line_writes_logs_result_and_report(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import karat
+from command import run_karat
 from karat.errors import InputError, NotComparable, UsageError
 from karat.gates.language import parse_gate
 from karat.metrics.registry import unregister
@@ -19,19 +19,6 @@ from karat.stats.groups import interval
 from places import DL19, SCHEMAS
 
 needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/dl19")
-
-
-def run_karat(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [sys.executable, "-m", "karat", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
 
 
 def config(folder: Path, **parts: Any) -> Path:
@@ -263,7 +250,7 @@ def test_another_definition_of_a_metric_is_not_compared(small: Path) -> None:
     def declare(bonus: float) -> None:
         @karat.metric("own", title="Own", tells="Ours.", bounds=(0, 2))
         def own(r: karat.Rankings, k: int | None = None) -> Any:
-            return r.found(1, upto=k) + 0.1 if bonus else r.found(1, upto=k)
+            return r.count_hits(1, upto=k) + 0.1 if bonus else r.count_hits(1, upto=k)
 
     qrels, good = str(small / "qrels.txt"), str(small / "good.run")
     declare(0)
@@ -275,7 +262,7 @@ def test_another_definition_of_a_metric_is_not_compared(small: Path) -> None:
 
     @karat.metric("own", title="Own", tells="Ours.", bounds=(0, 2))
     def own(r: karat.Rankings, k: int | None = None) -> Any:
-        return 2 * r.found(1, upto=k)
+        return 2 * r.count_hits(1, upto=k)
 
     try:
         new = karat.evaluate(qrels, good, ["own@1"])

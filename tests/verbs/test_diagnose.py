@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 
 import karat
+from command import run_karat
 from karat.report.terminal import misses as misses_view
 from karat.verbs.diagnose.misses import misses
 from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS
@@ -544,7 +545,7 @@ def test_misses_of_a_saved_result(tmp_path: Path, triage: dict[str, Any]) -> Non
 
 
 def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "karat", "diagnose", *arguments], capture_output=True, text=True)
+    return run_karat("diagnose", *arguments)
 
 
 def test_the_command_prints_findings_with_evidence_cause_advice_and_queries(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import jsonschema
 import pytest
 
 import karat
+from command import run_karat
 from karat.verbs.validate.checks import CHECKS
 from karat.verbs.validate.overlap import fold, near_groups, quoted_words
 from places import ROOT, SUPPORT
@@ -924,9 +924,7 @@ def test_a_quotation_is_eight_words_in_a_row_or_a_whole_query_of_six() -> None:
 
 
 def karat_cli(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "karat", "validate", *arguments], capture_output=True, text=True, cwd=cwd
-    )
+    return run_karat("validate", *arguments, cwd=cwd)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
@@ -175,7 +175,7 @@ class WordLlama:
         if find_spec("wordllama") is None:
             raise missing_package(f"dense(model={WORDLLAMA})", "wordllama")
         self.dims = dims or max(_WORDLLAMA_DIMS)
-        self._model = Once(self._loaded)
+        self._model = Once(lambda: _load_wordllama(self.dims))
 
     @property
     def name(self) -> str:
@@ -202,29 +202,32 @@ class WordLlama:
     def close(self) -> None:
         pass
 
-    def _loaded(self) -> Any:
-        import logging
-        from pathlib import Path
 
-        # Importing it makes the root logger print the INFO of every library: undone.
-        root = logging.getLogger()
-        level, handlers = root.level, list(root.handlers)
-        try:
-            import wordllama
-        finally:
-            root.setLevel(level)
-            root.handlers[:] = handlers
-        try:
-            # Weights and tokenizer lie in its own folder, where it looks for one of them only if told so.
-            return wordllama.WordLlama.load(
-                cache_dir=Path(wordllama.__file__).parent,
-                disable_download=True,
-                trunc_dim=self.dims if self.dims < max(_WORDLLAMA_DIMS) else None,
-            )
-        except FileNotFoundError as error:
-            raise InputError(
-                f"{WORDLLAMA}: its weights are not in its package ({error}); {PIP} --force-reinstall wordllama"
-            ) from None
+@cache
+def _load_wordllama(dims: int) -> Any:
+    """The model, loaded once per process: several retrievers search with the same one."""
+    import logging
+    from pathlib import Path
+
+    # Importing it makes the root logger print the INFO of every library: undone.
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        import wordllama
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+    try:
+        # Weights and tokenizer are in its own folder, where it looks for both only if it is told to.
+        return wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent,
+            disable_download=True,
+            trunc_dim=dims if dims < max(_WORDLLAMA_DIMS) else None,
+        )
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{WORDLLAMA}: its weights are not in its package ({error}); {PIP} --force-reinstall wordllama"
+        ) from None
 
 
 def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:

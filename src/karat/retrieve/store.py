@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.store.cache import cache_folder
+from karat.store.faults import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +59,11 @@ class Store:
         except OSError:
             return  # a folder that cannot be written keeps nothing, and stops nobody
         try:
+            fault("index.create")
             write(temporary)
+            fault("index.rename")
             os.rename(temporary, place)
+            fault("index.done")
         except OSError:  # another process was first, or there is no room
             pass
         finally:

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 from karat.errors import InputError
+from karat.store.faults import fault
 
 STALE = 3600.0
 """Seconds after which a temporary file is one that a killed process left: a write takes far less."""
@@ -31,11 +32,15 @@ def write_atomically(path: str, data: bytes) -> None:
         raise _refused(path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
+            fault("atomic.create")
             file.write(data)
             file.flush()
+            fault("atomic.write")
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
+        fault("atomic.replace")
         os.replace(temporary, target)
+        fault("atomic.done")
     except OSError as error:
         _remove(temporary)
         raise _refused(path, error) from None

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from karat.retrieve.protocol import Base, everything_in
@@ -72,6 +73,12 @@ def _beside(folder: str) -> Iterator[str]:
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if path and path.endswith(".py"):
-            place = os.path.realpath(path)
+            place = _real_path(path)
             if place.startswith(folder + os.sep) and "site-packages" not in place[len(folder) :]:
                 yield place
+
+
+@cache
+def _real_path(path: str) -> str:
+    """Where a file of a loaded module is; every benchmark asks for all of them."""
+    return os.path.realpath(path)

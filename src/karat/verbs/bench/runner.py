@@ -15,6 +15,7 @@ import msgspec
 from karat.errors import InputError, KaratError, shown
 from karat.retrieve.protocol import found_of
 from karat.store.atomic import write_atomically
+from karat.store.faults import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,11 +108,15 @@ def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
                     _asked(task, query)
             for number, line in enumerate(_answers(task, rest), start=done + 1):
                 file.write(line)
+                fault("bench.line")
                 file.flush()
+                fault("bench.flush")
                 if watch is not None:
                     watch(number, len(task.queries))
             os.fsync(file.fileno())
+        fault("bench.rename")
         os.replace(part, task.path)
+        fault("bench.done")
     except OSError as error:
         raise InputError(f"{part}: cannot be written ({error.strerror}); make room, or choose another --out") from None
 
