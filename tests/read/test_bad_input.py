@@ -700,12 +700,12 @@ REFUSED = [
     queries(
         "queries-twice",
         b'{"_id": "q1"}\n{"_id": "q1"}\n',
-        'q.jsonl:2: query "q1" was there before at line 1',
+        'q.jsonl:2: query "q1" already appears at line 1',
         "expected each query once",
         name="q.jsonl",
     ),
     queries(
-        "queries-twice-csv", b'query_id,text\nq1,"a\nb"\n\nq1,c\n', 'q.csv:5: query "q1" was there before at line 2'
+        "queries-twice-csv", b'query_id,text\nq1,"a\nb"\n\nq1,c\n', 'q.csv:5: query "q1" already appears at line 2'
     ),
     queries("queries-no-id", b'{"text": "a"}\n', "q.jsonl:1: no query id; expected one of _id, id", name="q.jsonl"),
     queries(

@@ -10,7 +10,7 @@ from karat.model.docs import Docs
 from karat.model.policy import SEPARATOR
 from karat.read.exact import Problems
 from karat.read.objects import text_id
-from karat.read.queries import DOC, read_table
+from karat.read.queries import DOCS, read_table
 
 PARENT = "doc_id"
 """The field that names the doc of a chunk, where another field is the id."""
@@ -20,7 +20,7 @@ def read_docs(source: Any, *, separator: str = SEPARATOR) -> Docs:
     """The table of docs from a path, a frame, a dict of texts or fields by id, or what is one already."""
     if isinstance(source, Docs):
         return replace(source, separator=separator)
-    table = read_table(source, DOC)
+    table = read_table(source, DOCS)
     problems, parents = Problems(table.source), {}
     for doc, named in table.field(PARENT).items():
         parent = text_id(named)

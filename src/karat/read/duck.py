@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.read.frames import connect, quoted
+from karat.read.frames import connect, file_literal, quoted
 from karat.read.layout import BROKEN_PACKING, open_bytes, unpacking_error
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _source(file: TextFile, mark: str | None) -> str:
     options = f"header = {str(bool(layout.header)).lower()}, auto_detect = false, compression = '{_packing(file.path)}'"
     if mark is None:
         lines = (
-            f"read_csv({quoted(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
+            f"read_csv({file_literal(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
             f"escape = '', {options})"
         )
         cells = (
@@ -45,7 +45,7 @@ def _source(file: TextFile, mark: str | None) -> str:
         columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(layout.width))
         quote = "'\"'" if layout.delimiter is not None else "''"
         source = (
-            f"SELECT * FROM read_csv({quoted(file.path)}, columns = {{{columns}}}, delim = {quoted(mark)}, "
+            f"SELECT * FROM read_csv({file_literal(file.path)}, columns = {{{columns}}}, delim = {quoted(mark)}, "
             f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
         )
     clean = "trim(c{}, chr(32) || chr(9))" if layout.delimiter is not None else "c{}"

@@ -180,7 +180,7 @@ def _from_file(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
         import duckdb
 
         try:
-            return _from_table(frames.connect(), f"read_parquet({frames.quoted(path)})", wanted, path)
+            return _from_table(frames.connect(), frames.parquet(path), wanted, path)
         except duckdb.Error as error:
             raise frames.parquet_error(path, error) from None
     raise InputError(f"{path}: is no file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
@@ -295,11 +295,12 @@ def _from_table(connection: Any, source: str, wanted: Sequence[str], name: str) 
     described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     types = {str(r[0]): str(r[1]) for r in described}
     id_, vector = _columns(types, name)
+    key = frames.identifier(id_)
     element = "FLOAT" if types[vector].startswith("FLOAT") else "DOUBLE"
     connection.execute("CREATE TEMP TABLE wanted AS SELECT unnest($1::VARCHAR[]) AS id", [list(wanted)])
     sql = (
-        f'SELECT CAST(t."{id_}" AS VARCHAR) AS id, CAST(t."{vector}" AS {element}[]) AS vector FROM {source} t '
-        f'WHERE CAST(t."{id_}" AS VARCHAR) IN (SELECT id FROM wanted)'
+        f"SELECT CAST(t.{key} AS VARCHAR) AS id, CAST(t.{frames.identifier(vector)} AS {element}[]) AS vector "
+        f"FROM {source} t WHERE CAST(t.{key} AS VARCHAR) IN (SELECT id FROM wanted)"
     )
     ids: list[str] = []
     sizes: list[NDArray[np.int64]] = []

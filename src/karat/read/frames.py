@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,7 +95,7 @@ def parquet_rows(path: str, role: Role) -> NotedRows:
 
     connection = connect()
     try:
-        return relation_rows(connection, f"SELECT * FROM read_parquet({quoted(path)})", role, path)
+        return relation_rows(connection, f"SELECT * FROM {parquet(path)}", role, path)
     except duckdb.Error as error:
         raise parquet_error(path, error) from None
 
@@ -107,6 +108,21 @@ def parquet_error(path: str, error: Exception) -> InputError:
 def quoted(text: str) -> str:
     """The text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column's name as SQL takes it, whatever characters it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def file_literal(path: str) -> str:
+    """A path as an SQL literal that names this file alone: DuckDB takes paths as patterns, and `~` as a home."""
+    return quoted(re.sub(r"[*?\[]", r"[\g<0>]", os.path.abspath(path)))
+
+
+def parquet(path: str) -> str:
+    """SQL for the rows of a Parquet file; folders such as `grade=3` add no columns."""
+    return f"read_parquet({file_literal(path)}, hive_partitioning = false)"
 
 
 def relation_rows(connection: Any, sql: str, role: Role, name: str) -> NotedRows:
@@ -130,7 +146,7 @@ def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str,
     for rival in layout.rivals:
         if rival.optional:
             continue
-        pair = f'"{names[rival.used]}" AS used, "{names[rival.ignored]}" AS ignored'
+        pair = f"{identifier(names[rival.used])} AS used, {identifier(names[rival.ignored])} AS ignored"
         for row, value, other in connection.execute(f"SELECT row_number() OVER (), {pair} FROM ({sql})").fetchall():
             if rival.disagrees(value, other) and len(problems) <= MAX_PROBLEMS:
                 problems.append(f"{name}: row {row}: {rival.problem(value, other)}")
@@ -149,11 +165,11 @@ def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name
                 f"{name}: {what} in column {names[column]!r} are {types[column]}, expected text or integers: "
                 "convert the column to text"
             )
-        out.append(f'CAST("{names[column]}" AS VARCHAR) AS {idea}')
+        out.append(f"CAST({identifier(names[column])} AS VARCHAR) AS {idea}")
     what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
     if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
-    out.append(f'CAST("{names[layout.value]}" AS DOUBLE) AS value')
+    out.append(f"CAST({identifier(names[layout.value])} AS DOUBLE) AS value")
     return out
 
 

@@ -12,6 +12,7 @@ from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES,
 from karat.read.exact import number
 from karat.read.layout import ascii_split, lines_of
 from karat.read.queries import ID_NAMES
+from karat.read.topics import is_topics
 
 Role = Literal["qrels", "queries", "run", "corpus", "result", "config"]
 ROLES: dict[Role, str] = {
@@ -40,6 +41,8 @@ def role_of(path: str, head: bytes) -> Role | None:
         return "config"
     if head[:4] == b"PAR1":
         return _by_rows(path, _parquet_rows(path))
+    if is_topics(head):
+        return "queries"
     text = head.lstrip()
     if text[:1] in (b"{", b"["):
         return _json_role(path, text)
@@ -95,10 +98,10 @@ def _object_role(path: str, text: bytes) -> Role | None:
 def _parquet_rows(path: str) -> list[dict[str, Any]]:
     import duckdb
 
-    from karat.read.frames import connect, quoted
+    from karat.read.frames import connect, parquet
 
     try:
-        result = connect().execute(f"SELECT * FROM read_parquet({quoted(path)}) LIMIT 50")
+        result = connect().execute(f"SELECT * FROM {parquet(path)} LIMIT 50")
         names = [str(d[0]).lower() for d in result.description]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
     except duckdb.Error:

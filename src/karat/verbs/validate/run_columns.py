@@ -231,11 +231,13 @@ def _json_ranks(path: str) -> dict[int, float]:
 def _from_parquet(path: str) -> RunFile:
     rows, _ = frames.parquet_rows(path, "run")
     connection = frames.connect()
-    source = f"read_parquet({frames.quoted(path)})"
+    source = frames.parquet(path)
     names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     rank = np.full(len(rows), np.nan)
     if "rank" in names:
-        found = connection.execute(f'SELECT TRY_CAST("{names["rank"]}" AS DOUBLE) AS r FROM {source}').fetchnumpy()["r"]
+        found = connection.execute(
+            f"SELECT TRY_CAST({frames.identifier(names['rank'])} AS DOUBLE) AS r FROM {source}"
+        ).fetchnumpy()["r"]
         rank = np.ma.filled(np.ma.asarray(found, dtype=np.float64), np.nan)
     out = _Columns()
     numbers = out.queries.of_all(rows.query), out.docs.of_all(rows.doc)

@@ -15,7 +15,7 @@ from karat.read.docs import PARENT
 from karat.read.exact import Noted
 from karat.read.layout import detect, head_of
 from karat.read.objects import text_id
-from karat.read.queries import DOC, identified, table_rows
+from karat.read.queries import DOCS, rows_with_ids, table_rows
 from karat.read.textfile import TextFile
 from karat.verbs.validate.dates import as_date
 from karat.verbs.validate.findings import found, many
@@ -121,7 +121,7 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
 def read_table(path: str, reading: Reading) -> TableFile | None:
     """The queries that can be read; an id that is there twice is left in."""
     try:
-        rows = list(identified(table_rows(path, head_of(path), None, reading.noted), reading.noted))
+        rows = list(rows_with_ids(table_rows(path, head_of(path), None, reading.noted), reading.noted))
     except InputError as error:
         reading.failed(error)
         return None
@@ -138,8 +138,8 @@ def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusF
     parents: dict[str, str] = {}
     whole = True
     try:
-        rows = table_rows(path, head_of(path), None, reading.noted, DOC)
-        for line, doc, fields in identified(rows, reading.noted, DOC):
+        rows = table_rows(path, head_of(path), None, reading.noted, DOCS)
+        for line, doc, fields in rows_with_ids(rows, reading.noted, DOCS):
             if len(ids) >= MOST_DOCS:
                 whole = False
                 break
