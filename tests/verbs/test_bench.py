@@ -380,7 +380,7 @@ def test_gold_is_that_of_the_split(tmp_path: Path) -> None:
         (lambda d: (d / "queries.jsonl").write_text("\n".join(f'{{"_id": "q{i}"}}' for i in range(24))), "text for 24"),
         (lambda d: (d / "corpus.jsonl").write_text('{"_id": "d1"}\n'), "no doc has a title or a text"),
         (lambda d: (d / "corpus.jsonl").write_text('{"_id": "d1", "text": "a"}\n{"_id": "d1", "te'), "corpus.jsonl:2"),
-        (lambda d: (d / "corpus.jsonl").write_text('{"_id": "d1", "text": "a"}\n' * 2), 'doc "d1" was there before'),
+        (lambda d: (d / "corpus.jsonl").write_text('{"_id": "d1", "text": "a"}\n' * 2), 'doc "d1" already appears'),
         (lambda d: (d / "corpus.jsonl").write_text(""), "expected a table of docs"),
     ],
 )
