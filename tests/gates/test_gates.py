@@ -13,6 +13,7 @@ from statsmodels.stats.power import TTestPower
 
 from karat.errors import UsageError
 from karat.gates import Evidence, Gate, judge, parse_gate, verdict_of
+from karat.gates.kinds import KINDS, GateKind
 from karat.stats.intervals import quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
 
@@ -328,8 +329,8 @@ names = st.text(min_size=1, max_size=12).filter(lambda t: t == " ".join(t.split(
 
 @given(
     metric=st.sampled_from(["ndcg@10", "recall(rel=2)@5", "latency.p50", "redundancy@5", "mrr"]),
-    relation=st.sampled_from([">=", ">", "<=", "<", "no worse", "better"]),
-    value=st.floats(0, 1, exclude_min=True, exclude_max=True),
+    kind=st.sampled_from(KINDS),
+    value=st.floats(1e-9, 1 - 1e-9),
     relative=st.booleans(),
     fields=st.lists(names, max_size=4, unique=True),
     values=st.lists(names, min_size=4, max_size=4),
@@ -339,7 +340,7 @@ names = st.text(min_size=1, max_size=12).filter(lambda t: t == " ".join(t.split(
 )
 def test_what_is_printed_is_read_back(
     metric: str,
-    relation: str,
+    kind: GateKind,
     value: float,
     relative: bool,
     fields: list[str],
@@ -348,16 +349,16 @@ def test_what_is_printed_is_read_back(
     at_mean: bool,
     run: str | None,
 ) -> None:
-    compared = relation in ("no worse", "better")
+    compared = kind.compares
     where = tuple(zip(fields[:2], values, strict=False))
     every = tuple(fields[2:])
     gate = Gate(
         metric,
-        relation,
+        kind,
         value,
         "baseline" if compared else None,
         compared and relative and value > 0,
-        where,  # type: ignore[arg-type]
+        where,
         every,
         least if every else None,
         at_mean,

@@ -13,12 +13,15 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    InstanceOf,
     PlainSerializer,
     Tag,
+    create_model,
     field_validator,
 )
 
 from karat.errors import KaratError
+from karat.gates.kinds import KINDS, GateKind
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
 from karat.stats.defaults import ALPHA, CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
@@ -244,17 +247,11 @@ def _confidence(given: Any) -> Any:
     return {"level": given} if isinstance(given, (int, float)) and not isinstance(given, bool) else given
 
 
-class GateKeys(Part):
+class _GateKeys(Part):
     """A gate as a mapping: a metric, one condition, and where it holds; or its text under `gate`."""
 
-    gate: str | None = Field(None, description="The gate's text, beside which only level and name stand.")
+    gate: str | None = Field(None, description="The gate's text; only level and name may stand beside it.")
     metric: str | None = None
-    min: float | str | None = Field(None, description="The lower bound of the interval must be at least this.")
-    max: float | str | None = Field(None, description="The upper bound must be at most this, such as 60ms.")
-    above: float | str | None = None
-    below: float | str | None = None
-    no_worse_than: str | None = Field(None, description="baseline, or the name of a run.")
-    better_than: str | None = Field(None, description="baseline, or the name of a run.")
     by: float | str | None = Field(None, description="The margin; a percentage is of the baseline's value.")
     where: dict[str, str | int | float | bool] | None = None
     for_every: str | list[str] | None = None
@@ -267,8 +264,18 @@ class GateKeys(Part):
     warn: str | None = Field(None, description="A gate's text at level warn; stands alone.")
 
 
+def _condition(kind: GateKind) -> Any:
+    allowed = str | None if kind.compares else float | str | None
+    return (allowed, Field(None, description=kind.help))
+
+
+GateKeys = create_model("GateKeys", __base__=_GateKeys, **{kind.key: _condition(kind) for kind in KINDS})
+
+
 GateText = Annotated[
-    Gate, BeforeValidator(_gate, json_schema_input_type=str | GateKeys), PlainSerializer(str, return_type=str)
+    InstanceOf[Gate],
+    BeforeValidator(_gate, json_schema_input_type=str | GateKeys),
+    PlainSerializer(str, return_type=str),
 ]
 
 

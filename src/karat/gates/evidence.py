@@ -243,7 +243,7 @@ class _View:
             rows = segment.rows if segment is not None else np.arange(len(values))
             found = self._own.estimates[number][gate.metric]
             return self._measured(gate, self.run.query_ids, values, rows, found, segment)
-        factor = _factor(gate)
+        factor = gate.factor
         if parse(gate.metric).aggregate == "quantile":
             return self._quantiles_apart(gate, factor, segment)
         ids, values, found_by_group = self._contrast(gate.metric, factor)
@@ -322,12 +322,3 @@ class _View:
             self.sampling.confidence,
             least,
         )
-
-
-def _factor(gate: Gate) -> float:
-    """What the baseline is multiplied with: a margin of 2% asks whether candidate − .98 × baseline is above 0."""
-    if not gate.relative:
-        return 1.0
-    better = 1 if gate.relation == "better" else -1
-    up = 1 if parse(gate.metric).metric.higher_is_better is not False else -1
-    return 1 + better * up * gate.value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.gates.kinds import is_same
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.power import queries_needed, queries_needed_for_share
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 Outcome = Literal["pass", "fail", "undecided"]
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
 Kind = Literal["mean", "share", "quantile"]
-
-SAME = 1e-12
-"""Relative: values this close are equal, as they are in what is written."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def judge(gate: Gate, found: Evidence) -> Judged:
         lack = found.minimum - found.n
         return Judged("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
     if gate.at_mean:
-        holds = _holds(gate.op, found.estimate, gate.threshold)
+        holds = gate.region.holds(found.estimate)
         return Judged("pass" if holds else "fail", f"the mean is {'on the right' if holds else 'on the wrong'} side")
     if math.isnan(found.low) and math.isnan(found.high):
         return Judged("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
@@ -77,18 +75,19 @@ def judge(gate: Gate, found: Evidence) -> Judged:
 
 
 def _by_interval(gate: Gate, found: Evidence) -> Judged:
-    up = gate.op.startswith(">")
-    worst, best = (found.low, found.high) if up else (found.high, found.low)
-    if not math.isnan(worst) and _holds(gate.op, worst, gate.threshold):
+    region = gate.region
+    low_bounds, high_bounds = math.isfinite(region.low), math.isfinite(region.high)
+    unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
+    if not any(unbounded) and region.above_low(found.low) and region.below_high(found.high):
         flat = found.low == found.high
         return Judged("pass", "all values are equal" if flat else "the whole interval is on the right side")
-    if not math.isnan(best) and not _holds(gate.op, best, gate.threshold):
+    too_low = not math.isnan(found.high) and not region.above_low(found.high)
+    if too_low or (not math.isnan(found.low) and not region.below_high(found.low)):
         return Judged("fail", "the whole interval is on the wrong side")
-    if math.isnan(worst):
-        return Judged(
-            "undecided", f"too few queries to bound it from {'below' if up else 'above'}", _needed(gate, found)
-        )
-    if _same(found.estimate, gate.threshold):
+    if any(unbounded):
+        side = "below" if unbounded[0] else "above"
+        return Judged("undecided", f"too few queries to bound it from {side}", _needed(gate, found))
+    if any(is_same(found.estimate, end) for end in region.bounds):
         return Judged("undecided", "the value is the threshold: no number of queries would decide it")
     more = _needed(gate, found)
     if more is None:
@@ -96,29 +95,19 @@ def _by_interval(gate: Gate, found: Evidence) -> Judged:
     return Judged("undecided", "the threshold is inside the interval", more)
 
 
-def _holds(op: str, value: float, threshold: float) -> bool:
-    if _same(value, threshold):
-        return op in (">=", "<=")
-    return value > threshold if op in (">", ">=") else value < threshold
-
-
-def _same(a: float, b: float) -> bool:
-    return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
-
-
 def _needed(gate: Gate, found: Evidence) -> int | None:
     """How many more queries: at n + more the interval leaves the threshold with probability .8."""
-    alpha = 1 - found.confidence
+    alpha, threshold = 1 - found.confidence, gate.region.nearest(found.estimate)
     if found.kind == "quantile":
         defined = found.values[~np.isnan(found.values)]
-        below = float(np.mean(defined <= gate.threshold))
+        below = float(np.mean(defined <= threshold))
         total = queries_needed_for_share(below, found.quantile, alpha=alpha)
     elif found.kind == "share":
-        total = queries_needed_for_share(found.estimate, gate.threshold, alpha=alpha)
+        total = queries_needed_for_share(found.estimate, threshold, alpha=alpha)
     elif math.isnan(found.deviation):
         return None
     else:
-        total = queries_needed(found.estimate - gate.threshold, found.deviation, alpha=alpha)
+        total = queries_needed(found.estimate - threshold, found.deviation, alpha=alpha)
     return None if total is None else max(total - found.n, 1)
 
 

@@ -14,47 +14,32 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
-from karat.gates.units import check_decides, given, leading
+from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
+from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Relation = Literal[">=", ">", "<=", "<", "no worse", "better"]
+    from karat.gates.kinds import GateKind, Region
+
 Level = Literal["error", "warn"]
 LEVELS: tuple[str, ...] = get_args(Level)
 BASELINE = "baseline"
 
-_OPS = {"≥": ">=", "≤": "<=", "at least": ">=", "at most": "<=", "above": ">", "below": "<"}
-_HEAD = re.compile(
-    r"\s*(?P<metric>[^<>=≥≤\s].*?)\s*"
-    r"(?:(?P<op>>=|<=|≥|≤|>|<|\b(?:at least|at most|above|below)\b)"
-    r"|\b(?:(?P<no>no worse|not worse)|(?P<better>better)) than\b)\s*(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
+
+def _pattern(spelling: str) -> str:
+    return rf"\b{spelling}\b".replace(" ", r"\s+") if spelling[0].isalpha() else re.escape(spelling)
+
+
+_KIND = "|".join(_pattern(spelling) for spelling in sorted(SPELLINGS, key=len, reverse=True))
+_HEAD = re.compile(rf"\s*(?P<metric>[^<>=≥≤\s].*?)\s*(?P<kind>{_KIND})\s*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 Token = Literal["word", "quoted", "mark"]
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
 _CLAUSES = ("where", "for every", "for each", "at the mean", "on")
 _WORDS = {"where", "for", "at", "on", "and", "of"}
-KEYS = (
-    "metric",
-    "min",
-    "max",
-    "above",
-    "below",
-    "no_worse_than",
-    "better_than",
-    "by",
-    "where",
-    "for_every",
-    "at_least_queries",
-    "at",
-    "run",
-    "level",
-    "name",
-    "gate",
-)
+KEYS = ("metric", *BY_KEY, "by", "where", "for_every", "at_least_queries", "at", "run", "level", "name", "gate")
 
 
 @dataclass(frozen=True)
@@ -62,7 +47,7 @@ class Gate:
     """One condition to ship. `value` is the threshold, or the margin of a comparison, in the metric's own unit."""
 
     metric: str
-    relation: Relation
+    kind: GateKind
     value: float
     against: str | None = None
     """The run that it is compared with: `baseline`, or a run's name."""
@@ -85,29 +70,35 @@ class Gate:
         return (*(f for f, _ in self.where), *self.every)
 
     @property
+    def region(self) -> Region:
+        """The values, or differences, that it accepts."""
+        region = self.kind.region(self.value, rises(self))
+        return region.at_zero() if self.relative else region
+
+    @property
+    def factor(self) -> float:
+        """What the baseline is multiplied by: a margin of 2% asks whether candidate − .98 × baseline is at least 0."""
+        return 1.0 + self.kind.region(self.value, rises(self)).bounds[0] if self.relative else 1.0
+
+    @property
     def threshold(self) -> float:
-        """What the value, or the difference, is compared with."""
-        if self.against is None or self.relative:
-            return self.value if self.against is None else 0.0
-        return self.value * (1 if self.relation == "better" else -1) * (1 if rises(self.metric) else -1)
+        """The end of the region; the upper one where it has two."""
+        return self.region.bounds[-1]
 
     @property
     def op(self) -> str:
         """The comparison of the value, or of the difference, with the threshold."""
-        if self.against is None:
-            return self.relation
-        strict = self.relation == "better" and self.value == 0
-        return (">" if strict else ">=") if rises(self.metric) else ("<" if strict else "<=")
+        return self.region.op
 
     def __str__(self) -> str:
         return " ".join((self.metric, self._condition(), *self._clauses()))
 
     def _condition(self) -> str:
         if self.against is None:
-            return f"{self.relation} {_printed(self.value)}{unit_of(self.metric)}"
+            return f"{self.kind.name} {_printed(self.value)}{unit_of(self.metric)}"
         margin = f"{_printed(self.value, 100)}%" if self.relative else f"{_printed(self.value)}{unit_of(self.metric)}"
         by = f" by {margin}" if self.value else ""
-        return f"{self.relation} than {_quoted(self.against)}{by}"
+        return f"{self.kind.name} {_quoted(self.against)}{by}"
 
     def _clauses(self) -> list[str]:
         out = []
@@ -121,11 +112,6 @@ class Gate:
         if self.at_mean:
             out.append("at the mean")
         return out
-
-
-def rises(metric: str) -> bool:
-    """Whether more of this metric is better (or nobody said)."""
-    return parse(metric).metric.higher_is_better is not False
 
 
 def parse_gate(source: str | Mapping[str, Any] | Gate) -> Gate:
@@ -149,14 +135,14 @@ def _from_text(text: str) -> Gate:
             f"cannot read gate {text!r}; expected a metric, a comparison and a value, such as 'recall@5 >= 0.90' or "
             "'ndcg@10 no worse than baseline by 0.01'"
         )
-    if head["op"] and head["metric"].endswith("="):
-        swapped = f"={head['op']}"
+    kind = SPELLINGS[" ".join(head["kind"].lower().split())]
+    if head["metric"].endswith("="):
+        swapped = f"={head['kind']}"
         raise UsageError(f"gate {text!r}: found {swapped!r}; did you mean {swapped[::-1]!r}?")
     metric = _metric(head["metric"], text)
-    if head["op"]:
-        op = " ".join(head["op"].lower().split())
+    if not kind.compares:
         value, rest, _ = leading(head["rest"], metric, text)
-        return _with_clauses(Gate(metric, _OPS.get(op, op), value), rest, text)  # type: ignore[arg-type]
+        return _with_clauses(Gate(metric, kind, value), rest, text)
     tokens = _tokens(head["rest"], text)
     if not tokens:
         raise UsageError(f"gate {text!r}: expected 'baseline' or the name of a run after 'than'")
@@ -164,8 +150,7 @@ def _from_text(text: str) -> Gate:
     margin, relative = 0.0, False
     if by := re.match(r"\s*by\b\s*", rest, re.IGNORECASE):
         margin, rest, relative = leading(rest[by.end() :], metric, text, margin=True)
-    gate = Gate(metric, "no worse" if head["no"] else "better", margin, against, relative)
-    return _with_clauses(gate, rest, text)
+    return _with_clauses(Gate(metric, kind, margin, against, relative), rest, text)
 
 
 def _metric(written: str, text: str) -> str:
@@ -315,20 +300,13 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     if "metric" not in told:
         raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
     metric = _metric(str(told.pop("metric")), text)
-    relations = {
-        "min": ">=",
-        "max": "<=",
-        "above": ">",
-        "below": "<",
-        "no_worse_than": "no worse",
-        "better_than": "better",
-    }
-    asked = [k for k in relations if k in told]
-    if len(asked) != 1:
-        raise UsageError(f"gate {{{text}}}: expected one of {', '.join(relations)}, found {', '.join(asked) or 'none'}")
-    relation, wanted = relations[asked[0]], told.pop(asked[0])
+    conditions = [key for key in BY_KEY if key in told]
+    if len(conditions) != 1:
+        known, number = ", ".join(BY_KEY), ", ".join(conditions) or "none"
+        raise UsageError(f"gate {{{text}}}: expected one of {known}, found {number}")
+    kind, wanted = BY_KEY[conditions[0]], told.pop(conditions[0])
     against, relative = None, False
-    if relation in ("no worse", "better"):
+    if kind.compares:
         against = str(wanted)
         value, relative = given(told.pop("by", 0), metric, text, margin=True)
     else:
@@ -345,10 +323,11 @@ def _from_keys(told: dict[str, Any]) -> Gate:
         raise UsageError(f"gate {{{text}}}: at_least_queries must be an integer from 1, found {shown(least)}")
     run = told.pop("run", None)
     if told:
-        raise UsageError(f"gate {{{text}}}: {', '.join(told)} goes with no_worse_than or better_than alone")
+        comparing = " or ".join(k.key for k in KINDS if k.compares)
+        raise UsageError(f"gate {{{text}}}: {', '.join(told)} goes with {comparing} alone")
     gate = Gate(
         metric,
-        relation,  # type: ignore[arg-type]
+        kind,
         value,
         against,
         relative,

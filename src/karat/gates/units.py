@@ -112,18 +112,24 @@ def check_decides(gate: Gate, text: str) -> None:
 
 
 def _never_fails(gate: Gate, low: float, top: float) -> bool:
-    value = gate.value
-    if gate.against is None:
-        return {">=": value <= low, ">": value < low, "<=": value >= top, "<": value > top}[gate.relation]
     if gate.relative:
-        return gate.relation == "no worse" and gate.op.startswith(">") and low >= 0 and value >= 1
-    return gate.relation == "no worse" and value >= top - low
+        return low >= 0 and rises(gate) and gate.factor <= 0
+    lowest, highest = _range(gate, low, top)
+    return gate.region.above_low(lowest) and gate.region.below_high(highest)
 
 
 def _never_passes(gate: Gate, low: float, top: float) -> bool:
-    value = gate.value
-    if gate.against is None:
-        return {">=": value > top, ">": value >= top, "<=": value < low, "<": value <= low}[gate.relation]
     if gate.relative:
-        return gate.relation == "better" and gate.op.startswith("<") and low >= 0 and value > 1
-    return gate.relation == "better" and value > top - low
+        return low >= 0 and not rises(gate) and gate.factor < 0
+    lowest, highest = _range(gate, low, top)
+    return not gate.region.above_low(highest) or not gate.region.below_high(lowest)
+
+
+def _range(gate: Gate, low: float, top: float) -> tuple[float, float]:
+    """The values, or differences, that there can be."""
+    return (low, top) if gate.against is None else (low - top, top - low)
+
+
+def rises(gate: Gate) -> bool:
+    """Whether more of the gate's metric is better (or nobody said)."""
+    return parse(gate.metric).metric.higher_is_better is not False

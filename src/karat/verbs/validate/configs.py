@@ -204,7 +204,7 @@ def _least(gate: Gate, run: RunResult, base: RunResult | None, rows: np.ndarray,
     if gate.against is not None:
         if base is None or gate.metric not in base.values or measure.aggregate == "quantile":
             return 0, ""
-        if gate.relation != "no worse" or gate.value == 0:
+        if gate.kind.key != "no_worse_than" or gate.value == 0:
             return 0, ""
         both = paired(base, run, [gate.metric])
         chosen = {run.query_ids[i] for i in rows}

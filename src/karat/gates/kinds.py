@@ -1,0 +1,130 @@
+"""The kinds of gates: how each is written in text and in `karat.yaml`, and which values it accepts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SAME = 1e-12
+"""Relative: values this close are equal, as they are in files."""
+
+
+def is_same(a: float, b: float) -> bool:
+    """Whether two values are equal but for rounding."""
+    return math.isfinite(a) and abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
+
+
+@dataclass(frozen=True)
+class Region:
+    """The values that a gate accepts: from `low` to `high`; an `open` region leaves out its ends."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is accepted."""
+        return self.above_low(value) and self.below_high(value)
+
+    def above_low(self, value: float) -> bool:
+        """Whether a value satisfies the lower end."""
+        return self.low == -math.inf or (not self.open if is_same(value, self.low) else value > self.low)
+
+    def below_high(self, value: float) -> bool:
+        """Whether a value satisfies the upper end."""
+        return self.high == math.inf or (not self.open if is_same(value, self.high) else value < self.high)
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The ends that bound it."""
+        return tuple(end for end in (self.low, self.high) if math.isfinite(end))
+
+    def nearest(self, value: float) -> float:
+        """The end that is nearest to a value."""
+        return min(self.bounds, key=lambda end: abs(end - value))
+
+    def at_zero(self) -> Region:
+        """The same region with its ends moved to 0."""
+        low, high = (0.0 if math.isfinite(end) else end for end in (self.low, self.high))
+        return Region(low, high, self.open)
+
+    @property
+    def op(self) -> str:
+        """The comparison with its end, as JSON shows it; `within` where it has two."""
+        if len(self.bounds) > 1:
+            return "within"
+        return (">" if math.isfinite(self.low) else "<") + ("" if self.open else "=")
+
+
+@dataclass(frozen=True)
+class GateKind:
+    """One kind of condition. `compares`: a run's name follows, and the number is a margin (`by 0.01`)."""
+
+    name: str
+    """Its canonical spelling, which a gate prints."""
+    key: str
+    """Its key in a mapping of `karat.yaml`."""
+    help: str
+    region: Callable[[float, bool], Region]
+    """From the number in the gate, and whether higher is better, to the accepted values (or differences)."""
+    spellings: tuple[str, ...] = ()
+    compares: bool = False
+
+
+def _no_worse(margin: float, rises: bool) -> Region:
+    return Region(low=-margin) if rises else Region(high=margin)
+
+
+def _better(margin: float, rises: bool) -> Region:
+    region = Region(low=margin) if rises else Region(high=-margin)
+    return replace(region, open=margin == 0)
+
+
+_A_RUN = "baseline, or the name of a run."
+KINDS = (
+    GateKind(
+        ">=",
+        key="min",
+        help="The lower bound of the interval must be at least this.",
+        region=lambda value, _: Region(low=value),
+        spellings=("≥", "at least"),
+    ),
+    GateKind(
+        "<=",
+        key="max",
+        help="The upper bound must be at most this, such as 60ms.",
+        region=lambda value, _: Region(high=value),
+        spellings=("≤", "at most"),
+    ),
+    GateKind(
+        ">",
+        key="above",
+        help="The lower bound must be above this.",
+        region=lambda value, _: Region(low=value, open=True),
+        spellings=("above",),
+    ),
+    GateKind(
+        "<",
+        key="below",
+        help="The upper bound must be below this.",
+        region=lambda value, _: Region(high=value, open=True),
+        spellings=("below",),
+    ),
+    GateKind(
+        "no worse than",
+        key="no_worse_than",
+        help=_A_RUN,
+        region=_no_worse,
+        spellings=("not worse than",),
+        compares=True,
+    ),
+    GateKind("better than", key="better_than", help=_A_RUN, region=_better, compares=True),
+)
+"""Every kind. A longer spelling is tried before a shorter one."""
+BY_NAME = {kind.name: kind for kind in KINDS}
+BY_KEY = {kind.key: kind for kind in KINDS}
+SPELLINGS = {spelling: kind for kind in KINDS for spelling in (kind.name, *kind.spellings)}
