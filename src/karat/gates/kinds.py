@@ -71,6 +71,9 @@ class GateKind:
     help: str
     region: Callable[[float, bool], Region]
     """From the number in the gate, and whether higher is better, to the accepted values (or differences)."""
+    limit: str
+    """What it asks for in words, with {amount}, {gain} (rise or fall, whichever is better) and {loss}."""
+    limit_without_margin: str = ""
     spellings: tuple[str, ...] = ()
     compares: bool = False
 
@@ -91,6 +94,7 @@ KINDS = (
         key="min",
         help="The lower bound of the interval must be at least this.",
         region=lambda value, _: Region(low=value),
+        limit="at least {amount} is required",
         spellings=("≥", "at least"),
     ),
     GateKind(
@@ -98,6 +102,7 @@ KINDS = (
         key="max",
         help="The upper bound must be at most this, such as 60ms.",
         region=lambda value, _: Region(high=value),
+        limit="at most {amount} is allowed",
         spellings=("≤", "at most"),
     ),
     GateKind(
@@ -105,6 +110,7 @@ KINDS = (
         key="above",
         help="The lower bound must be above this.",
         region=lambda value, _: Region(low=value, open=True),
+        limit="more than {amount} is required",
         spellings=("above",),
     ),
     GateKind(
@@ -112,6 +118,7 @@ KINDS = (
         key="below",
         help="The upper bound must be below this.",
         region=lambda value, _: Region(high=value, open=True),
+        limit="less than {amount} is required",
         spellings=("below",),
     ),
     GateKind(
@@ -119,10 +126,20 @@ KINDS = (
         key="no_worse_than",
         help=_A_RUN,
         region=_no_worse,
+        limit="at most {amount} is allowed",
+        limit_without_margin="no {loss} is allowed",
         spellings=("not worse than",),
         compares=True,
     ),
-    GateKind("better than", key="better_than", help=_A_RUN, region=_better, compares=True),
+    GateKind(
+        "better than",
+        key="better_than",
+        help=_A_RUN,
+        region=_better,
+        limit="a {gain} of at least {amount} is required",
+        limit_without_margin="a {gain} is required",
+        compares=True,
+    ),
 )
 """Every kind. A longer spelling is tried before a shorter one."""
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.gates.language import BASELINE, rises, unit_of
+from karat.gates.language import BASELINE, unit_of
+from karat.gates.units import rises
 from karat.results.figures import SAME, difference_figure, figure
 from karat.results.words import plural
 
@@ -12,13 +13,6 @@ if TYPE_CHECKING:
     from karat.gates.evidence import Judgement
     from karat.gates.language import Gate
     from karat.results.figures import Figure
-
-_LIMITS = {
-    ">=": "at least {} is required",
-    ">": "more than {} is required",
-    "<=": "at most {} is allowed",
-    "<": "less than {} is required",
-}
 
 
 def label_gate(gate: Gate) -> str:
@@ -48,7 +42,7 @@ def describe(row: Judgement) -> str:
     if row.against is None:
         return f"{head}{row.gate.metric}{where} is {one.sentence}; {limit(row.gate)}"
     if row.gate.relative:
-        below = "below" if rises(row.gate.metric) else "above"
+        below = "below" if rises(row.gate) else "above"
         return f"{head}{row.gate.metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
     if abs(one.value) <= SAME:
         moved = "did not change"
@@ -62,20 +56,16 @@ def limit(gate: Gate) -> str:
     """What a gate asks for, in words: `at least 0.4 is required`."""
     unit = unit_of(gate.metric)
     amount = f"{gate.value:g}{f' {unit}' if unit else ''}"
-    if gate.against is None:
-        return _LIMITS[gate.relation].format(amount)
-    good, bad = ("rise", "fall") if rises(gate.metric) else ("fall", "rise")
-    if gate.relation == "better":
-        return f"a {good} of at least {amount} is required" if gate.value else f"a {good} is required"
-    return f"at most {amount} is allowed" if gate.value else f"no {bad} is allowed"
+    gain, loss = ("rise", "fall") if rises(gate) else ("fall", "rise")
+    kind = gate.kind
+    template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin
+    return template.format(amount=amount, gain=gain, loss=loss)
 
 
 def reference(row: Judgement) -> str:
     """What a relative gate measures from: `98% of the baseline's value`."""
-    better, up = row.gate.relation == "better", row.gate.op.startswith(">")
-    share = 1 + row.gate.value * (1 if better == up else -1)
     whose = "the baseline" if row.gate.against == BASELINE else row.against
-    return f"{share * 100:.4g}% of {whose}'s value"
+    return f"{row.gate.factor * 100:.4g}% of {whose}'s value"
 
 
 def note_reference(row: Judgement) -> str:
