@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from karat.gates import Gate, parse_gate
     from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
+    from karat.model.options import Settings
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -104,6 +105,7 @@ _HOMES = {
     "karat.read.queries": ("read_queries",),
     "karat.read.sources": ("read_qrels", "read_run"),
     "karat.metrics": ("Measure", "Metric", "all_metrics", "lookup", "metric", "parse", "parse_all"),
+    "karat.model.options": ("Settings",),
     "karat.model.policy": ("Policy",),
     "karat.model.qrels": ("Qrels",),
     "karat.model.queries": ("Queries",),
@@ -174,6 +176,7 @@ __all__ = [
     "Retriever",
     "Run",
     "RunResult",
+    "Settings",
     "Sweep",
     "UsageError",
     "Validation",

@@ -234,7 +234,7 @@ def test_usage_errors_exit_with_2_and_faults_with_70(
     assert run("evaluate", "gold.txt", "a.run", "--json", "-") == 70
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "a fault of ours" in captured.err
+    assert "internal error (a bug in Karat)" in captured.err
     assert "Traceback" not in captured.err
 
     def interrupted(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""The command line: one module a verb, each a thin layer over a function of the library."""
+"""The command line: one module per command, each a thin layer over a function of the library."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _exit_code() -> int:
     from karat.errors import KaratError
 
     try:
-        from karat.cli.app import app
+        from karat.cli.app import app_for
 
-        app()
+        app_for(sys.argv[1:])()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else WRONG_INPUT
     except KaratError as error:
@@ -52,7 +52,7 @@ def _exit_code() -> int:
 
             traceback.print_exc()
         print(
-            f"karat: a fault of ours, not of your data: {type(error).__name__}: {error}\n"
+            f"karat: internal error (a bug in Karat): {type(error).__name__}: {error}\n"
             "karat: run again with --verbose for the details, and please report it",
             file=sys.stderr,
         )

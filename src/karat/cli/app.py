@@ -1,36 +1,65 @@
-"""The verbs, and what they share."""
+"""The commands, and what they share."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karat.cli import (
-    bench,
-    bless,
-    cache,
-    check,
-    compare,
-    demo,
-    diagnose,
-    evaluate,
-    init,
-    metrics,
-    report,
-    stress,
-    sweep,
-    validate,
-)
+from karat.cli.options import takes_verbose
 
-app = typer.Typer(
-    name="karat",
-    help="Measure retrieval against gold, exactly and fast.\n\n"
-    "Start with: karat demo\n\nThen, on your own files: karat evaluate qrels.txt run.txt",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    app: typer.Typer
+
+COMMANDS = (
+    "evaluate",
+    "compare",
+    "check",
+    "bless",
+    "init",
+    "report",
+    "sweep",
+    "bench",
+    "diagnose",
+    "stress",
+    "validate",
+    "metrics",
+    "demo",
+    "cache",
 )
+"""Each is a function in the module of its name, in the order of `karat --help`."""
+
+
+def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    built = typer.Typer(
+        name="karat",
+        help="Measure retrieval against gold, exactly and fast.\n\n"
+        "Start with: karat demo\n\nThen, on your own files: karat evaluate qrels.txt run.txt",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    built.callback()(_root)
+    for name in names:
+        built.command(name)(takes_verbose(getattr(import_module(f"karat.cli.{name}"), name)))
+    return built
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for these arguments: one command is built sooner than all."""
+    return build_app([arguments[0]] if arguments and arguments[0] in COMMANDS else COMMANDS)
+
+
+def __getattr__(name: str) -> object:
+    """`app`, the whole command line, is built when somebody asks for it."""
+    if name != "app":
+        raise AttributeError(f"module 'karat.cli.app' has no attribute {name!r}")
+    globals()[name] = build_app()
+    return globals()[name]
 
 
 def _version(wanted: bool) -> None:
@@ -41,26 +70,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     return
-
-
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("check")(check.check)
-app.command("bless")(bless.bless)
-app.command("init")(init.init)
-app.command("report")(report.report)
-app.command("sweep")(sweep.sweep)
-app.command("bench")(bench.bench)
-app.command("diagnose")(diagnose.diagnose)
-app.command("stress")(stress.stress)
-app.command("validate")(validate.validate)
-app.command("metrics")(metrics.metrics)
-app.command("demo")(demo.demo)
-app.command("cache")(cache.cache)

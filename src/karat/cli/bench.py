@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from karat.cli import options as o
 from karat.cli.codes import INTERRUPTED
 from karat.errors import KaratError, UsageError
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 _RUN, _TIME = "What to run", "How"
 
 
+@o.takes_options
 def bench(
     dataset: Annotated[
         list[str] | None,
@@ -39,20 +39,24 @@ def bench(
         ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", metavar="N", min=1, rich_help_panel=_RUN, help="Docs asked for a query; 100.")
+        int | None,
+        typer.Option("-k", metavar="N", min=1, rich_help_panel=_RUN, help="Docs to request per query (default 100)."),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("-o", "--out", metavar="DIR", rich_help_panel=_RUN, help="Where run logs go; runs.")
+        str | None,
+        typer.Option(
+            "-o", "--out", metavar="DIR", rich_help_panel=_RUN, help="Folder for the run logs (default runs)."
+        ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="NAME", rich_help_panel=_RUN, help="The gold qrels/NAME.tsv; test.")
+        str | None, typer.Option(metavar="NAME", rich_help_panel=_RUN, help="The gold qrels/NAME.tsv (default test).")
     ] = None,
     chunk: Annotated[
         list[str] | None,
         typer.Option(
             metavar="WORDS:OVERLAP",
             rich_help_panel=_RUN,
-            help="Cut the corpus anew and index it so; asis leaves it. Several are compared.",
+            help="Re-chunk the corpus; asis leaves it as it is. Several are compared.",
         ),
     ] = None,
     list_kinds: Annotated[
@@ -61,34 +65,31 @@ def bench(
     baseline: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="The run that others are compared with; the first unless named.",
-            rich_help_panel="What to compute",
+            metavar="NAME", help="The run to compare the others with (default: the first).", rich_help_panel=o.WHAT
         ),
     ] = None,
     metric: o.Metrics = None,
-    by: o.By = None,
-    confidence: o.Confidence = CONFIDENCE,
-    resamples: o.Resamples = RESAMPLES,
-    seed: o.Seed = SEED,
     html: o.HtmlFile = None,
     no_html: Annotated[
-        bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel="Files")
+        bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel=o.OUTPUTS)
     ] = False,
     save: o.SaveFile = None,
     json: o.JsonFile = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries asked at once; 1.")
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries to run at once (default 1).")
     ] = None,
     warmup: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, rich_help_panel=_TIME, help="Queries asked before time is taken; 5."),
+        typer.Option(
+            metavar="N", min=0, rich_help_panel=_TIME, help="Warm-up queries before timing starts (default 5)."
+        ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", rich_help_panel=_TIME, help="Run again what is there already.")
+        bool, typer.Option("--fresh", rich_help_panel=_TIME, help="Run again what is already there.")
     ] = False,
-    no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
+    *,
+    options: o.Options,
 ) -> None:
     """Run retrievers over a dataset, time them, write run logs, and compare them.
 
@@ -98,7 +99,7 @@ def bench(
 
     karat bench -d en=data/en -d de=data/de -r bm25 -r dense    (per language, and over all)
 
-    A benchmark that was stopped goes on where it was: run the same command again.
+    A benchmark that was stopped resumes where it stopped: run the same command again.
     """
     from karat.report.terminal import bench as bench_view
 
@@ -111,19 +112,17 @@ def bench(
     asked = asked_of(
         dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
     )
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     if len(asked["dataset"]) > 1 and (save is not None or html is not None):
         raise UsageError(
             f"{'--save' if save else '--html'} is of one dataset; with several, the folder of each has its own"
         )
-    asked |= {"metrics": metric} if metric else {}
-    asked |= {"by": by} if by else {}
+    asked |= {**({"metrics": metric} if metric else {}), **options}
     try:
         # What a retriever prints must not get between the lines of a document.
         with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
-            found = run_bench(**asked, fresh=fresh, cache=not no_cache, watch=watch, **options)
+            found = run_bench(**asked, fresh=fresh, watch=watch)
     except KeyboardInterrupt:
-        typer.echo("karat: stopped; the same command goes on where it was", err=True)
+        typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
     failed: KaratError | None = None
     written: list[str] = []

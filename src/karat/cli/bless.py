@@ -9,6 +9,7 @@ import typer
 from karat.cli import options as o
 
 
+@o.takes_options
 def bless(
     source: Annotated[
         str | None, typer.Argument(metavar="[CONFIG|RESULT]", help="A karat.yaml, or a saved result (--save).")
@@ -20,11 +21,11 @@ def bless(
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="The config's baseline, or karat.baseline.json."),
     ] = None,
-    threads: o.Threads = None,
-    no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
+    *,
+    options: o.Options,
 ) -> None:
-    """Make a result the baseline that later checks compare with. Nothing else does.
+    """Make a result the baseline that later checks compare with.
 
     The file holds every query's values and the fingerprints of gold, queries and metrics; commit it.
 
@@ -38,7 +39,8 @@ def bless(
     from karat.verbs.blessing import blessing
 
     with terminal.progress(quiet) as watch:
-        found = blessing(source, run=run, threads=threads, cache=False if no_cache else None, watch=watch)
+        options = {**options, "watch": watch}
+        found = blessing(source, run=run, **options)
     path = output or found.place
     changed = found.changed(path)  # before the file is replaced
     make_folder(path)

@@ -10,13 +10,14 @@ import typer
 from karat.cli import options as o
 
 
+@o.takes_options
 def check(
     config: Annotated[
         str | None, typer.Argument(metavar="[CONFIG]", help="A karat.yaml, or its folder; the one here by default.")
     ] = None,
     gate: Annotated[
         list[str] | None,
-        typer.Option("-g", "--gate", metavar="GATE", help="A gate more, such as 'recall@5 >= 0.90'; repeatable."),
+        typer.Option("-g", "--gate", metavar="GATE", help="An extra gate, such as 'recall@5 >= 0.90'; repeatable."),
     ] = None,
     candidate: Annotated[list[str] | None, typer.Option(metavar="RUN", help="Judge only this run; repeatable.")] = None,
     baseline: Annotated[
@@ -28,31 +29,27 @@ def check(
     inconclusive: Annotated[
         str | None, typer.Option(metavar="pass|fail", help="Exit with 0 or with 1 where the verdict is INCONCLUSIVE.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Compare results that rest on different gold or definitions; says so.")
-    ] = False,
+    force: o.Force = False,
     json: o.JsonFile = None,
     markdown: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write a comment for a pull request.", rich_help_panel="Files")
+        str | None, o.option("Write a comment for a pull request.", panel=o.OUTPUTS, metavar="FILE|-")
     ] = None,
     junit: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write JUnit XML, a test case a gate.", rich_help_panel="Files")
+        str | None, o.option("Write JUnit XML, one test case per gate.", panel=o.OUTPUTS, metavar="FILE|-")
     ] = None,
-    latex: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="Write tables for a paper.", rich_help_panel="Files")
-    ] = None,
+    latex: Annotated[str | None, o.option("Write tables for a paper.", panel=o.OUTPUTS, metavar="FILE|-")] = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
     html: o.HtmlFile = None,
-    threads: o.Threads = None,
-    no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
+    *,
+    options: o.Options,
 ) -> None:
     """Evaluate, judge the gates of karat.yaml, and exit with the verdict.
 
     0 SHIP: every gate passes · 1 BLOCK: one fails · 3 INCONCLUSIVE: one is undecided, and none fails ·
-    2 wrong usage or input. Gates at level warn change nothing.
+    2 wrong usage or input. Gates at level warn change nothing. Flags come before what the config says.
 
     karat check
 
@@ -86,17 +83,9 @@ def check(
         name = read.config.dataset.name if read.config.dataset is not None else ""
         files = outputs.Files.of(read, **asked)
         with terminal.progress(quiet) as watch:
+            options = {**options, "details": files.save is not None or files.html is not None, "watch": watch}
             found = judge(
-                read,
-                gate or None,
-                baseline=baseline,
-                result=result,
-                candidate=candidate,
-                force=force,
-                details=files.save is not None or files.html is not None,
-                threads=threads,
-                cache=False if no_cache else None,
-                watch=watch,
+                read, gate or None, baseline=baseline, result=result, candidate=candidate, force=force, **options
             )
         written = outputs.write(found, files, outputs.texts(read))
     except BrokenPipeError:
@@ -106,7 +95,7 @@ def check(
         raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        check_view.show_check(found, gold, verbose=verbose, by=read.config.segments.by, written=written)
+        check_view.show_check(found, gold, verbose=verbose, by=read.config.segments.by or (), written=written)
     if quiet and found.verdict != "SHIP":
         typer.echo(terminal.plain(f"{found.verdict}: {found.why}"), err=True)
     code = found.exit_code

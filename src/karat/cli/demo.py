@@ -12,7 +12,7 @@ from karat.cli.codes import INTERRUPTED
 
 def demo(
     folder: Annotated[
-        str, typer.Argument(metavar="[FOLDER]", help="Where the project is made; karat-demo by default.")
+        str, typer.Argument(metavar="[FOLDER]", help="Where to make the project (default karat-demo).")
     ] = "karat-demo",
     quiet: o.Quiet = False,
 ) -> None:
@@ -31,7 +31,7 @@ def demo(
         with bench_view.progress(quiet) as watch:
             found = make_demo(folder, watch=watch)
     except KeyboardInterrupt:
-        typer.echo("karat: stopped; the same command goes on where it was", err=True)
+        typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
     data = f"{found.folder}/data"
     make_report(found.check, found.report, queries=f"{data}/queries.jsonl", docs=f"{data}/corpus.jsonl")

@@ -2,149 +2,115 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 from karat.cli import options as o
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.metrics.grammar import Measure
 
 
+@o.takes_options
 def evaluate(
-    qrels: o.Qrels,
-    runs: o.Runs,
+    qrels: o.OptionalQrels = None,
+    runs: o.OptionalRuns = None,
+    config: Annotated[
+        str | None,
+        o.option(
+            "Evaluate what this karat.yaml names, without its gates; flags come first.",
+            "-c",
+            "--config",
+            metavar="FILE",
+        ),
+    ] = None,
     metric: o.Metrics = None,
     k: o.Ks = None,
-    queries: o.QueryTable = None,
-    docs: o.DocTable = None,
-    embeddings: o.EmbeddingFile = None,
-    embedding_model: o.EmbeddingModel = None,
-    by: o.By = None,
-    components: o.Components = False,
-    cut: o.Cut = 5,
-    threshold: o.Threshold = None,
-    confidence: o.Confidence = CONFIDENCE,
-    method: o.Method = "auto",
-    resamples: o.Resamples = RESAMPLES,
-    seed: o.Seed = SEED,
+    components: Annotated[
+        bool, o.option("Also measure every part of the pipeline that the run log holds.", "--components", panel=o.WHAT)
+    ] = False,
+    cut: Annotated[
+        int,
+        o.option("With --components: docs that the pipeline delivers (default 5).", panel=o.WHAT, metavar="K", min=1),
+    ] = 5,
+    threshold: Annotated[
+        float | None,
+        o.option("With --components: items from this score on count as evidence.", panel=o.WHAT, metavar="SCORE"),
+    ] = None,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
     save: o.SaveFile = None,
     html: o.HtmlFile = None,
-    qrels_format: o.QrelsFormat = None,
-    subtopics: o.Subtopics = False,
-    run_format: o.RunFormat = None,
-    like: o.Like = None,
-    score_precision: o.ScorePrecision = None,
-    duplicates: o.Duplicates = None,
-    missing: o.Missing = None,
-    empty_gold: o.EmptyGold = None,
-    level: o.Level = None,
-    chunk_credit: o.ChunkCredit = None,
-    separator: o.Separator = None,
-    stage: o.Stage = None,
-    as_of_filter: o.AsOfFilter = False,
-    condensed: o.Condensed = False,
-    ignore_self: o.IgnoreSelf = False,
-    threads: o.Threads = None,
-    memory: o.Memory = None,
-    no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
+    *,
+    options: o.Options,
 ) -> None:
     """Score runs against gold.
 
     karat evaluate qrels.txt bm25.run dense.run -m ndcg@10 -m map,recall@100
 
-    karat evaluate qrels.txt bm25.run --queries queries.jsonl --by language
+    karat evaluate qrels.txt old=v1/bm25.run new=v2/bm25.run --queries queries.jsonl --by language
 
     karat evaluate qrels.txt log.jsonl --queries queries.jsonl --components
+
+    karat evaluate -c karat.yaml
 
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
     from karat import write_report as make_report
     from karat.errors import UsageError
+    from karat.model.options import Settings
     from karat.read.sources import run_files
     from karat.report import files
     from karat.report.terminal import evaluate as terminal
 
     if per_query is not None:
         files.check_table_name(per_query)
-    if components and "-" in (qrels, queries, *runs):
+    if (qrels is None or not runs) and (config is None or qrels is not None):
+        raise UsageError("name the gold and at least one run, or a config: karat evaluate QRELS RUN, or -c karat.yaml")
+    if components and "-" in (qrels, options.get("queries"), *(runs or ())):
         raise UsageError("--components reads its inputs a second time, and standard input comes only once: name files")
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
+    settings, named = Settings.of(options), run_files(runs or ())
+    metrics: Sequence[str | Measure] | None = metric or None
+    if config is not None:
+        from karat.config.checks import evaluation_of
+        from karat.config.reading import find_config, read_config
+
+        read = read_config(find_config(config))
+        asked = evaluation_of(read, (), options, qrels=qrels, runs=named)
+        settings, qrels, named = asked.settings, asked.qrels, dict(asked.runs)
+        metrics = metric or asked.measures
+        if not components and read.config.components is not None:
+            components, cut, threshold = True, read.config.components.k, read.config.components.threshold
     with terminal.progress(quiet) as watch:
         result = score_runs(
             qrels,
-            run_files(runs),
-            metric or None,
+            named,
+            metrics,
             ks=terminal.cutoffs(k),
-            queries=queries,
-            docs=docs,
-            embeddings=embeddings,
-            embedding_model=embedding_model,
-            subtopics=subtopics or None,
-            by=by,
-            confidence=confidence,
-            method=method,
-            resamples=resamples,
-            seed=seed,
-            like=like,
-            score_precision=score_precision,
-            duplicates=duplicates,
-            missing=missing,
-            empty_gold=empty_gold,
-            level=level,
-            chunk_credit=chunk_credit,
-            separator=separator,
-            stage=stage,
-            as_of_filter=as_of_filter or None,
-            condensed=condensed or None,
-            ignore_self=ignore_self or None,
-            qrels_format=qrels_format,
-            run_format=run_format,
+            settings=settings,
             details=save is not None or html is not None,
-            threads=threads,
-            memory=memory,
-            cache=not no_cache,
             watch=watch,
         )
     if components:
         from karat.verbs.components import with_components
 
-        result = with_components(
-            result,
-            qrels,
-            run_files(runs),
-            queries=queries,
-            k=cut,
-            threshold=threshold,
-            like=like,
-            score_precision=score_precision,
-            duplicates=duplicates,
-            missing=missing,
-            empty_gold=empty_gold,
-            level=level,
-            chunk_credit=chunk_credit,
-            separator=separator,
-            condensed=condensed or None,
-            ignore_self=ignore_self or None,
-            confidence=confidence,
-            method=method,
-            resamples=resamples,
-            seed=seed,
-            qrels_format=qrels_format,
-            run_format=run_format,
-            threads=threads,
-        )
+        result = with_components(result, qrels, named, settings, k=cut, threshold=threshold)
     if per_query is not None:
         files.write_per_query(result, per_query)
     if save is not None:
         result.save(save)
     if html is not None:
-        make_report(result, html, queries=queries, docs=docs)
+        make_report(result, html, queries=settings.data.queries, docs=settings.data.docs)
     if json is not None:
         files.write_json(result, json)
     if json != "-" and not quiet:
-        terminal.show(result, qrels, verbose=verbose)
+        terminal.show(result, qrels or "", verbose=verbose)
         if components:
             from karat.report.terminal import components as parts
 

@@ -1,105 +1,135 @@
-"""Options that several verbs share: a name, a type, and its help, once."""
+"""Flags: those of every verb that evaluates come from the options' declarations, others that verbs share are here."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import functools
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from karat.stats.defaults import CONFIDENCE
+from karat.model.options import Options as Options
+from karat.model.options import all_options, stated_options
 
-_WHAT, _SURE, _FILES, _CONVENTIONS = "What to compute", "How sure", "Files", "Conventions"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karat.model.option import Option
+
+WHAT, OUTPUTS = "What to compute", "Outputs"
+_TYPES: dict[str, Any] = {"count": int, "fields": list[str], "share": float, "yes": bool}
 
 
-def _option(panel: str | None, meta: str | None, help: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, metavar=meta, help=help, rich_help_panel=panel, **more)
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a flag for each option, unless it declares one itself; it receives the given ones as `options`."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "options"]
+    listed = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        values = {option.name: _value(option, arguments.pop(name)) for name, option in listed.items()}
+        given = {name: value for name, value in values.items() if value is not None}
+        command(**arguments, options=cast(Options, given))
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    flags = [
+        inspect.Parameter(name, keyword, default=False if option.kind == "yes" else None, annotation=_flag(option))
+        for name, option in listed.items()
+    ]
+    parameters = [*(p.replace(kind=keyword) for p in own), *flags]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
-Qrels = Annotated[
-    str, typer.Argument(metavar="QRELS", help="Gold: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet; - is stdin.")
-]
-Runs = Annotated[
-    list[str], typer.Argument(metavar="RUN...", help="Runs: TREC, run log, CSV, JSON or Parquet; globs work.")
-]
+def takes_verbose(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command that has no more to print take --verbose too, which shows the details of an internal error."""
+    signature = inspect.signature(command, eval_str=True)
+    if "verbose" in signature.parameters:
+        return command
+
+    @functools.wraps(command)
+    def run(verbose: bool, **arguments: Any) -> None:
+        command(**arguments)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    verbose = inspect.Parameter("verbose", keyword, default=False, annotation=Verbose)
+    parameters = [*(p.replace(kind=keyword) for p in signature.parameters.values()), verbose]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _parameter(option: Option) -> str:
+    return option.flag.removeprefix("--").replace("-", "_")
+
+
+def _value(option: Option, value: Any) -> Any:
+    """The value of an option; None where its flag was not given."""
+    if option.kind == "yes":
+        return (option.default is not True) if value else None
+    return value or None if option.kind == "fields" else value
+
+
+@functools.cache
+def _flag(option: Option) -> Any:
+    kind = _TYPES.get(option.kind, str)
+    short = "|".join(option.choices)
+    metavar = option.metavar or (short if option.choices else "FILE" if option.kind == "path" else None)
+    about = typer.Option(option.flag, metavar=metavar, help=_help(option, metavar), rich_help_panel=option.panel)
+    return Annotated[bool if kind is bool else kind | None, about]
+
+
+def _help(option: Option, metavar: str | None) -> str:
+    """One line: what the option does, what it takes, and its default."""
+    if option.off:
+        return option.off
+    text = option.help.removesuffix(".")
+    if option.choices and "|" not in (metavar or ""):
+        text += f": {', '.join(option.choices)}"
+    if option.default is not None and not isinstance(option.default, bool):
+        text += f" (default {option.default})"
+    return f"{text}."
+
+
+def option(help: str, *names: str, panel: str | None = None, metavar: str | None = None, **more: Any) -> Any:
+    """A flag of one command."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **{"show_default": False, **more})
+
+
+_QRELS = "Gold: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet; - is stdin."
+_RUNS = "Runs: TREC, run log, CSV, JSON or Parquet; globs and NAME=FILE work."
+Qrels = Annotated[str, typer.Argument(metavar="QRELS", help=_QRELS)]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUNS)]
+OptionalQrels = Annotated[str | None, typer.Argument(metavar="QRELS", help=_QRELS)]
+OptionalRuns = Annotated[list[str] | None, typer.Argument(metavar="RUN...", help=_RUNS)]
 Metrics = Annotated[
     list[str] | None,
-    _option(_WHAT, "METRIC", "Such as ndcg@10 or map,recall@{10,100}. See: karat metrics", "-m", "--metric"),
+    option(
+        "Such as ndcg@10 or map,recall@{10,100}. See: karat metrics", "-m", "--metric", panel=WHAT, metavar="METRIC"
+    ),
 ]
-Ks = Annotated[str | None, _option(_WHAT, "K,K", "Cutoffs for metrics named without one: 1,3,5.", "-k", "--ks")]
-QueryTable = Annotated[str | None, _option(_WHAT, "FILE", "Table of queries (as_of, no_answer, …).", "--queries")]
-DocTable = Annotated[
+Ks = Annotated[
     str | None,
-    _option(_WHAT, "FILE", "Table of docs: texts (novelty), fields to slice by (--by gold.source).", "--docs"),
+    option(
+        "Cutoffs for the default metrics and those named without one: 1,3,5.", "-k", "--ks", panel=WHAT, metavar="K,K"
+    ),
 ]
-EmbeddingFile = Annotated[
-    str | None,
-    _option(_WHAT, "FILE", "Vectors of docs for ild, alpha_ndcg: .npy beside .ids.txt, .npz, Parquet.", "--embeddings"),
+JsonFile = Annotated[
+    str | None, option("Write the result as JSON; - is stdout.", "--json", panel=OUTPUTS, metavar="FILE|-")
 ]
-EmbeddingModel = Annotated[
-    str | None, _option(_WHAT, "NAME", "What made the vectors; the file's name by default.", "--embedding-model")
-]
-By = Annotated[
-    list[str] | None, _option(_WHAT, "FIELD", "Slice the queries: a field, a cross (a,b), quantiles (a:4).", "--by")
-]
-Components = Annotated[
-    bool, _option(_WHAT, None, "Also measure every part of the pipeline that the run log holds.", "--components")
-]
-Cut = Annotated[int, _option(_WHAT, "K", "With --components: how many docs are delivered; 5.", "--cut", min=1)]
-Threshold = Annotated[
-    float | None, _option(_WHAT, "SCORE", "With --components: from this score an item is evidence.", "--threshold")
-]
-Confidence = Annotated[float, _option(_SURE, "SHARE", f"Of the intervals; {CONFIDENCE} by default.", "--confidence")]
-Method = Annotated[
-    str, _option(_SURE, "NAME", "auto, bca, percentile, studentized, t, wilson, clopper-pearson.", "--method")
-]
-Resamples = Annotated[int, _option(_SURE, "N", "Of the bootstrap.", "--resamples")]
-Seed = Annotated[int, _option(_SURE, "N", "The same seed gives the same output.", "--seed")]
-JsonFile = Annotated[str | None, _option(_FILES, "FILE|-", "Write the result as JSON; - is stdout.", "--json")]
 PerQuery = Annotated[
-    str | None, _option(_FILES, "FILE", "Write every query's values (.csv, .jsonl, .parquet).", "--per-query")
+    str | None,
+    option("Write every query's values (.csv, .jsonl, .parquet).", "--per-query", panel=OUTPUTS, metavar="FILE"),
 ]
 SaveFile = Annotated[
-    str | None, _option(_FILES, "FILE", "Write the full result, with lists, for later verbs.", "--save")
+    str | None, option("Write the full result, with lists, for later verbs.", "--save", panel=OUTPUTS, metavar="FILE")
 ]
-HtmlFile = Annotated[str | None, _option(_FILES, "FILE", "Write the report, one HTML file.", "--html")]
-QrelsFormat = Annotated[
-    str | None, _option(_FILES, "FORMAT", "trec, csv, tsv, jsonl, json or parquet; else detected.", "--qrels-format")
+HtmlFile = Annotated[str | None, option("Write the report, one HTML file.", "--html", panel=OUTPUTS, metavar="FILE")]
+Force = Annotated[
+    bool, option("Compare results that rest on different gold or definitions; the output says so.", "--force")
 ]
-Subtopics = Annotated[
-    bool, _option(_FILES, None, "The second column of TREC qrels is a subtopic (kind=subtopic).", "--subtopics")
-]
-RunFormat = Annotated[str | None, _option(_FILES, "FORMAT", "The same for the runs.", "--run-format")]
-Like = Annotated[
-    str | None, _option(_CONVENTIONS, "TOOL", "Conventions of trec_eval, ir_measures, ranx or beir.", "--like")
-]
-ScorePrecision = Annotated[
-    str | None, _option(_CONVENTIONS, "TYPE", "float64, or float32 as trec_eval 9 rounds scores.", "--score-precision")
-]
-Duplicates = Annotated[
-    str | None, _option(_CONVENTIONS, "RULE", "A doc returned twice: first (best counts) or error.", "--duplicates")
-]
-Missing = Annotated[str | None, _option(_CONVENTIONS, "RULE", "Query that a run lacks: zero or skip.", "--missing")]
-EmptyGold = Annotated[
-    str | None, _option(_CONVENTIONS, "RULE", "Query without relevant docs: zero or skip.", "--empty-gold")
-]
-Level = Annotated[
-    str | None, _option(_CONVENTIONS, "LEVEL", "Match gold with chunk or doc ids; auto finds out.", "--level")
-]
-ChunkCredit = Annotated[
-    str | None,
-    _option(_CONVENTIONS, "RULE", "Later chunks of a gold doc: first (none), all (precision).", "--chunk-credit"),
-]
-Separator = Annotated[
-    str | None, _option(_CONVENTIONS, "MARK", "Between doc and chunk in an id; # by default.", "--separator")
-]
-Stage = Annotated[
-    str | None, _option(_CONVENTIONS, "NAME", "Evaluate a stage of a run log, such as retrieve.", "--stage")
-]
-AsOfFilter = Annotated[bool, _option(_CONVENTIONS, None, "Drop items newer than the query's as_of.", "--as-of-filter")]
-Condensed = Annotated[bool, _option(_CONVENTIONS, None, "Drop unjudged docs before ranking.", "--condensed")]
-IgnoreSelf = Annotated[bool, _option(_CONVENTIONS, None, "Drop docs whose id is the query's.", "--ignore-self")]
-Threads = Annotated[int | None, _option(None, "N", "Threads; all cores by default.", "--threads", min=1)]
-Memory = Annotated[str | None, _option(None, "SIZE", "Bound for runs that are out of order, such as 2GB.", "--memory")]
-NoCache = Annotated[bool, _option(None, None, "Neither read nor write the cache.", "--no-cache")]
-Quiet = Annotated[bool, _option(None, None, "Print no table, only errors.", "-q", "--quiet")]
-Verbose = Annotated[bool, _option(None, None, "Say more.", "-v", "--verbose")]
+Quiet = Annotated[bool, option("Print errors only.", "-q", "--quiet")]
+Verbose = Annotated[bool, option("Print more.", "-v", "--verbose")]
+Separator = Annotated[str | None, option(_help(all_options()["separator"], None), "--separator", metavar="TEXT")]

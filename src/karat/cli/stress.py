@@ -7,40 +7,30 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
+@o.takes_options
 def stress(
     qrels: o.Qrels,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run log, or any run: what the reranker is given.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run log, or any run: the input of the reranker.")],
     reranker: Annotated[
-        str,
-        typer.Option(metavar="MODULE:FUNCTION", help="Takes (query, [(doc_id, text), …]); gives scores or doc ids."),
+        str, o.option("Takes (query, [(doc_id, text), …]); returns scores or doc ids.", metavar="MODULE:FUNCTION")
     ],
-    queries: Annotated[str, typer.Option(metavar="FILE", help="Table of queries: text, and the field negatives.")],
-    docs: Annotated[str, typer.Option(metavar="FILE", help="Table of docs with their texts.")],
-    mine: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Take negatives from the top of this run instead.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="K", min=1, help="The cutoff of ndcg.")] = 5,
-    insert: Annotated[int, typer.Option(metavar="N", min=1, help="Negatives for each query.")] = 3,
-    sample: Annotated[int, typer.Option("-n", "--sample", metavar="N", min=1, help="Queries to take.")] = 100,
-    depth: Annotated[int, typer.Option(metavar="N", min=1, help="Docs that the reranker is given.")] = 50,
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="Queries that lost most to show.")] = 10,
-    confidence: o.Confidence = CONFIDENCE,
-    method: o.Method = "auto",
-    resamples: o.Resamples = RESAMPLES,
-    seed: o.Seed = SEED,
+    mine: Annotated[str | None, o.option("Take negatives from the top of this run instead.", metavar="RUN")] = None,
+    k: Annotated[int, o.option("Cutoff of ndcg (default 5).", "-k", metavar="K", min=1)] = 5,
+    insert: Annotated[int, o.option("Negatives per query (default 3).", metavar="N", min=1)] = 3,
+    sample: Annotated[int, o.option("Queries to take (default 100).", "-n", "--sample", metavar="N", min=1)] = 100,
+    depth: Annotated[int, o.option("Docs to give to the reranker (default 50).", metavar="N", min=1)] = 50,
+    top: Annotated[int, o.option("Queries with the largest losses to show (default 10).", metavar="N", min=0)] = 10,
     json: o.JsonFile = None,
     per_query: o.PerQuery = None,
-    qrels_format: o.QrelsFormat = None,
-    run_format: o.RunFormat = None,
-    level: o.Level = None,
-    separator: o.Separator = None,
-    threads: o.Threads = None,
     quiet: o.Quiet = False,
+    *,
+    options: o.Options,
 ) -> None:
-    """Put hard negatives at the top of a reranker's input, and tell how far ndcg falls.
+    """Put hard negatives at the top of a reranker's input, and report how far ndcg drops.
+
+    --queries (with the field negatives) and --docs are needed, for their texts.
 
     karat stress qrels.tsv log.jsonl --reranker rerank:score --queries queries.jsonl --docs corpus.jsonl
 
@@ -52,30 +42,10 @@ def stress(
 
     if per_query is not None:
         files.check_table_name(per_query)
-    found = stress_reranker(
-        qrels,
-        run,
-        reranker,
-        queries=queries,
-        docs=docs,
-        mine=mine,
-        k=k,
-        insert=insert,
-        sample=sample,
-        depth=depth,
-        seed=seed,
-        confidence=confidence,
-        method=method,
-        resamples=resamples,
-        qrels_format=qrels_format,
-        run_format=run_format,
-        level=level,
-        separator=separator,
-        threads=threads,
-    )
+    drop = stress_reranker(qrels, run, reranker, mine=mine, k=k, insert=insert, sample=sample, depth=depth, **options)
     if per_query is not None:
-        files.write_per_query(found.comparison.result, per_query)
+        files.write_per_query(drop.comparison.result, per_query)
     if json is not None:
-        files.write_json(found, json)
+        files.write_json(drop, json)
     if json != "-" and not quiet:
-        components_view.show_stress(found, top)
+        components_view.show_stress(drop, top)

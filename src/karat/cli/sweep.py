@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from karat.cli import options as o
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 
 
+@o.takes_options
 def sweep(
     qrels: o.Qrels,
     runs: o.Runs,
     metric: Annotated[
-        list[str] | None, typer.Option("-m", "--metric", metavar="METRIC", help="Without a cutoff: recall, ndcg, …")
+        list[str] | None,
+        o.option("Without a cutoff: recall, ndcg, …", "-m", "--metric", panel=o.WHAT, metavar="METRIC"),
     ] = None,
     k: Annotated[
-        str | None, typer.Option("-k", "--ks", metavar="K,K", help="Cutoffs; 1,3,5,10,20,50,100 by default.")
+        str | None, o.option("Cutoffs (default 1,3,5,10,20,50,100).", "-k", "--ks", panel=o.WHAT, metavar="K,K")
     ] = None,
-    queries: o.QueryTable = None,
-    docs: o.DocTable = None,
-    embeddings: o.EmbeddingFile = None,
-    embedding_model: o.EmbeddingModel = None,
-    by: o.By = None,
-    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curves to a .png or .svg file.")] = None,
-    confidence: o.Confidence = CONFIDENCE,
-    method: o.Method = "auto",
-    resamples: o.Resamples = RESAMPLES,
-    seed: o.Seed = SEED,
+    plot: Annotated[
+        str | None, o.option("Draw the curves to a .png or .svg file.", panel=o.OUTPUTS, metavar="FILE")
+    ] = None,
     json: o.JsonFile = None,
-    qrels_format: o.QrelsFormat = None,
-    subtopics: o.Subtopics = False,
-    run_format: o.RunFormat = None,
-    like: o.Like = None,
-    level: o.Level = None,
-    threads: o.Threads = None,
-    no_cache: o.NoCache = False,
     quiet: o.Quiet = False,
+    *,
+    options: o.Options,
 ) -> None:
-    """Show how recall, ndcg, precision and hit grow with the cutoff k, and where more stops to help.
+    """Show how recall, ndcg, precision and hit grow with the cutoff k, and where more stops helping.
 
     karat sweep qrels.txt bm25.run splade.run -m recall --plot recall.svg
     """
@@ -53,32 +40,11 @@ def sweep(
     if plot is not None:
         sweep_view.check_plot_name(plot)
     with terminal.progress(quiet) as watch:
-        found = sweep_runs(
-            qrels,
-            run_files(runs),
-            metric or METRICS,
-            ks=terminal.cutoffs(k) or KS,
-            queries=queries,
-            docs=docs,
-            embeddings=embeddings,
-            embedding_model=embedding_model,
-            subtopics=subtopics or None,
-            by=by,
-            confidence=confidence,
-            method=method,
-            resamples=resamples,
-            seed=seed,
-            qrels_format=qrels_format,
-            run_format=run_format,
-            like=like,
-            level=level,
-            threads=threads,
-            cache=not no_cache,
-            watch=watch,
-        )
+        options = {**options, "watch": watch}
+        curves = sweep_runs(qrels, run_files(runs), metric or METRICS, ks=terminal.cutoffs(k) or KS, **options)
     if plot is not None:
-        sweep_view.draw(found, plot)
+        sweep_view.draw(curves, plot)
     if json is not None:
-        files.write_json(found, json)
+        files.write_json(curves, json)
     if json != "-" and not quiet:
-        sweep_view.show(found)
+        sweep_view.show(curves)

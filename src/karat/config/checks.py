@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from karat.errors import InputError, KaratError, nearest
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.model.options import Settings, stated_options
 from karat.read.layout import checked_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
 from karat.results.sampling import GOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from karat.config.models import RetrievalMetrics
     from karat.config.reading import Read
     from karat.gates.language import Gate
-    from karat.model.engine import Watch
+    from karat.metrics.grammar import Measure
+    from karat.model.options import Options, StatedOptions
     from karat.model.queries import Queries
 
 
@@ -111,10 +115,9 @@ def _at(read: Read, number: int) -> str:
     return f"{read.at('gates', number)}: " if number < len(read.config.gates) else ""
 
 
-def queries_of(read: Read, gates: Sequence[Gate]) -> Queries | None:
+def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None:
     """The table of queries, which has every field that segments and gates slice by."""
-    data = read.config.dataset
-    table = read_queries(read.place(data.queries)) if data is not None and data.queries else None
+    table = read_queries(source) if source is not None else None
     known = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
     problems = []
     for at, name in _fields(read, gates):
@@ -136,68 +139,83 @@ def queries_of(read: Read, gates: Sequence[Gate]) -> Queries | None:
 def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[str, str]]:
     """Every field that the queries are sliced by, with where it is asked for."""
     inside = ("segments", "by") if ("segments", "by") in read.lines else ("segments",)
-    for number, group in enumerate(read.config.segments.by):
-        yield from ((f"{read.at(*inside, number)}: ", name.strip()) for name in group.split(",") if name.strip())
+    for number, group in enumerate(config_options(read).get("by") or ()):
+        names = group.split(",") if isinstance(group, str) else group
+        yield from ((f"{read.at(*inside, number)}: ", name.strip()) for name in names if name.strip())
     for number, gate in enumerate(gates):
         yield from ((_at(read, number), name) for name in gate.fields)
+
+
+def config_options(read: Read) -> StatedOptions:
+    """The options that a config states, by their names in Python; paths are seen from here."""
+    stated: dict[str, Any] = {}
+    for option in stated_options():
+        *blocks, key = option.key.split(".")
+        part: Any = read.config
+        for block in blocks:
+            part = getattr(part, block)
+        if part is None or key not in part.model_fields_set:
+            continue
+        value = getattr(part, key)
+        stated[option.name] = read.place(value) if option.kind == "path" and value is not None else value
+    return cast("StatedOptions", {name: value for name, value in stated.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a config asks to evaluate."""
+
+    qrels: str
+    runs: Mapping[str, str]
+    measures: Sequence[Measure]
+    settings: Settings
 
 
 def evaluation_of(
     read: Read,
     gates: Sequence[Gate] = (),
+    options: Options | None = None,
     *,
-    details: bool = False,
-    threads: int | None = None,
-    cache: bool | None = None,
-    watch: Watch | None = None,
-) -> dict[str, Any]:
-    """What a config asks of `karat.evaluate`, with the metrics and segments that the gates need."""
+    qrels: str | None = None,
+    runs: Mapping[str, str] | None = None,
+) -> Evaluation:
+    """What a config asks of `karat.evaluate`, with the metrics and segments that the gates need.
+
+    `options`, `qrels` and `runs` are those of the call, which come before those of the config.
+    """
     config = read.config
-    if config.dataset is None or config.runs is None:
-        lacking = "dataset" if config.dataset is None else "runs"
-        raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
-    check_files(read)
-    block, engine, sure = config.retrieval_metrics, config.engine, config.confidence
+    if qrels is None:
+        if config.dataset is None or config.runs is None:
+            lacking = "dataset" if config.dataset is None else "runs"
+            raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
+        check_files(read)
+        qrels, runs = read.place(config.dataset.qrels), runs_of(read)
+    block = config.retrieval_metrics
     names = config.metrics or (block.enabled_metrics if block else [])
     if config.metrics and block and block.enabled_metrics:
         raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
     measures = parse_all([*(names or DEFAULT_METRICS), *(g.metric for g in gates)])
-    conventions = config.conventions.model_dump(exclude_none=True)
-    confidence, method = sure.level, sure.method
-    workers = threads or engine.threads
-    cached = engine.cache if cache is None else cache
-    batch = engine.batch_size
-    if block is not None:
-        if not block.graded_relevance:
-            conventions.setdefault("binary", True)
-        confidence = 1 - block.statistical_analysis.alpha_level
-        method = method if block.statistical_analysis.confidence_intervals else "none"
-        workers = workers if block.performance.parallel_processing else 1
-        cached = cached and block.performance.caching_enabled
-        batch = batch or block.performance.batch_size
-    data = config.dataset
-    return {
-        "qrels": read.place(data.qrels),
-        "run": runs_of(read),
-        "metrics": measures,
-        "queries": queries_of(read, gates),
-        "docs": read.place(data.corpus) if data.corpus else None,
-        "embeddings": read.place(data.embeddings) if data.embeddings else None,
-        "embedding_model": data.embedding_model,
-        "subtopics": data.subtopics,
-        "by": [*config.segments.by, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
-        "min_segment": config.segments.minimum,
-        "confidence": confidence,
-        "method": method,
-        "resamples": sure.resamples,
-        "seed": sure.seed,
-        "qrels_format": data.qrels_format,
-        "run_format": config.run_format,
-        "details": details or config.outputs.save is not None,
-        "threads": workers,
-        "memory": engine.memory,
-        "cache": cached,
-        "batch": batch,
-        "watch": watch,
-        **conventions,
-    }
+    stated = config_options(read)
+    settings = Settings().change(**(stated if block is None else _with_block(stated, block))).change(**(options or {}))
+    by = settings.intervals.by
+    slices = [by] if isinstance(by, str) else list(by or ())
+    settings = settings.change(
+        queries=queries_of(read, gates, settings.data.queries),
+        by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
+        details=settings.engine.details or config.outputs.save is not None,
+    )
+    return Evaluation(qrels, runs or {}, measures, settings)
+
+
+def _with_block(stated: StatedOptions, block: RetrievalMetrics) -> StatedOptions:
+    """The options of a config with what its block `retrieval_metrics` says of them."""
+    sure, work = block.statistical_analysis, block.performance
+    defaults: StatedOptions = {"binary": not block.graded_relevance, "batch": work.batch_size}
+    out: StatedOptions = {**defaults, **stated, "confidence": 1 - sure.alpha_level}
+    if not sure.confidence_intervals:
+        out["method"] = "none"
+    if not work.parallel_processing:
+        out["threads"] = 1
+    if not work.caching_enabled:
+        out["cache"] = False
+    return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -24,8 +24,11 @@ from karat.errors import KaratError
 from karat.gates.kinds import KINDS, GateKind
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
-from karat.stats.defaults import ALPHA, CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
-from karat.stats.intervals import Method
+from karat.model.options import Format, all_options, stated_options
+from karat.stats.defaults import ALPHA
+
+if TYPE_CHECKING:
+    from karat.model.option import Kind, Option
 
 
 class Part(BaseModel):
@@ -81,61 +84,78 @@ Runs = Annotated[
 ]
 
 
-class Dataset(Part):
+_TYPES: dict[Kind, Any] = {
+    "fields": Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])],
+    "path": Place,
+    "share": Annotated[float, Field(gt=0, lt=1)],
+    "size": Annotated[str | int, AfterValidator(_size)],
+    "text": Annotated[str, Field(min_length=1)],
+    "yes": bool,
+}
+"""What a key of the file takes, by what its option holds."""
+
+
+def _key(option: Option) -> tuple[Any, Any]:
+    """The type and the field of an option's key."""
+    if option.kind == "choice":
+        kind: Any = Literal[option.choices]
+    elif option.kind == "count":
+        kind = Annotated[int, Field(ge=option.least)]
+    else:
+        kind = _TYPES[option.kind]
+    return kind | None, Field(option.default, description=option.help)
+
+
+def _block(name: str, base: type[Part]) -> Any:
+    """A block of the file: the keys of `base`, and a key for each option that belongs there."""
+    block = f"{name.lower()}."
+    mine = {o.key.removeprefix(block): _key(o) for o in stated_options() if o.key.startswith(block)}
+    return create_model(name, __base__=base, __doc__=base.__doc__, **mine)  # type: ignore[call-overload]
+
+
+class _Dataset(Part):
     """Gold, and what is known of queries and docs."""
 
     name: str = Field("", description="A name for reports.")
     qrels: Place = Field(description="Gold judgments: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet.")
-    queries: Place | None = Field(None, description="Table of queries: text, and fields to slice by.")
-    corpus: Place | None = Field(None, description="Table of docs: title, text, source, doc_version.")
-    embeddings: Place | None = Field(
-        None, description="Vectors of docs: .npy with its ids beside it (x.ids.txt), .npz (ids, vectors) or Parquet."
-    )
-    embedding_model: str | None = Field(
-        None, min_length=1, description="What made the vectors; the file's name by default."
-    )
-    subtopics: bool | None = Field(None, description="true: the second column of TREC qrels is a subtopic.")
-    qrels_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
 
 
-class Segments(Part):
+class _Segments(Part):
     """How the queries are sliced."""
 
-    by: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
-        default_factory=list, description="Fields, crosses (a,b), quantiles (a:4), gold.FIELD."
-    )
-    minimum: int = Field(MIN_SEGMENT, ge=1, description="Segments of fewer queries are shown, and never judged alone.")
+    if TYPE_CHECKING:
+        by: list[str] | None = None
 
 
-class Confidence(Part):
+class _Confidence(Part):
     """How sure: the choices behind intervals."""
 
-    level: float = Field(CONFIDENCE, gt=0, lt=1)
-    method: Method = "auto"
-    resamples: int = Field(RESAMPLES, ge=100)
-    seed: int = Field(SEED, ge=0)
     correction: Literal["none", "bonferroni"] = Field(
         "none", description="bonferroni widens the intervals of gates on segments for their number."
     )
     tests: bool = Field(True, description="Paired tests of every metric against the baseline.")
 
 
-class Conventions(Part):
+class _Conventions(Part):
     """Choices of alignment; see `karat evaluate --help`."""
 
-    like: Literal["trec_eval", "ir_measures", "ranx", "beir"] | None = None
-    score_precision: Literal["float64", "float32"] | None = None
-    duplicates: Literal["first", "error"] | None = None
-    missing: Literal["zero", "skip"] | None = None
-    empty_gold: Literal["zero", "skip"] | None = None
-    level: Literal["auto", "chunk", "doc"] | None = None
-    chunk_credit: Literal["first", "all"] | None = None
-    separator: str | None = Field(None, min_length=1)
-    stage: str | None = None
-    as_of_filter: bool | None = None
-    condensed: bool | None = None
-    ignore_self: bool | None = None
-    binary: bool | None = Field(None, description="Grades from 1 on count as 1, lower ones as 0.")
+
+class _Engine(Part):
+    """How the work is done; nothing here changes a result."""
+
+
+if TYPE_CHECKING:  # what other modules read of these blocks by name; options are read by `config_options`
+    Dataset = _Dataset
+    Segments = _Segments
+    Confidence = _Confidence
+    Conventions = _Conventions
+    Engine = _Engine
+else:
+    Dataset = _block("Dataset", _Dataset)
+    Segments = _block("Segments", _Segments)
+    Confidence = _block("Confidence", _Confidence)
+    Conventions = _block("Conventions", _Conventions)
+    Engine = _block("Engine", _Engine)
 
 
 class Outputs(Part):
@@ -143,7 +163,7 @@ class Outputs(Part):
 
     json_: Place | None = Field(None, alias="json", description="The whole check as JSON.")
     markdown: Place | None = Field(None, description="A comment for a pull request.")
-    junit: Place | None = Field(None, description="JUnit XML: a test case a gate.")
+    junit: Place | None = Field(None, description="JUnit XML: one test case per gate.")
     latex: Place | None = Field(None, description="Tables for a paper.")
     per_query: Place | None = Field(None, description="Every query's values (.csv, .jsonl, .parquet).")
     save: Place | None = Field(None, description="The full result, with lists, for later verbs.")
@@ -157,17 +177,6 @@ class Diagnosis(Part):
     thresholds: dict[str, float] = Field(
         default_factory=dict, description="Such as recall@5.low: 0.6; all of them are in docs/diagnosis.md."
     )
-
-
-class Engine(Part):
-    """How the work is done; nothing here changes a result."""
-
-    threads: int | None = Field(None, ge=1)
-    memory: Annotated[str | int, AfterValidator(_size)] | None = Field(
-        None, description="Bound for runs that are out of order, such as 2GB."
-    )
-    cache: bool = True
-    batch_size: int | None = Field(None, ge=1, description="Queries of a run that are held in memory at once.")
 
 
 class Bench(Part):
@@ -287,7 +296,7 @@ class Config(Part):
     version: Literal[1] = 1
     dataset: Dataset | None = None
     runs: Runs | None = Field(None, description="Runs by name; or paths and globs, whose names are their files' stems.")
-    run_format: Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"] | None = None
+    run_format: Format | None = Field(None, description=all_options()["run_format"].help)
     result: Place | None = Field(None, description="A saved result to judge, instead of dataset and runs.")
     candidate: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="The runs that the gates judge; all but the baseline unless named."

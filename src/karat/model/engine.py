@@ -4,11 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypedDict
 
 from karat.errors import UsageError
+from karat.model.option import OptionGroup, option
 
 Watch = Callable[[str, int, int], None]
 """Receives a path, the bytes read so far, and all bytes of a file that is being read."""
+
+
+class EngineOptions(TypedDict, total=False):
+    """The fields of `Engine`, as type checkers see keyword arguments."""
+
+    threads: int | None
+    memory: str | int | None
+    batch: int | None
+    cache: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine(OptionGroup):
+    """How the work is done; nothing here changes a figure."""
+
+    PANEL: ClassVar[str] = "Engine"
+    BLOCK: ClassVar[str] = "engine"
+
+    threads: int | None = option(None, "Threads; all cores by default.", metavar="N")
+    memory: str | int | None = option(
+        None, "Memory for runs whose lines are out of order, such as 2GB.", kind="size", metavar="SIZE"
+    )
+    batch: int | None = option(
+        None, "Queries of a run to hold in memory at once.", key="engine.batch_size", metavar="N"
+    )
+    cache: bool = option(
+        True, "Answer from the cache for files that did not change.", off="Neither read nor write the cache."
+    )
+    details: bool = option(False, "Keep each query's top 100 and the ranks of its gold, for `save`.", kind="object")
+    watch: Watch | None = option(
+        None, "A function that receives the path, the bytes read and all bytes of a file.", kind="object"
+    )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bound on memory as a number."""
+        return bytes_of(self.memory)
+
 
 _UNITS = {
     "": 1,
@@ -37,9 +78,3 @@ def bytes_of(memory: str | int | None) -> int | None:
     if isinstance(memory, (bool, float)) or not 1 <= size < 2**63:
         raise UsageError(f"memory must be a size such as 2GB or 512MiB, found {memory!r}")
     return int(size)
-
-
-def threads_of(threads: int | None) -> int | None:
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
-        raise UsageError(f"threads must be an integer from 1, found {threads!r}")
-    return threads

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, overload
 
-import numpy as np
-
-from karat.errors import UsageError, nearest
+from karat.model.option import OptionGroup, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     Grades = NDArray[np.float64]
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 Precision = Literal["float64", "float32"]
 Level = Literal["auto", "chunk", "doc"]
+DuplicateRule = Literal["first", "error"]
+AbsenceRule = Literal["zero", "skip"]
+ChunkCredit = Literal["first", "all"]
 
 RELEVANT: float = 1
 """The lowest grade of a relevant doc, unless a metric's name sets another (`rel=2`).
@@ -58,6 +60,8 @@ def is_judged(grade: Grades | float) -> Mask | bool:
 
 def binarize(grades: Grades) -> Grades:
     """Grades as 1 for relevant and 0 for not relevant; what is not a judgment stays as it is."""
+    import numpy as np
+
     return np.where(is_judged(grades), is_relevant(grades).astype(np.float64), grades)
 
 
@@ -66,66 +70,60 @@ def parent_of(chunk_id: str, separator: str, parents: Mapping[str, str] | None =
     return (parents.get(chunk_id) if parents else None) or chunk_id.partition(separator)[0]
 
 
+class PolicyOptions(TypedDict, total=False):
+    """The fields of `Policy`, as type checkers see keyword arguments."""
+
+    score_precision: Precision | None
+    duplicates: DuplicateRule | None
+    missing: AbsenceRule | None
+    empty_gold: AbsenceRule | None
+    level: Level | None
+    chunk_credit: ChunkCredit | None
+    separator: str | None
+    stage: str | None
+    as_of_filter: bool | None
+    condensed: bool | None
+    ignore_self: bool | None
+    binary: bool | None
+
+
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(OptionGroup):
     """How a run is lined up with its gold.
 
-    The order is always by falling score, then by falling doc id in byte order.
+    The order is always by score, descending, then by doc id, descending in byte order. A field and its entry in
+    `PolicyOptions` are all that a new convention needs to be a keyword argument, a flag and a key of karat.yaml.
     """
 
-    score_precision: Precision = "float64"
-    """float32 rounds scores first, as trec_eval 9 and pytrec_eval do: more docs tie."""
-    duplicates: Literal["first", "error"] = "first"
-    """A doc returned twice for a query: its best place counts and the rest are dropped, or an error."""
-    missing: Literal["zero", "skip"] = "zero"
-    """A query of the gold that the run lacks scores as an empty result, or is left out."""
-    empty_gold: Literal["zero", "skip"] = "zero"
-    """A query without any relevant doc scores 0, or is left out."""
-    level: Level = "auto"
-    """Whether gold ids are matched with the run's chunks or with the docs they belong to."""
-    chunk_credit: Literal["first", "all"] = "first"
-    """Doc-level gold: only a doc's first chunk earns its grade, or later ones count for precision too."""
-    separator: str = SEPARATOR
-    """What divides a chunk id into its doc and the rest."""
-    stage: str | None = None
-    """Evaluate this stage of a run log instead of its final list."""
-    as_of_filter: bool = False
-    """Drop items whose doc_version is later than the query's as_of."""
-    condensed: bool = False
-    """Drop docs without a judgment before ranks are given."""
-    ignore_self: bool = False
-    """Drop docs whose id is the query's id."""
-    binary: bool = False
-    """Grades from 1 on count as 1, lower ones as 0; a negative grade stays one."""
+    PANEL: ClassVar[str] = "Conventions"
+    BLOCK: ClassVar[str] = "conventions"
 
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise UsageError(f"{name} must be one of {', '.join(allowed)}, found {value!r}")
-        if not self.separator:
-            raise UsageError(f"separator must be at least one character, such as {SEPARATOR!r}")
+    score_precision: Precision = option(
+        "float64", "Precision of scores; trec_eval 9 rounds to float32, so that more docs tie."
+    )
+    duplicates: DuplicateRule = option("first", "A doc returned twice for a query: count its best rank, or fail.")
+    missing: AbsenceRule = option("zero", "A query that the run lacks: score it as an empty result, or leave it out.")
+    empty_gold: AbsenceRule = option("zero", "A query without relevant docs: score it 0, or leave it out.")
+    level: Level = option("auto", "Match gold ids with chunks or with the docs they belong to.")
+    chunk_credit: ChunkCredit = option(
+        "first", "With gold by doc: credit a doc's first chunk alone, or later ones in precision too."
+    )
+    separator: str = option(SEPARATOR, "What divides a chunk id into its doc and the rest.", metavar="TEXT")
+    stage: str | None = option(None, "Evaluate this stage of a run log instead of its final list.", metavar="NAME")
+    as_of_filter: bool = option(False, "Drop items whose doc_version is later than the query's as_of.")
+    condensed: bool = option(False, "Drop docs without a judgment before ranks are counted.")
+    ignore_self: bool = option(False, "Drop docs whose id is the query's id.")
+    binary: bool = option(False, "Make grades binary: 1 and above count as 1, lower ones as 0; negative ones stay.")
 
     def compared(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as they are compared: as they are, or rounded to 32 bits (beyond their range, infinite)."""
+        import numpy as np  # the command line reads these declarations before it needs arrays
+
         if self.score_precision == "float64":
             return scores
         with np.errstate(over="ignore"):
             return scores.astype(np.float32).astype(np.float64)
 
-    def told(self) -> dict[str, Any]:
-        """The choices that differ from the defaults: what a report must name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-
-
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "score_precision": get_args(Precision),
-    "duplicates": ("first", "error"),
-    "missing": ("zero", "skip"),
-    "empty_gold": ("zero", "skip"),
-    "level": get_args(Level),
-    "chunk_credit": ("first", "all"),
-}
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Scores as 32-bit floats; means over the queries that both gold and run have (no -c).
@@ -138,17 +136,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def policy(like: str | None = None, **choices: Any) -> Policy:
-    """The defaults, changed by the preset of another tool, changed by what was asked for."""
-    if like is not None and (not isinstance(like, str) or like not in PRESETS):
-        near = nearest(str(like), PRESETS)
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise UsageError(f"like must be one of {', '.join(PRESETS)}, found {like!r}{hint}")
-    known = {f.name for f in fields(Policy)}
-    for name in choices:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
-            raise UsageError(f"unknown option {name!r}; {hint}")
+def policy(like: str | None = None, base: Policy | None = None, **choices: Any) -> Policy:
+    """The defaults (or `base`), changed by the preset of another tool, changed by what was asked for."""
     asked = {name: value for name, value in choices.items() if value is not None}
-    return replace(Policy(), **{**PRESETS.get(like or "", {}), **asked})
+    return replace(base or Policy(), **{**PRESETS.get(like or "", {}), **asked})

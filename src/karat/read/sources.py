@@ -46,6 +46,14 @@ Role = Literal["qrels", "run"]
 LOOKED_AT = 500
 """Rows of a run at whose scores is looked for grades."""
 
+ENDINGS = frozenset(
+    (
+        *(".run", ".trec", ".txt", ".res", ".csv", ".tsv", ".tab", ".json", ".jsonl", ".ndjson", ".parquet", ".pq"),
+        *(".qrels", ".qrel", ".npy", ".npz"),
+    )
+)
+"""Endings of file names that are no part of a run's name."""
+
 
 def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
     """Gold from a path, a dict, a frame, or what is gold already.
@@ -102,37 +110,54 @@ def read_run(
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:
-    """The runs that paths and globs name: a unique name for each, and its path."""
+    """The runs that paths, globs and `NAME=file` name: a unique name for each, and its path."""
+    labels: dict[str, str] = {}
     paths: list[str] = []
     for pattern in patterns:
-        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) and not os.path.exists(pattern) else [pattern]
+        label, place = _label(pattern)
+        found = sorted(glob.glob(place)) if glob.has_magic(place) and not os.path.exists(place) else [place]
         if not found:
-            raise InputError(f"{pattern}: no file matches, expected at least one; check the folder and the pattern")
+            raise InputError(f"{place}: no file matches, expected at least one; check the folder and the pattern")
+        if label and len(found) > 1:
+            raise InputError(f"{pattern}: {label!r} is one run, and {len(found)} files match; name a single file")
         known = set(map(os.path.abspath, paths))
         paths += dict.fromkeys(p for p in found if os.path.abspath(p) not in known)
+        if label:
+            labels[found[0]] = label
+    if twice := next((label for label in labels.values() if list(labels.values()).count(label) > 1), None):
+        raise InputError(f"two runs are called {twice!r}; give each its own name")
     places = [_with_folder(p, run_name(p), 99) for p in paths]
     # Files of one folder that differ in their endings only keep them.
     stems = [
         run_name(p) if places.count(place) == 1 else os.path.basename(p) for p, place in zip(paths, places, strict=True)
     ]
-    names = stems
+    names = [labels.get(p, s) for p, s in zip(paths, stems, strict=True)]
     for depth in range(1, 99):
         if len(set(names)) == len(names):
             break
         names = [
-            _with_folder(p, s, depth) if names.count(n) > 1 else n for p, s, n in zip(paths, stems, names, strict=True)
+            _with_folder(p, s, depth) if names.count(n) > 1 and p not in labels else n
+            for p, s, n in zip(paths, stems, names, strict=True)
         ]
     return dict(zip(names, paths, strict=True))
 
 
+def _label(pattern: str) -> tuple[str, str]:
+    """The name and the path of `NAME=file`; a file of that very name, or a folder with = in it, has no label."""
+    label, equals, path = pattern.partition("=")
+    named = equals and label.strip() and path and not os.path.exists(pattern) and os.sep not in label
+    return (label.strip(), path) if named else ("", pattern)
+
+
 def run_name(path: str) -> str:
-    """The stem of a file's name, without the endings of compression."""
+    """A file's name without the endings that say its format; other dots stay."""
     if path == "-":
         return "stdin"
     base = os.path.basename(path)
     for ending in PACKED:
         base = base.removesuffix(ending)
-    return os.path.splitext(base)[0] or base
+    stem, ending = os.path.splitext(base)
+    return stem if ending.lower() in ENDINGS else base
 
 
 def _with_folder(path: str, stem: str, depth: int) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.config.checks import config_options
 from karat.errors import InputError, KaratError, UsageError
 from karat.report import files
 from karat.results.result import FORMAT_VERSION
@@ -71,13 +72,8 @@ def make_folder(path: str) -> None:
 
 def texts(read: Read) -> dict[str, str | None]:
     """The tables of queries and docs that a config names."""
-    dataset = read.config.dataset
-    if dataset is None:
-        return {}
-    return {
-        "queries": read.place(dataset.queries) if dataset.queries else None,
-        "docs": read.place(dataset.corpus) if dataset.corpus else None,
-    }
+    stated = config_options(read)
+    return {"queries": stated.get("queries"), "docs": stated.get("docs")}
 
 
 def write(check: Check, to: Files, texts: Mapping[str, str | None] | None = None) -> list[str]:

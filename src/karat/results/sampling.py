@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
+from karat.model.options import Intervals
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.model.queries import Queries
 
+DEFAULTS = Intervals()
 NONE = "(none)"
 GOLD = "gold."
 
@@ -101,36 +103,26 @@ class Sampling:
 
 def sampling(
     queries: Queries | None,
-    by: str | Sequence[str | Sequence[str]] | None,
+    intervals: Intervals = DEFAULTS,
     *,
     docs: Docs | None = None,
     relevant: Callable[[], Mapping[str, Sequence[str]]] = dict,
-    confidence: float = CONFIDENCE,
-    method: str = "auto",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    minimum: int = MIN_SEGMENT,
 ) -> Sampling:
-    """The choices, checked, with the fields of the queries that they need.
+    """The choices, with the fields of the queries that they need.
 
     `gold.source` slices by a field of the docs that are relevant (`relevant` names them for each query).
     """
-    from karat.stats.intervals import checked_method, checked_share
-
-    for name, value, least in (("resamples", resamples, 100), ("seed", seed, 0), ("minimum", minimum, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise UsageError(f"{name} must be an integer from {least}, found {value!r}")
-    names = _named(by)
+    names = _named(intervals.by)
     table = queries.fields if queries is not None else {}
     fields: dict[str, Mapping[str, str | Sequence[str]]] = {}
     for f in dict.fromkeys(f for group in names for f in group):
         fields[f] = _gold_values(f, docs, relevant) if f.startswith(GOLD) else _values(f, queries)
     return Sampling(
-        checked_share("confidence", confidence),
-        checked_method(method),
-        resamples,
-        seed,
-        minimum,
+        intervals.confidence,
+        intervals.method,
+        intervals.resamples,
+        intervals.seed,
+        intervals.min_segment,
         names,
         _weights(queries),
         {q: str(f["conversation"]) for q, f in table.items() if f.get("conversation") is not None},

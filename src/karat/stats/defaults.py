@@ -1,5 +1,8 @@
 """How intervals and tests are computed unless the user says otherwise."""
 
+from typing import Literal
+
+Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson", "none"]
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 SEED = 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from karat.errors import UsageError, nearest
-from karat.stats.defaults import CONFIDENCE
+from karat.stats.defaults import CONFIDENCE, Method
 from karat.stats.resample import Group, mean_of, resampled
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson", "none"]
 METHODS: tuple[str, ...] = get_args(Method)
 TOLERANCE = 1e-12
 """Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from karat.model.options import Settings
     from karat.results.result import Result
 
 
@@ -37,11 +37,12 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, dict[str, A
     return out
 
 
-def noise_of(qrels: Any, replicates: Any, result: Result, options: Mapping[str, Any]) -> dict[str, float]:
+def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) -> dict[str, float]:
     """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
     from scipy.special import stdtrit
 
-    again = evaluate(qrels, replicates, list(result.metrics), **{**options, "by": None})
+    whole = replace(settings, intervals=replace(settings.intervals, by=None))
+    again = evaluate(qrels, replicates, list(result.metrics), settings=whole)
     if len(again.runs) < 2:
         raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
     out = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from karat.config.reading import find_config, read_config
 from karat.errors import KaratError, UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.config.reading import Read
-    from karat.model.engine import Watch
+    from karat.model.options import Options
     from karat.results.result import Result
 
 
@@ -75,20 +75,13 @@ def _change(metric: str, before: float, after: float) -> str:
     return f"{metric} {change_text(metric, before, after)} (Δ {difference_figure(metric, after - before).text})"
 
 
-def blessing(
-    source: str | None,
-    *,
-    run: str | None = None,
-    threads: int | None = None,
-    cache: bool | None = None,
-    watch: Watch | None = None,
-) -> Blessing:
+def blessing(source: str | None, *, run: str | None = None, **options: Unpack[Options]) -> Blessing:
     """The result to bless: a saved one, or that of a config's candidate, and where its baseline belongs."""
     if source is not None and not os.path.isdir(source) and not source.lower().endswith((".yaml", ".yml")):
         saved = load(source)
         return Blessing(saved, _blessed(saved, run, []), DEFAULT_FILE)
     read = read_config(find_config(source))
-    result = evaluated(read, read.config.gates, None, details=False, threads=threads, cache=cache, watch=watch)
+    result = evaluated(read, read.config.gates, None, options)
     given = read.config.baseline
     named = given is not None and given not in [r.name for r in result.runs]
     place = read.place(given if named and given is not None else DEFAULT_FILE)

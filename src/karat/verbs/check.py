@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.checks import check_files, check_gates, evaluation_of
+from karat.config.checks import check_files, check_gates, config_options, evaluation_of
 from karat.config.reading import find_config, read_config
-from karat.errors import InputError, nearest
+from karat.errors import InputError, UsageError, nearest
 from karat.gates.evidence import judged_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
+from karat.model.engine import Engine
+from karat.model.option import options_of
+from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import verified
 from karat.results.remarks import warnings
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from karat.gates.evidence import Judgement
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
-    from karat.model.engine import Watch
+    from karat.model.options import Options
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
@@ -196,6 +199,7 @@ def _called(base: RunResult, result: Result) -> str:
     return f"the {name}" if name == BASELINE else name
 
 
+@takes_options
 def check(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config | Read | Result | None = None,
     gates: str | Iterable[str | Mapping[str, Any] | Gate] | None = None,
@@ -204,24 +208,24 @@ def check(
     result: Result | str | None = None,
     candidate: str | Sequence[str] | None = None,
     force: bool = False,
-    details: bool = False,
-    threads: int | None = None,
-    cache: bool | None = None,
-    watch: Watch | None = None,
+    **options: Unpack[Options],
 ) -> Check:
     """Judge gates and give the verdict.
 
     From a `karat.yaml` (the one in this folder unless named): evaluates, compares with the baseline, judges. Or from a
     `Result` with `gates` as texts. `result` takes a result that was saved instead of evaluating; `baseline` is the
     name of a run, a file that `karat bless` wrote, or a result; `force` compares results that rest on different gold,
-    queries or definitions, and says so everywhere. The check is true if the verdict is SHIP.
+    queries or definitions, and says so everywhere. Options come before those of the config. The check is true if the
+    verdict is SHIP.
     """
     from karat.results.result import Result
 
+    Settings.of(options)  # mistakes in the call come before those in files
     listed = [gates] if isinstance(gates, str) else list(gates or ())
     extra = [parse_gate(g) for g in listed]
     named = [candidate] if isinstance(candidate, str) else list(candidate or ())
     if isinstance(config, Result):
+        _refuse(options)
         return _judged(config, extra, named, baseline, force=force)
     read = read_config(find_config() if config is None else _file(config))
     chosen = read.config
@@ -232,7 +236,7 @@ def check(
     check_files(read, evaluated=fresh, compared=baseline is None)
     if fresh and chosen.runs is not None:
         check_gates(read, asked, compared=(baseline or chosen.baseline) is not None)
-    held = evaluated(read, asked, result, details=details, threads=threads, cache=cache, watch=watch)
+    held = evaluated(read, asked, result, options)
     base = baseline if baseline is not None else _baseline(read, held)
     found = _judged(
         held,
@@ -262,12 +266,12 @@ def _tests(config: Config) -> tuple[str, ...]:
 def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
     """The files that gold and queries come from, for a message."""
     held = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
-    data = read.config.dataset
+    data, queries = read.config.dataset, config_options(read).get("queries")
     if held is not None:
         return {"gold": held, "queries": held}
     if data is None:
         return {}
-    return {"gold": read.place(data.qrels), **({"queries": read.place(data.queries)} if data.queries else {})}
+    return {"gold": read.place(data.qrels), **({"queries": queries} if queries else {})}
 
 
 def _baseline(read: Read, result: Result) -> str | None:
@@ -284,48 +288,32 @@ def _baseline(read: Read, result: Result) -> str | None:
     return path
 
 
-def evaluated(
-    read: Read,
-    gates: Sequence[Gate],
-    saved: Result | str | None,
-    *,
-    details: bool,
-    threads: int | None,
-    cache: bool | None,
-    watch: Watch | None,
-) -> Result:
+def evaluated(read: Read, gates: Sequence[Gate], saved: Result | str | None, options: Options) -> Result:
     """The result to judge: a saved one, or that of the config's runs."""
     from karat.results.result import Result
 
     config = read.config
+    if saved is not None or config.result is not None:
+        _refuse(options)
     if isinstance(saved, Result):
         return saved
     if saved is not None or config.result is not None:
         return load(saved if saved is not None else read.place(config.result or ""))
-    asked = evaluation_of(read, gates, details=details, threads=threads, cache=cache, watch=watch)
-    found = evaluate(**asked)
-    return found if config.components is None else _with_components(found, asked, **config.components.model_dump())
-
-
-def _with_components(result: Result, asked: Mapping[str, Any], **choices: Any) -> Result:
+    asked = evaluation_of(read, gates, options)
+    found = evaluate(asked.qrels, asked.runs, asked.measures, settings=asked.settings)
+    if config.components is None:
+        return found
     from karat.verbs.components import with_components
 
-    aside = (
-        "metrics",
-        "docs",
-        "by",
-        "min_segment",
-        "details",
-        "memory",
-        "cache",
-        "batch",
-        "watch",
-        "run",
-        "embeddings",
-        "embedding_model",
-    )
-    options = {name: value for name, value in asked.items() if name not in aside}
-    return with_components(result, options.pop("qrels"), asked["run"], **options, **choices)
+    return with_components(found, asked.qrels, asked.runs, asked.settings, **config.components.model_dump())
+
+
+def _refuse(options: Options) -> None:
+    """Refuse options that would change a result which exists already."""
+    harmless = {option.name for option in options_of(Engine)}
+    given = [name for name, value in options.items() if value is not None and name not in harmless]
+    if given:
+        raise UsageError(f"a saved result takes no {', '.join(given)}; evaluate the runs again with it")
 
 
 def _judged(

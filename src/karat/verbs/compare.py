@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from karat.align.stream import default_threads
 from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse_all
+from karat.model.options import Settings, takes_options
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
 from karat.results.figures import difference_figure
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
+    from karat.model.options import Options
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.pairing import Verified
@@ -118,6 +120,20 @@ def told_differences(forced: Sequence[Difference], system: Sequence[Difference])
     return {key: [d.as_json() for d in found] for key, found in parts.items() if found}
 
 
+class TestOptions(TypedDict, total=False):
+    """The keyword arguments of `compare` that `evaluate` does not have."""
+
+    tests: Sequence[str]
+    correction: str
+    alpha: float
+    margin: float | None
+    all_pairs: bool
+    replicates: Any
+    draws: int
+    force: bool
+
+
+@takes_options
 def compare(
     qrels: Any,
     runs: Any,
@@ -132,7 +148,7 @@ def compare(
     replicates: Any = None,
     draws: int = DRAWS,
     force: bool = False,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Comparison:
     """Compare runs with a baseline (the first unless named), metric by metric and segment by segment.
 
@@ -141,20 +157,21 @@ def compare(
     latency.p90, Δ is the difference of the two quantiles, and interval and p come from resampling the queries of both
     runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums. `margin` asks for
     non-inferiority and equivalence; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of
-    one system whose spread is the noise floor. `options` are those of `karat.evaluate`.
+    one system whose spread is the noise floor.
 
     Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
     rest on different gold, queries or definitions are refused unless `force` is set.
     """
+    settings = Settings.of(options)
     level = checked_share("alpha", alpha)
     chosen = _checked(tests, correction, margin)
     if isinstance(qrels, Result) or is_saved(qrels):
-        if options or replicates is not None:
-            given = ", ".join([*options, *(["replicates"] if replicates is not None else [])])
-            raise UsageError(f"results that were evaluated already take no {given}; evaluate anew with it")
+        given = [name for name, value in {**options, "replicates": replicates}.items() if value is not None]
+        if given:
+            raise UsageError(f"saved results take no {', '.join(given)}; evaluate the runs again with it")
         result, checked = _together(qrels, runs, metrics, force)
     else:
-        result, checked = evaluate(qrels, runs, metrics, **options), None
+        result, checked = evaluate(qrels, runs, metrics, settings=settings), None
     if len(result.runs) < 2:
         raise UsageError(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
@@ -162,8 +179,8 @@ def compare(
     base = _baseline(result, baseline)
     if checked is None:
         checked = [verified(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name]
-    floors = noise_of(qrels, replicates, result, options) if replicates is not None else {}
-    threads = options.get("threads") or default_threads()
+    floors = noise_of(qrels, replicates, result, settings) if replicates is not None else {}
+    threads = settings.engine.threads or default_threads()
     job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads)
     rows = decide(job, [run for run in result.runs if run.name != base.name])
     notes = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from karat.align.stream import default_threads
 from karat.errors import InputError, shown
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.engine import bytes_of, threads_of
+from karat.model.options import Settings, takes_options
 from karat.model.policy import is_relevant
-from karat.model.policy import policy as choose
 from karat.model.run import Run
 from karat.read.frames import is_frame
 from karat.read.layout import is_packed
@@ -28,7 +27,6 @@ from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings
-from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.store.cache import Cache, StoredRun
 
 if TYPE_CHECKING:
@@ -41,121 +39,55 @@ if TYPE_CHECKING:
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.engine import Watch
+    from karat.model.options import Options
     from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.store.cache import Entry
 
 
+@takes_options
 def evaluate(
     qrels: Any,
     run: Any,
     metrics: str | Iterable[str | Measure] | None = None,
     *,
     ks: Sequence[int] | None = None,
-    queries: Any = None,
-    docs: Any = None,
-    embeddings: Any = None,
-    embedding_model: str | None = None,
-    subtopics: bool | None = None,
-    by: str | Sequence[str | Sequence[str]] | None = None,
-    confidence: float = CONFIDENCE,
-    method: str = "auto",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    min_segment: int = MIN_SEGMENT,
-    like: str | None = None,
-    score_precision: str | None = None,
-    duplicates: str | None = None,
-    missing: str | None = None,
-    empty_gold: str | None = None,
-    level: str | None = None,
-    chunk_credit: str | None = None,
-    separator: str | None = None,
-    stage: str | None = None,
-    as_of_filter: bool | None = None,
-    condensed: bool | None = None,
-    ignore_self: bool | None = None,
-    binary: bool | None = None,
-    qrels_format: str | None = None,
-    run_format: str | None = None,
-    details: bool = False,
-    threads: int | None = None,
-    memory: str | int | None = None,
-    batch: int | None = None,
-    cache: bool = True,
-    watch: Watch | None = None,
+    **options: Unpack[Options],
 ) -> Result:
     """Score one run, or several, against gold.
 
     `qrels` and `run` are each a path, a dict, a data frame, or a `karat.Qrels` / `karat.Run`; several
     runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
-    are computed. Every metric has an interval (`result.ci`), found when it is first asked for: at this
-    `confidence`, by this `method`, with this `seed`; `by` slices the queries by fields of the table
-    `queries`, whose `weight` and `conversation` are honoured (`gold.source`: by a field of the relevant
-    docs, from the table `docs`). Some metrics need the `embeddings` of the docs (a .npy matrix with its ids beside it,
-    .npz, Parquet or a dict; `embedding_model` names what made them) or their texts (fields title and text of `docs`);
-    `subtopics` says that the second column of TREC qrels is a subtopic. `like` takes the conventions of another
-    tool; the options from `score_precision` to `binary` are those of `karat.Policy`. `details`
-    keeps each query's top 100 and the ranks of its gold, for `save`. `memory` bounds what a run that is
-    out of order may take ("2GB"), `batch` how many queries of a text file are worked on at once. `watch`
-    is told the path, the bytes read so far and all bytes of a file that is being read.
+    are computed. Every metric has an interval (`result.ci`), computed when it is first asked for. The fields `weight`
+    and `conversation` of `queries` are honoured. Some metrics need `embeddings` of the docs (a .npy matrix with its
+    ids beside it, .npz, Parquet or a dict) or their texts (`docs`).
     """
-    measures = parse_all(DEFAULT_METRICS if metrics is None else metrics, ks)
-    policy = choose(
-        like,
-        score_precision=score_precision,
-        duplicates=duplicates,
-        missing=missing,
-        empty_gold=empty_gold,
-        level=level,
-        chunk_credit=chunk_credit,
-        separator=separator,
-        stage=stage,
-        as_of_filter=as_of_filter,
-        condensed=condensed,
-        ignore_self=ignore_self,
-        binary=binary,
-    )
-    table = _table(queries) if queries is not None else None
-    job = _Job(
-        qrels,
-        qrels_format,
-        subtopics,
-        run_format,
-        policy,
-        table,
-        details,
-        threads_of(threads),
-        bytes_of(memory),
-        cache,
-        batch,
-        watch,
-    )
-    docs_table = _docs(docs, policy) if docs is not None else None
+    settings = Settings.of(options)
+    data = settings.data
+    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks)
+    table = _table(data.queries) if data.queries is not None else None
+    job = _Job(qrels, settings, table)
+    docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     job.parents = docs_table.parents if docs_table is not None else {}
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
 
-        given = {"embeddings": embeddings, "model": embedding_model, "docs": docs_table}
-        job.needs = Needs.of(measures, table, policy, **given)
-    job.sampling = sampling(
-        table,
-        by,
-        docs=docs_table,
-        relevant=job.relevant,
-        confidence=confidence,
-        method=method,
-        resamples=resamples,
-        seed=seed,
-        minimum=min_segment,
-    )
+        job.needs = Needs.of(
+            measures, table, settings.policy, embeddings=data.embeddings, model=data.embedding_model, docs=docs_table
+        )
+    job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
     runs = [job.run(name, source, measures) for name, source in named_runs(run)]
-    told: dict[str, Any] = {**({"like": like} if like else {}), **policy.told()}
+    conventions = settings.conventions()
     if job.models:
-        told["embedding_model"] = next(iter(job.models.values()))
-    corpus = os.fspath(docs) if isinstance(docs, (str, os.PathLike)) else None
-    return Result(tuple(runs), told, table, corpus, job.models)
+        conventions["embedding_model"] = next(iter(job.models.values()))
+    corpus = os.fspath(data.docs) if isinstance(data.docs, (str, os.PathLike)) else None
+    return Result(tuple(runs), conventions, table, corpus, job.models)
+
+
+def _default_metrics(ks: Sequence[int] | None) -> Iterable[str]:
+    """The metrics where none is named; with cutoffs of the caller's own, the same ones without theirs."""
+    return DEFAULT_METRICS if ks is None else dict.fromkeys(m.metric.name for m in parse_all(DEFAULT_METRICS))
 
 
 def _table(queries: Any) -> Queries:
@@ -199,26 +131,11 @@ def _holds_runs(data: Mapping[Any, Any]) -> bool:
 class _Job:
     """The gold and the choices that all runs share; the gold is read when it is first needed."""
 
-    def __init__(
-        self,
-        qrels: Any,
-        qrels_format: str | None,
-        subtopics: bool | None,
-        run_format: str | None,
-        policy: Policy,
-        queries: Queries | None,
-        details: bool,
-        threads: int | None,
-        memory: int | None,
-        cache: bool,
-        batch: int | None,
-        watch: Watch | None,
-    ) -> None:
-        self.gold = Gold(qrels, qrels_format, subtopics, policy.binary)
-        self.run_format, self.batch = run_format, batch
-        self.policy, self.queries, self.details = policy, queries, details
-        self.threads, self.memory, self.watch = threads, memory, watch
-        self.cache = Cache() if cache and not details else None
+    def __init__(self, qrels: Any, settings: Settings, queries: Queries | None) -> None:
+        self.settings, self.queries = settings, queries
+        self.policy, self.engine = settings.policy, settings.engine
+        self.gold = Gold(qrels, settings.data.qrels_format, settings.data.subtopics, self.policy.binary)
+        self.cache = Cache() if self.engine.cache and not self.engine.details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
         self.parents: Mapping[str, str] = {}
@@ -251,7 +168,7 @@ class _Job:
             notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
         if self.policy.as_of_filter:
             notes += self._made_by_filter(name, source, measures, values)
-        details = aligned if self.details else None
+        details = aligned if self.engine.details else None
         return RunResult(
             name or stored.name,
             query_ids,
@@ -266,14 +183,14 @@ class _Job:
             rankings,
             find_gold_ranks(self.gold.qrels, details) if details is not None else None,
             build_top_lists(self.gold.qrels, details, rankings.query_ids) if details is not None else None,
-            threads=self.threads or default_threads(),
+            threads=self.engine.threads or default_threads(),
         )
 
     def _entry(self, source: Any) -> Entry | None:
         if self.cache is None or self.policy.as_of_filter or self.needs is not None or self.parents:
             return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
-        choices = [self.policy, self.gold.format, self.run_format, unanswerable, self.gold.subtopics]
+        choices = [self.policy, self.gold.format, self.settings.data.run_format, unanswerable, self.gold.subtopics]
         return self.cache.entry(self.gold.source, source, choices)
 
     def _align(
@@ -283,7 +200,12 @@ class _Job:
         as_of = self.queries.as_of if self.queries else None
         needs = self.needs
         run = read_run(
-            source, name=name, format=self.run_format, policy=chosen, as_of=as_of, needs=needs.parts if needs else ()
+            source,
+            name=name,
+            format=self.settings.data.run_format,
+            policy=chosen,
+            as_of=as_of,
+            needs=needs.parts if needs else (),
         )
         run = replace(run, parents=self.parents)
         gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
@@ -295,12 +217,12 @@ class _Job:
             check_run(run, needs, chosen)
         aligned, notes = align(
             gold,
-            _watched(run, entry, self.watch, self.batch),
+            _watched(run, entry, self.engine.watch, self.engine.batch),
             chosen,
             no_answer=self.queries.no_answer if self.queries else (),
-            threads=self.threads,
-            memory=self.memory,
-            keep_items=max(DEPTH if self.details else 0, needs.depth if needs else 0),
+            threads=self.engine.threads,
+            memory=self.engine.memory_bytes,
+            keep_items=max(DEPTH if self.engine.details else 0, needs.depth if needs else 0),
         )
         if needs is not None:
             from karat.align.needs import with_parts

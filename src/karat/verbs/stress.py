@@ -7,12 +7,13 @@ import math
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, shown
 from karat.model.docs import text_of, title_and_text
+from karat.model.options import Settings, takes_options
 from karat.model.policy import is_relevant
 from karat.read import query_fields
 from karat.read.docs import read_docs
@@ -20,7 +21,6 @@ from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite
 from karat.read.queries import read_queries
 from karat.results.figures import figure
-from karat.stats.defaults import SEED
 from karat.store.codec import rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import material
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from karat.model.docs import Docs
+    from karat.model.options import Options
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison
@@ -98,36 +99,38 @@ class Stress:
         }
 
 
+@takes_options
 def stress(
     qrels: Any,
     run: Any,
     reranker: str | Reranker,
     *,
-    queries: Any,
-    docs: Any,
     mine: Any = None,
     k: int = 5,
     insert: int = 3,
     sample: int = 100,
     depth: int = 50,
-    seed: int = SEED,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Stress:
-    """Put hard negatives at ranks 1 to 3 of a reranker's input, and tell how far ndcg@k falls.
+    """Put hard negatives at ranks 1 to 3 of a reranker's input, and report how far ndcg@k drops.
 
     `reranker` is a function, or its place as "module:function": it takes the query's text and a list of (doc id, text
     after its title) and returns a score for each or doc ids in order. Its input is what the run log has before the
     stage that reranks (else the first stage, else the final list), at most `depth` docs. Negatives are the field
     `negatives` of `queries`, or with `mine` the docs at the top of that other run which no judgment calls relevant. Of
     the queries that have negatives a sample is drawn by `seed`. Where the function fails the query is named and nothing
-    is reported. `options` are those of `karat.components`.
+    is reported. `queries` and `docs` are needed, for their texts.
     """
+    settings = Settings.of(options)
+    for name, source in (("queries", settings.data.queries), ("docs", settings.data.docs)):
+        if source is None:
+            raise UsageError(f"a stress test needs {name}= with their texts (--{name} FILE)")
     for name, value in (("insert", insert), ("sample", sample), ("depth", depth)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
-    table = read_queries(queries)
-    texts = read_docs(docs)
-    held = material(qrels, run, queries=table, k=k, seed=seed, **options)
+    table = read_queries(settings.data.queries)
+    texts = read_docs(settings.data.docs)
+    held = material(qrels, run, settings.change(queries=table), k=k)
     rerank, place = resolved(reranker)
     negatives, source = _negatives(held, table, mine, insert, depth)
     inputs = _inputs(held, depth)
@@ -137,7 +140,7 @@ def stress(
             f"no query has negatives ({source}), candidates in the run and a relevant doc in the gold; "
             "nothing can be stressed"
         )
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 0x57E5]))
+    rng = np.random.default_rng(np.random.SeedSequence([settings.intervals.seed, 0x57E5]))
     drawn = sorted(usable[i] for i in rng.permutation(len(usable))[:sample].tolist())
     _check_known(held, table, texts, {q: negatives[q] for q in drawn}, inputs)
     lists: dict[str, dict[str, list[str]]] = {PLAIN: {}, STRESSED: {}}
@@ -151,7 +154,7 @@ def stress(
     metric = f"ndcg@{k}"
     alpha = 1 - held.sure.sampling.confidence
     runs = {name: held.run_of(name, found) for name, found in lists.items()}
-    found = compare(gold, runs, metric, correction="none", alpha=alpha, **held.options())
+    found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=held.plain)
     before, after = (found.result[name].per_query(metric) for name in (PLAIN, STRESSED))
     rows = [
         {
@@ -232,7 +235,7 @@ def _negatives(
                     )
         problems.check()
         return {q: ids[:insert] for q, ids in given.items() if ids}, "field negatives"
-    other = material(held.gold, mine, queries=table, k=held.k, like=held.like, **held.conventions)
+    other = material(held.gold, mine, held.settings, k=held.k)
     out = {}
     for q, docs in other.listed(depth).items():
         gold = held.gold.for_query(q)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from karat.errors import UsageError
 from karat.metrics.grammar import parse_all
 from karat.metrics.relevance import SWEEP
+from karat.model.options import takes_options
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
@@ -20,6 +21,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.options import Options
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
 
@@ -121,10 +123,11 @@ class Sweep(Tabular):
         }
 
 
+@takes_options
 def sweep(
-    qrels: Any, runs: Any, metrics: str | Sequence[str] = METRICS, *, ks: Sequence[int] = KS, **options: Any
+    qrels: Any, runs: Any, metrics: str | Sequence[str] = METRICS, *, ks: Sequence[int] = KS, **options: Unpack[Options]
 ) -> Sweep:
-    """Curves over k, as deep as the runs go. `options` are those of `karat.evaluate`."""
+    """Curves over k, as deep as the runs go."""
     names = [m.name for m in parse_all(metrics, ks=[1])]
     wanted = parse_all(metrics, ks=sorted(set(ks)))
     if any(m.metric.cutoff == "none" for m in wanted):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
 from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
+from karat.model.options import Settings, StatedOptions, takes_options
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
@@ -24,13 +25,14 @@ from karat.verbs.bench.languages import over_languages
 from karat.verbs.bench.runner import PART, Task, Unfinished, finished, run, slug
 from karat.verbs.bench.vectors import vectors_for
 from karat.verbs.bench.warnings import remarks, unknown_ids
-from karat.verbs.compare import compare
+from karat.verbs.compare import TestOptions, compare
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
+    from karat.model.options import Options
     from karat.results.result import Result
     from karat.retrieve.corpus import Corpus
     from karat.verbs.bench.dataset import Dataset
@@ -43,10 +45,13 @@ if TYPE_CHECKING:
 
 DEFAULT = ("bm25", "dense", "hybrid(bm25, dense)")
 LANGUAGE = "language"
-OF_COMPARE = ("tests", "correction", "alpha", "margin", "all_pairs", "replicates", "draws", "force")
-"""Options of `compare` that `evaluate` does not have."""
+OF_COMPARE = frozenset(TestOptions.__annotations__)
 Chunks = tuple[int, int] | None
 """Words of a passage and of the overlap; None leaves the corpus as it is."""
+
+
+class BenchOptions(StatedOptions, TestOptions, total=False):
+    """The keyword arguments of `bench` that `evaluate` and `compare` have too."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,7 @@ class Bench(Tabular):
         write_document(self.as_json(), path)
 
 
+@takes_options
 def bench(
     dataset: Any,
     retrievers: Sequence[Any] | Mapping[str, Any] | str | None = None,
@@ -146,26 +152,27 @@ def bench(
     k: int = 100,
     out: str = "runs",
     baseline: str | None = None,
-    by: str | Sequence[str | Sequence[str]] | None = None,
     chunks: Sequence[Chunks] = (),
     split: str | None = None,
     workers: int = 1,
     warmup: int = 5,
-    cache: bool = True,
     fresh: bool = False,
     watch: Watch | None = None,
-    **options: Any,
+    **options: Unpack[BenchOptions],
 ) -> Bench:
     """Run retrievers over one dataset or several, and compare them.
 
     A retriever is written as `bm25`, `dense(model=…)`, `name=hybrid(bm25, dense)` or `module:function`, or is an
     object with `index` and `retrieve`; a mapping names them. Run logs go to the folder `out`, line by line: a
-    benchmark that was stopped goes on where it was. `chunks` cuts the corpus anew (words, overlap), and runs
-    every retriever on each. `options` are those of `compare`.
+    benchmark that was stopped resumes where it stopped. `chunks` cuts the corpus anew (words, overlap), and runs
+    every retriever on each. The keyword arguments of `compare` for tests (`tests`, `alpha`, `margin`…) are taken too.
     """
     for name, number, least in (("k", k, 1), ("workers", workers, 1), ("warmup", warmup, 0)):
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
             raise UsageError(f"{name} must be an integer from {least}, found {number!r}")
+    tests = cast("TestOptions", {name: value for name, value in options.items() if name in OF_COMPARE})
+    stated = {name: value for name, value in options.items() if name not in OF_COMPARE}
+    settings = Settings.of(cast("Options", {**stated, "details": True}))
     specs = _specs(DEFAULT if retrievers is None else retrievers)
     datasets = datasets_of(dataset, split)
     names = _names(specs, chunks)
@@ -180,8 +187,19 @@ def bench(
     parts = []
     for one in datasets:
         folder = out if len(datasets) == 1 else os.path.join(out, slug(one.name))
-        job = _Job(one, specs, k, folder, tuple(chunks), workers, warmup, Store() if cache else None, fresh, watch)
-        parts.append(job.done(measures, baseline, by, cache, options))
+        job = _Job(
+            one,
+            specs,
+            k,
+            folder,
+            tuple(chunks),
+            workers,
+            warmup,
+            Store() if settings.engine.cache else None,
+            fresh,
+            watch,
+        )
+        parts.append(job.done(measures, baseline, settings, tests))
     facts = {"k": k, "workers": workers, "warmup": warmup, "karat": __version__}
     return Bench(tuple(parts), over_languages(parts), facts)
 
@@ -238,7 +256,7 @@ class _Job:
     fresh: bool
     watch: Watch | None
 
-    def done(self, measures: Any, baseline: str | None, by: Any, cache: bool, options: Mapping[str, Any]) -> Benched:
+    def done(self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions) -> Benched:
         """Run everything, then evaluate and compare."""
         self._check_chunks()
         made: dict[str, Any] = {}
@@ -253,7 +271,7 @@ class _Job:
                     known[label] = made[name] = make_retriever(spec, known)
                     corpora[name], specs[name] = corpus, spec
             logs, again, notes = self._run_all(specs, made, corpora)
-            return self._measured(measures, baseline, by, cache, options, _Ran(logs, again, notes, made, corpora))
+            return self._measured(measures, baseline, settings, tests, _Ran(logs, again, notes, made, corpora))
         finally:
             for retriever in made.values():
                 for one in everything_in(retriever):
@@ -328,29 +346,29 @@ class _Job:
         return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
     def _measured(
-        self, measures: Any, baseline: str | None, by: Any, cache: bool, options: Mapping[str, Any], ran: _Ran
+        self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions, ran: _Ran
     ) -> Benched:
         chosen: list[Any] = list(measures) if measures is not None else self._default_metrics()
         table = self.dataset.table
-        if by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
-            by = LANGUAGE
-        given: dict[str, Any] = {"queries": table, "by": by, "details": True, "cache": cache, **options}
+        if settings.data.queries is None:
+            settings = settings.change(queries=table)
+        if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
+            settings = settings.change(by=LANGUAGE)
         strange = unknown_ids(ran.logs, ran.corpora)
         notes = [*ran.notes, *remarks(self.dataset, strange, parse_all(chosen), self.k)]
         needs = {need for m in parse_all(chosen) for need in m.needs}
-        if needs & {"embeddings", "gold_embeddings"} and "embeddings" not in given:
-            given |= vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store)
-        if "texts" in needs and "docs" not in given:
-            given["docs"] = self.dataset.docs
-        if measures is None and ("embeddings" not in given or strange):
+        if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
+            settings = settings.change(**vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store))
+        if "texts" in needs and settings.data.docs is None:
+            settings = settings.change(docs=self.dataset.docs)
+        if measures is None and (settings.data.embeddings is None or strange):
             chosen = [m for m in chosen if not m.startswith("ild")]
         if (tell := self._telling(self.dataset.name, "comparing")) is not None:
             tell(0, len(ran.logs))
         if len(ran.logs) == 1:
-            given = {name: value for name, value in given.items() if name not in OF_COMPARE}
-            found = evaluate(self.dataset.gold, dict(ran.logs), chosen, **given)
+            found = evaluate(self.dataset.gold, dict(ran.logs), chosen, settings=settings)
             return Benched(self.dataset, found, None, ran.logs, ran.again, tuple(notes))
-        compared = compare(self.dataset.gold, dict(ran.logs), chosen, baseline=baseline, **given)
+        compared = compare(self.dataset.gold, dict(ran.logs), chosen, baseline=baseline, settings=settings, **tests)
         return Benched(self.dataset, compared.result, compared, ran.logs, ran.again, tuple(notes))
 
     def _default_metrics(self) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from karat.config.checks import config_options
 from karat.config.reading import DEFAULT_NAMES, read_config
 from karat.errors import InputError, UsageError, missing_package, nearest, shown
 from karat.model.docs import text_of
@@ -170,17 +171,21 @@ def _gold(folder: str, split: str | None) -> str | None:
 def _from_config(name: str, path: str) -> Dataset:
     read = read_config(path)
     data = read.config.dataset
-    missing = [k for k in ("queries", "corpus") if getattr(data, k, None) is None]
+    stated = config_options(read)
+    missing = [k for k, name in (("queries", "queries"), ("corpus", "docs")) if stated.get(name) is None]
     if data is None or missing:
         raise InputError(
             f"{read.at('dataset')}: a benchmark needs dataset: with qrels, queries and corpus; "
             f"found no {' and no '.join(missing) if data is not None else 'dataset'}"
         )
-    assert data.queries is not None and data.corpus is not None
     label = name or data.name or os.path.basename(os.path.dirname(os.path.abspath(path)))
-    vectors = read.place(data.embeddings) if data.embeddings else None
     return Dataset(
-        label, read.place(data.qrels), read.place(data.queries), read.place(data.corpus), vectors, data.embedding_model
+        label,
+        read.place(data.qrels),
+        stated["queries"],
+        stated["docs"],
+        stated.get("embeddings"),
+        stated.get("embedding_model"),
     )
 
 

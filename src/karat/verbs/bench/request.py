@@ -6,8 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from karat.config.checks import config_options
 from karat.config.reading import DEFAULT_NAMES, find_config, read_config
 from karat.errors import InputError, UsageError
+from karat.model.option import options_of
+from karat.model.options import Data
 from karat.verbs.bench.dataset import config_in
 
 if TYPE_CHECKING:
@@ -38,8 +41,9 @@ def asked_of(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, *
             out[name] = chosen
     if read is not None and read.config.metrics:
         out["metrics"] = read.config.metrics
-    if read is not None and read.config.segments.by:
-        out["by"] = read.config.segments.by
+    if read is not None:
+        own = {option.name for option in options_of(Data)}  # the dataset brings these itself
+        out |= {name: value for name, value in config_options(read).items() if name not in own}
     if read is not None and told is not None and given.get("out") is None:
         out["out"] = read.place(told.out)
     out["chunks"] = [chunks_of(text) for text in out.get("chunks", ())]

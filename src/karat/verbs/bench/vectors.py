@@ -17,6 +17,7 @@ from karat.store.atomic import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.options import DataOptions
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store
     from karat.verbs.bench.dataset import Dataset
@@ -30,7 +31,7 @@ def vectors_for(
     made: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
     store: Store | None,
-) -> dict[str, Any]:
+) -> DataOptions:
     """What `evaluate` is given as embeddings: the dataset's own, else those of the first dense retriever's model.
 
     One model measures all systems, and its name is part of the result; it may favour the system that searches

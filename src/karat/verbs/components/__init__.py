@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.model.options import Settings, takes_options
 from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
 from karat.verbs.components import entities as entity_part
@@ -19,6 +20,7 @@ from karat.verbs.components.part import Part, of_all
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from karat.model.options import Options
     from karat.results.result import Result
     from karat.verbs.components.inputs import Material
 
@@ -61,24 +63,24 @@ class Components:
         return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
 
 
+@takes_options
 def components(
     qrels: Any,
     run: Any,
     *,
-    queries: Any = None,
     k: int = 5,
     rel: float = RELEVANT,
     threshold: float | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Components:
     """Measure every part of a pipeline that the run log and the table of queries allow.
 
     `run` is a run log: a path, or its lines as dicts; of any other run only what needs no log is measured. A part
     that cannot be measured says which field is missing and where. `threshold` is the score from which an item counts
-    as evidence. `options` are those of `karat.evaluate`: confidence, method, resamples, seed, threads, formats, and
-    the choices of alignment.
+    as evidence. Parts are measured over all queries and on every list of the log: `by`, `stage` and `as_of_filter`
+    change nothing here.
     """
-    held = material(qrels, run, queries=queries, k=k, rel=rel, **options)
+    held = material(qrels, run, Settings.of(options), k=k, rel=rel)
     return Components(
         held.run.name,
         retriever.measured(held),
@@ -98,21 +100,21 @@ def with_components(
     result: Result,
     qrels: Any,
     runs: Mapping[str, Any],
+    settings: Settings,
     *,
-    queries: Any = None,
     threshold: float | None = None,
     k: int = 5,
-    **options: Any,
 ) -> Result:
     """The result with the components of each of its runs, which `runs` names."""
     from karat.read.queries import read_queries
     from karat.read.sources import read_qrels
 
-    table = read_queries(queries) if queries is not None else None
-    subtopics = options.pop("subtopics", None)
-    gold = read_qrels(qrels, format=options.pop("qrels_format", None), subtopics=subtopics)
+    data = settings.data
+    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
+    if data.queries is not None:  # read once for all runs
+        settings = settings.change(queries=read_queries(data.queries))
     found = {
-        name: components(gold, {name: source}, queries=table, threshold=threshold, k=k, **options).as_json()
+        name: components(gold, {name: source}, k=k, threshold=threshold, settings=settings).as_json()
         for name, source in runs.items()
     }
     return replace(result, runs=tuple(replace(r, components=found.get(r.name, {})) for r in result.runs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.verbs.components.part import Part, Sure
@@ -11,17 +11,23 @@ from karat.verbs.components.part import Part, Sure
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from karat.model.options import Options
+
 
 def entity_metrics(
-    found: Mapping[str, Collection[str]], gold: Mapping[str, Collection[str]], *, sure: Sure | None = None, **how: Any
+    found: Mapping[str, Collection[str]],
+    gold: Mapping[str, Collection[str]],
+    *,
+    sure: Sure | None = None,
+    **options: Unpack[Options],
 ) -> Part:
     """Precision, recall and F1 of entities, micro (over all entities) and macro (mean over queries).
 
     Micro F1 = 2 · right / (found + gold), sums over all queries; its interval resamples queries. Of a query without
     found entities precision is undefined, without gold entities recall, without both F1. Queries are those of `gold`
-    that `found` has. `how` takes queries, confidence, method, resamples, seed.
+    that `found` has. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**how)
+    sure = sure or Sure.of(**options)
     for name, given in (("found", found), ("gold", gold)):
         if wrong := next((q for q, ids in given.items() if isinstance(ids, (str, bytes))), None):
             raise InputError(f"{name}: query {wrong!r}: entities must be a list of ids, found {given[wrong]!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.model.policy import RELEVANT, is_relevant
@@ -10,6 +10,8 @@ from karat.verbs.components.part import Part, Sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from karat.model.options import Options
 
 NEVER, CUT, DELIVERED = "never_retrieved", "cut", "delivered"
 LOST = "lost_at."
@@ -25,7 +27,7 @@ def stage_funnel(
     parent: Callable[[str], str] = str,
     order: Sequence[str] = (),
     sure: Sure | None = None,
-    **how: Any,
+    **options: Unpack[Options],
 ) -> Part:
     """Where each relevant gold doc ends: never retrieved, lost at a stage, cut at k, or delivered in the top k.
 
@@ -33,9 +35,9 @@ def stage_funnel(
     delivered. Else it is lost right after the last stage that holds it: at the next stage of its query, or cut after
     the last one; in no stage and not returned, it was never retrieved. A doc that a stage holds and an earlier one
     lacks came in late and is counted as such. `parent` names the doc of a chunk, for gold by doc: a doc is where any
-    of its chunks is. `how` takes queries, confidence, method, resamples, seed.
+    of its chunks is. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**how)
+    sure = sure or Sure.of(**options)
     names = list(dict.fromkeys([*order, *(s for by in stages.values() for s in by)]))
     ends = [NEVER, *(LOST + s for s in names[1:]), CUT, DELIVERED]
     ids = sorted(gold)

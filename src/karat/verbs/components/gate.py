@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.metrics.pipeline import gating
@@ -11,19 +11,21 @@ from karat.verbs.components.part import Part, Sure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.model.options import Options
+
 ALONE = "gate_efficiency alone also rewards skipping everything: read it with skip_precision and harmful_skips"
 
 
 def gate_metrics(
-    retrieved: Mapping[str, bool], needs: Mapping[str, bool], *, sure: Sure | None = None, **how: Any
+    retrieved: Mapping[str, bool], needs: Mapping[str, bool], *, sure: Sure | None = None, **options: Unpack[Options]
 ) -> Part:
     """How well skips meet the queries that need no retrieval, on the queries of which both are known.
 
     gate_efficiency = correct skips / queries; skip_precision = correct skips / skips; skip_recall = correct skips /
     queries that need no retrieval; harmful_skips = skips of queries that need retrieval / such queries. A share of
-    nothing is undefined. `how` takes queries, confidence, method, resamples, seed.
+    nothing is undefined. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**how)
+    sure = sure or Sure.of(**options)
     ids = sorted(q for q in needs if q in retrieved)
     if not ids:
         raise InputError("the retrieval gate needs queries of which both is known: retrieved, and needs_retrieval")

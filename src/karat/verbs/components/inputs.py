@@ -6,21 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.align import find
 from karat.align.pipeline import NOWHERE
 from karat.align.stream import default_threads
 from karat.errors import UsageError
+from karat.model.engine import Engine
+from karat.model.options import Data
 from karat.model.policy import RELEVANT, binarize, is_relevant, parent_of
-from karat.model.policy import policy as choose
 from karat.model.run import OrderedLists, Run
 from karat.read.layout import checked_path, detect
 from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.sources import head_and_stdin, read_qrels, read_run, run_name
 from karat.results.sampling import sampling
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.verbs.compare import compare
 from karat.verbs.components.part import Sure
 from karat.verbs.evaluate import evaluate, named_runs
@@ -28,15 +28,13 @@ from karat.verbs.evaluate import evaluate, named_runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karat.model.policy import Policy
+    from karat.model.options import Settings
+    from karat.model.policy import Policy, PolicyOptions
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.traces import Trace, Traces
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
-
-NOT_HERE = ("stage", "as_of_filter")
-"""Conventions that change which list is looked at: parts look at all of them as they were logged."""
 
 
 def no_log(*fields: str) -> str:
@@ -53,12 +51,15 @@ class Material:
     queries: Queries | None
     run: Run
     traces: Traces | None
-    policy: Policy
-    like: str | None
-    conventions: Mapping[str, Any]
+    settings: Settings
     k: int
     rel: float
     sure: Sure
+
+    @property
+    def policy(self) -> Policy:
+        """How the run is lined up with the gold."""
+        return self.settings.policy
 
     @cached_property
     def at_doc(self) -> bool:
@@ -95,28 +96,25 @@ class Material:
             lists |= {q: [] for q in self.answerable if q not in found}
         return self.run_of(name, lists)
 
-    def options(self, **more: Any) -> dict[str, Any]:
-        """How every list is evaluated."""
-        how = self.sure.sampling
-        method = "auto" if how.method in ("wilson", "clopper-pearson") else how.method  # not all values are shares
-        level = "doc" if self.at_doc else "chunk"
-        return {
-            "queries": self.queries,
-            "like": self.like,
-            **self.conventions,
-            "level": level,
-            "confidence": how.confidence,
-            "method": method,
-            "resamples": how.resamples,
-            "seed": how.seed,
-            "threads": self.sure.threads,
-            "cache": False,
-            **more,
-        }
+    @cached_property
+    def plain(self) -> Settings:
+        """How every list is evaluated: at one level, over all queries."""
+        intervals = self.settings.intervals
+        shares = intervals.method in ("wilson", "clopper-pearson")  # not all values are shares
+        return replace(
+            self.settings,
+            data=Data(queries=self.queries),
+            policy=replace(self.policy, level="doc" if self.at_doc else "chunk"),
+            intervals=replace(intervals, by=None, method="auto" if shares else intervals.method),
+            engine=Engine(threads=self.sure.threads, cache=False),
+        )
 
-    def evaluated(self, run: Run, metrics: Sequence[str], **more: Any) -> RunResult:
+    def evaluated(
+        self, run: Run, metrics: Sequence[str], *, gold: Any = None, **options: Unpack[PolicyOptions]
+    ) -> RunResult:
         """The figures of one list."""
-        return evaluate(more.pop("gold", self.gold), run, list(metrics), **self.options(**more)).runs[0]
+        settings = self.plain.change(**options)
+        return evaluate(self.gold if gold is None else gold, run, list(metrics), settings=settings).runs[0]
 
     def compared(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Decision]:
         """What changes from one list to another, on the queries that have both."""
@@ -127,7 +125,7 @@ class Material:
             list(metrics),
             correction="none",
             alpha=alpha,
-            **self.options(missing="skip"),
+            settings=self.plain.change(missing="skip"),
         )
         return {row.metric: row for row in found.rows}
 
@@ -160,38 +158,20 @@ class Material:
         return Run(name, OrderedLists(lists, parents))
 
 
-def material(
-    qrels: Any,
-    run: Any,
-    *,
-    queries: Any = None,
-    k: int = 5,
-    rel: float = RELEVANT,
-    like: str | None = None,
-    qrels_format: str | None = None,
-    run_format: str | None = None,
-    threads: int | None = None,
-    confidence: float = CONFIDENCE,
-    method: str = "auto",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    **conventions: Any,
-) -> Material:
+def material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: float = RELEVANT) -> Material:
     """Read what is to be measured; the run log is read once for all parts."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be an integer from 1, found {k!r}")
-    kept = {name: value for name, value in conventions.items() if name not in NOT_HERE}
-    policy = choose(like, **kept)
-    table = read_queries(queries) if queries is not None else None
-    gold = read_qrels(qrels, format=qrels_format)
+    # Parts look at every list as it was logged, whichever list the metrics are of.
+    policy = replace(settings.policy, stage=None, as_of_filter=False)
+    data = settings.data
+    table = read_queries(data.queries) if data.queries is not None else None
+    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
     if policy.binary:
         gold = replace(gold, grades=binarize(gold.grades))
-    sure = Sure(
-        sampling(table, None, confidence=confidence, method=method, resamples=resamples, seed=seed),
-        threads or default_threads(),
-    )
-    read, traces = _read(run, policy, run_format)
-    return Material(gold, table, read, traces, policy, like, kept, k, rel, sure)
+    sure = Sure(sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads())
+    read, traces = _read(run, policy, data.run_format)
+    return Material(gold, table, read, traces, replace(settings, policy=policy), k, rel, sure)
 
 
 def _read(run: Any, policy: Policy, run_format: str | None) -> tuple[Run, Traces | None]:

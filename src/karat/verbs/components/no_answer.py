@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from karat.verbs.components.part import Part, Sure
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from karat.model.options import Options
     from karat.verbs.components.inputs import Material
 
     Top = Mapping[str, Sequence[tuple[str, float | None]]]
@@ -33,16 +34,16 @@ def no_answer_metrics(
     rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
     sure: Sure | None = None,
-    **how: Any,
+    **options: Unpack[Options],
 ) -> Part:
     """The share of queries without an answer that get evidence in the top k all the same.
 
     Evidence is an item with a score of at least `threshold`, or one that `gold` grades relevant (a judge's word; of
     queries that have judgments). `gold` of the other queries gives the curve: recall@k of items at or above each
-    threshold, beside the share of false evidence there. Queries that `top` lacks are left out. `how` takes queries,
+    threshold, beside the share of false evidence there. Queries that `top` lacks are left out. `options` are queries,
     confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**how)
+    sure = sure or Sure.of(**options)
     if threshold is not None and (isinstance(threshold, bool) or not math.isfinite(threshold)):
         raise UsageError(f"threshold must be a finite number, found {threshold!r}")
     gold = gold or {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from karat.errors import ResultError, nearest
+from karat.model.options import Settings
 from karat.results.sampling import Sampling, sampling
 from karat.stats.groups import intervals
 from karat.stats.ratios import ratio_interval
@@ -17,6 +18,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.options import Options
     from karat.results.decisions import Decision
     from karat.stats.intervals import Interval
 
@@ -100,12 +102,13 @@ class Sure:
     threads: int = 1
 
     @staticmethod
-    def of(queries: Any = None, *, threads: int = 1, **choices: Any) -> Sure:
-        """From a table of queries (its weights and conversations) and the choices of `karat.evaluate`."""
+    def of(**options: Unpack[Options]) -> Sure:
+        """From the options of `karat.evaluate`: the table of queries has weights and conversations."""
         from karat.read.queries import read_queries
 
-        table = read_queries(queries) if queries is not None else None
-        return Sure(sampling(table, None, **choices), threads)
+        settings = Settings.of(options)
+        table = read_queries(settings.data.queries) if settings.data.queries is not None else None
+        return Sure(sampling(table, settings.intervals), settings.engine.threads or 1)
 
     def means(
         self, queries: Sequence[str], rows: Mapping[str, Sequence[float]], *, binary: bool = False

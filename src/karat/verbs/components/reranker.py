@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.model.options import Settings
 from karat.model.policy import RELEVANT, is_relevant
 from karat.model.run import OrderedLists
 from karat.verbs.components.part import Part, of_all
@@ -11,6 +12,7 @@ from karat.verbs.components.part import Part, of_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from karat.model.options import Options
     from karat.model.run import Run
     from karat.model.traces import Trace
     from karat.verbs.components.inputs import Material
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 RERANK = "rerank"
 
 
-def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = RELEVANT, **options: Any) -> Part:
+def rerank_metrics(
+    qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = RELEVANT, **options: Unpack[Options]
+) -> Part:
     """ndcg@k and precision@k before and after reranking, Δ with interval and p, and the gold docs that moved.
 
     `before` and `after` are each {query: docs in order}; queries that both have are compared. `options` are those of
@@ -31,7 +35,8 @@ def rerank_metrics(qrels: Any, before: Any, after: Any, *, k: int = 5, rel: floa
     ]
     from karat.verbs.components.inputs import material
 
-    return measured(material(qrels, lines, k=k, rel=rel, **{"missing": "skip", **options}))
+    settings = Settings.of({"missing": "skip", **options})
+    return measured(material(qrels, lines, settings, k=k, rel=rel))
 
 
 def measured(material: Material) -> Part:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.model.options import Settings
 from karat.verbs.components.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.options import Options
     from karat.model.traces import Trace
     from karat.verbs.components.inputs import Material
 
@@ -16,7 +18,13 @@ METRICS = ("ndcg", "recall", "precision", "mrr")
 
 
 def rewrite_metrics(
-    qrels: Any, original: Mapping[str, Sequence[str]], rewritten: Mapping[str, Sequence[str]], **options: Any
+    qrels: Any,
+    original: Mapping[str, Sequence[str]],
+    rewritten: Mapping[str, Sequence[str]],
+    *,
+    k: int = 5,
+    rel: float = 1.0,
+    **options: Unpack[Options],
 ) -> Part:
     """Metrics of what the original and the rewritten queries found ({query: docs in order}), with paired Δ.
 
@@ -29,7 +37,8 @@ def rewrite_metrics(
     ]
     from karat.verbs.components.inputs import material
 
-    return measured(material(qrels, lines, **{"missing": "skip", **options}))
+    settings = Settings.of({"missing": "skip", **options})
+    return measured(material(qrels, lines, settings, k=k, rel=rel))
 
 
 def _items(docs: Sequence[str]) -> list[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.metrics.pipeline import routing
@@ -11,6 +11,8 @@ from karat.verbs.components.part import Part, Sure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from karat.model.options import Options
 
 NOWHERE = "(none)"
 
@@ -22,14 +24,14 @@ def router_metrics(
     recall: Mapping[str, float] | None = None,
     k: int = 5,
     sure: Sure | None = None,
-    **how: Any,
+    **options: Unpack[Options],
 ) -> Part:
     """How often queries are sent to the source that was expected, to another, or nowhere.
 
     `routes` names the source chosen for each query, None for none; a query that it lacks was sent nowhere. `recall`
-    (recall@k by query) is then shown by expected source. `how` takes queries, confidence, method, resamples, seed.
+    (recall@k by query) is then shown by expected source. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**how)
+    sure = sure or Sure.of(**options)
     ids = sorted(expected)
     if not ids:
         raise InputError("the router needs the expected source of at least one query, found none")

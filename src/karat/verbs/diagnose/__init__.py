@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
+from karat.model.options import Settings, takes_options
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from karat.model.options import Options
 
 __all__ = ["Diagnosis", "Evidence", "Finding", "diagnose"]
 
 
+@takes_options
 def diagnose(
-    qrels: Any,
-    run: Any = None,
-    *,
-    queries: Any = None,
-    by: str | Sequence[str | Sequence[str]] | None = None,
-    thresholds: Mapping[str, float] | None = None,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    min_segment: int = MIN_SEGMENT,
-    level: str | None = None,
-    separator: str | None = None,
-    qrels_format: str | None = None,
-    run_format: str | None = None,
+    qrels: Any, run: Any = None, *, thresholds: Mapping[str, float] | None = None, **options: Unpack[Options]
 ) -> Diagnosis:
     """Name the likely causes of what a run loses, the weightiest first.
 
@@ -37,32 +27,19 @@ def diagnose(
     runs. `thresholds` changes what counts as low or high: see docs/diagnosis.md.
     """
     from karat.errors import UsageError
-    from karat.model.policy import policy
     from karat.results.result import Result
     from karat.results.saved import is_saved, load
     from karat.verbs.diagnose.reasoning import judge
     from karat.verbs.diagnose.rules import thresholds as checked
     from karat.verbs.diagnose.signals import measure, measure_saved
 
+    settings = Settings.of(options)
     checked(thresholds)
     if isinstance(qrels, Result) or is_saved(qrels):
         if run is not None and not isinstance(run, str):
             raise UsageError(f"with a saved result, run names one of its runs; found {type(run).__name__}")
         saved = qrels if isinstance(qrels, Result) else load(qrels)
-        return judge(measure_saved(saved, run, seed), thresholds)
+        return judge(measure_saved(saved, run, settings.intervals.seed), thresholds)
     if run is None:
         raise UsageError("a diagnosis needs a run beside the gold, or a saved result alone")
-    measured = measure(
-        qrels,
-        run,
-        queries=queries,
-        by=by,
-        policy=policy(level=level, separator=separator),
-        qrels_format=qrels_format,
-        run_format=run_format,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-        min_segment=min_segment,
-    )
-    return judge(measured, thresholds)
+    return judge(measure(qrels, run, settings), thresholds)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.model.options import Settings
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.docs import Docs
+    from karat.model.options import Options
     from karat.results.result import RunResult
     from karat.results.top_lists import TopDoc
 
@@ -58,28 +60,9 @@ class Misses:
         return len(self.rows)
 
 
-def misses(
-    qrels: Any,
-    run: Any = None,
-    *,
-    baseline: Any = None,
-    queries: Any = None,
-    docs: Any = None,
-    level: str | None = None,
-    separator: str | None = None,
-    qrels_format: str | None = None,
-    run_format: str | None = None,
-) -> Misses:
+def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpack[Options]) -> Misses:
     """The queries with zero recall@10, with their gold and what came instead, and a baseline's top 10 beside."""
-    options: dict[str, Any] = {
-        "queries": queries,
-        "level": level,
-        "separator": separator,
-        "qrels_format": qrels_format,
-        "run_format": run_format,
-        "details": True,
-        "cache": False,
-    }
+    settings = Settings.of({**options, "details": True, "cache": False})
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)
@@ -87,13 +70,13 @@ def misses(
         beside = load(baseline) if is_saved(baseline) else saved
         other = None if baseline is None else chosen_run(beside, baseline if beside is saved else None)
     else:
-        result = evaluate(qrels, run, "recall@10", **options)
+        result = evaluate(qrels, run, "recall@10", settings=settings)
         held, texts, conventions = result.runs[0], result.texts, result.conventions
-        other = evaluate(qrels, baseline, "recall@10", **options).runs[0] if baseline is not None else None
-    if queries is not None:
-        texts = read_queries(queries).texts
-    mark = separator or str(conventions.get("separator", SEPARATOR))
-    return _missed(held, other, texts, read_docs({} if docs is None else docs, separator=mark))
+        other = evaluate(qrels, baseline, "recall@10", settings=settings).runs[0] if baseline is not None else None
+    if settings.data.queries is not None:
+        texts = read_queries(settings.data.queries).texts
+    mark = options.get("separator") or str(conventions.get("separator", SEPARATOR))
+    return _missed(held, other, texts, read_docs(settings.data.docs or {}, separator=mark))
 
 
 def _missed(held: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError
-from karat.model.policy import Policy, is_relevant, parent_of
+from karat.model.options import Settings
+from karat.model.policy import is_relevant, parent_of
 from karat.model.run import Run
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run
 from karat.results.sampling import Sampling, sampling
-from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
+from karat.stats.defaults import SEED
 from karat.verbs.diagnose.logged import read_stages
-from karat.verbs.evaluate import evaluate
+from karat.verbs.evaluate import evaluate, named_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.results.result import Result, RunResult
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+DEFAULTS = Settings()
 DEEP = 50
 """The depth at which the pool is measured."""
 POOL = f"recall(cap=true)@{DEEP}"
@@ -106,32 +109,36 @@ class Measured:
         return len(self.query_ids)
 
 
-def measure(
-    qrels: Any,
-    run: Any,
-    *,
-    queries: Any = None,
-    by: Any = None,
-    policy: Policy | None = None,
-    qrels_format: str | None = None,
-    run_format: str | None = None,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    min_segment: int = MIN_SEGMENT,
-) -> Measured:
+def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
     """All values of one run."""
-    policy = policy or Policy()
+    data, policy = settings.data, settings.policy
     if isinstance(run, str) and run == "-":
         raise UsageError("a diagnosis reads its run more than once, so that it cannot be standard input; give a file")
+    listed = named_runs(run)
+    if len(listed) != 1:
+        raise UsageError(f"a diagnosis is of one run, found {len(listed)}")
+    name, run = listed[0]
     if isinstance(run, Run) and run.path is not None:
         run = run.path  # the file tells more than what was read of it
-    gold = read_qrels(qrels, format=qrels_format)
-    table = read_queries(queries) if queries is not None else None
+    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
+    table = read_queries(data.queries) if data.queries is not None else None
     stages = read_stages(run)
-    read = read_run(run, format=run_format, policy=policy, needs=("latency", "doc_version"))
-    options: dict[str, Any] = {"queries": table, "level": policy.level, "separator": policy.separator, "cache": False}
-    final = _only(evaluate(gold, read, list(FINAL.values()), **options))
+    read = read_run(
+        run,
+        name=name,
+        format=data.run_format,
+        policy=policy,
+        as_of=table.as_of if table else None,
+        needs=("latency", "doc_version"),
+    )
+    options = replace(
+        settings,
+        data=replace(data, queries=table),
+        policy=replace(policy, stage=None, as_of_filter=False),  # the run is read with these
+        intervals=replace(settings.intervals, by=None),
+        engine=replace(settings.engine, cache=False),
+    )
+    final = _only(evaluate(gold, read, list(FINAL.values()), settings=options))
     ids = final.query_ids
     values = {name: final.values[metric] for name, metric in FINAL.items()}
     labels = dict(LABELS)
@@ -152,12 +159,13 @@ def measure(
     }
     if not latency:
         lacking["latency"] = "latency_ms on the lines of a run log"
-    fields = by if by is not None else _fields(table, min_segment)
+    intervals = settings.intervals
+    fields = intervals.by if intervals.by is not None else _fields(table, intervals.min_segment)
     if table is None:
         lacking["segments"] = "a table of queries with fields such as language (queries=, --queries)"
     elif not fields:
         lacking["segments"] = "a field of the queries with 2 to 20 values, such as language or topic"
-    chosen = sampling(table, fields or None, confidence=confidence, resamples=resamples, seed=seed, minimum=min_segment)
+    chosen = sampling(table, replace(intervals, by=fields or None))
     return Measured(
         final.name,
         ids,
@@ -166,7 +174,7 @@ def measure(
         labels,
         latency,
         chosen,
-        lambda: _refiltered(gold, run, run_format, options, values),
+        lambda: _refiltered(gold, run, options.change(stage=policy.stage), values),
     )
 
 
@@ -194,7 +202,7 @@ def measure_saved(result: Result, run: str | None = None, seed: int = SEED) -> M
         placed = {g.rank: g.doc for g in kept.gold_docs(q) if g.rank}
         top = [f"\0{i}" if d.doc in gold[q] else d.doc for i, d in enumerate(kept.top_docs(q), start=1)]
         lists[q] = [placed.get(i, doc) for i, doc in enumerate(top, start=1)]
-    measured = measure(gold, lists, policy=Policy(level="chunk", separator="\0"), seed=seed)
+    measured = measure(gold, lists, DEFAULTS.change(level="chunk", separator="\0", seed=seed))
     lacking = {
         **measured.lacking,
         **dict.fromkeys(("rerank gain", "gap to docs"), "stages (a saved result has none: give the run log)"),
@@ -220,27 +228,20 @@ def _aligned(found: RunResult, metric: str, ids: Sequence[str]) -> Floats:
 
 
 def _fresh(
-    gold: Qrels,
-    run: Run,
-    table: Queries | None,
-    options: dict[str, Any],
-    values: dict[str, Floats],
-    lacking: dict[str, str],
+    gold: Qrels, run: Run, table: Queries | None, options: Settings, values: dict[str, Floats], lacking: dict[str, str]
 ) -> None:
     if table is None or not table.as_of:
         lacking["fresh@5"] = "as_of in the table of queries"
         return
     try:
-        values["fresh@5"] = _only(evaluate(gold, run, "fresh@5", **options)).values["fresh@5"]
+        values["fresh@5"] = _only(evaluate(gold, run, "fresh@5", settings=options)).values["fresh@5"]
     except InputError:
         lacking["fresh@5"] = "doc_version on the items of a run log"
 
 
-def _refiltered(
-    gold: Qrels, run: Any, run_format: str | None, options: dict[str, Any], values: Mapping[str, Floats]
-) -> dict[str, Floats]:
+def _refiltered(gold: Qrels, run: Any, options: Settings, values: Mapping[str, Floats]) -> dict[str, Floats]:
     """The final list as it would be if docs newer than as_of were left out."""
-    found = _only(evaluate(gold, run, list(FINAL.values()), as_of_filter=True, run_format=run_format, **options))
+    found = _only(evaluate(gold, run, list(FINAL.values()), settings=options, as_of_filter=True))
     out = {name: found.values[metric] for name, metric in FINAL.items()}
     out["relevant@5"] = out["precision@5"] * 5
     return out | _of_pool({**values, **out})
@@ -272,7 +273,7 @@ def _stages(
     final: RunResult,
     stages: Stages,
     policy: Policy,
-    options: dict[str, Any],
+    options: Settings,
     values: dict[str, Floats],
     lacking: dict[str, str],
     labels: dict[str, str],
@@ -281,12 +282,10 @@ def _stages(
     """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
     ids, raw, last = final.query_ids, stages.raw, stages.reranked
     metrics = [POOL, "ndcg@10"]
-    skipped = {**options, "missing": "skip"}
-    if final.gold_level == "chunk":
-        skipped["level"] = "chunk"
+    skipped = options.change(missing="skip", level="chunk" if final.gold_level == "chunk" else None)
     if raw is not None:
         pool_run = stages.run(raw, policy)
-        pool = _only(evaluate(gold, pool_run, metrics, **skipped))
+        pool = _only(evaluate(gold, pool_run, metrics, settings=skipped))
         values["pool"] = _aligned(pool, metrics[0], ids)
         labels["pool"] = f"{POOL} of stage {raw}"
         if np.nanmean(values["pool"]) + 1e-9 < np.nanmean(values["recall@10"]) * 0.5:
@@ -295,7 +294,7 @@ def _stages(
             del values["pool"]
     elif np.median(values["returned"]) >= DEEP:
         pool_run = run
-        values["pool"] = _only(evaluate(gold, run, metrics, **options)).values[POOL]
+        values["pool"] = _only(evaluate(gold, run, metrics, settings=options)).values[POOL]
         labels["pool"] = POOL
     else:
         lacking["pool"] = f"stages.retrieve in a run log, or results at least {DEEP} deep"
@@ -305,7 +304,7 @@ def _stages(
     if raw is None or last is None or last == raw or "pool" not in values:
         lacking["rerank gain"] = "two stages in a run log, such as stages.retrieve and stages.rerank"
         return
-    after = _only(evaluate(gold, stages.run(last, policy), metrics, **skipped))
+    after = _only(evaluate(gold, stages.run(last, policy), metrics, settings=skipped))
     values["rerank gain"] = _aligned(after, "ndcg@10", ids) - _aligned(pool, "ndcg@10", ids)
     labels["rerank gain"] = f"ndcg@10 of {last} − ndcg@10 of {raw}"
 
@@ -314,7 +313,7 @@ def _by_doc(
     gold: Qrels,
     final: RunResult,
     policy: Policy,
-    options: dict[str, Any],
+    options: Settings,
     values: dict[str, Floats],
     lacking: dict[str, str],
     labels: dict[str, str],
@@ -333,7 +332,7 @@ def _by_doc(
         for chunk, grade in gold.for_query(q).items():
             doc = parent_of(chunk, policy.separator)
             mine[doc] = max(grade, mine.get(doc, grade))
-    found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, POOL, **{**options, "level": "doc"}))
+    found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, POOL, settings=options, level="doc"))
     values["pool of docs"] = _aligned(found, POOL, final.query_ids)
     labels["pool of docs"] = f"{labels['pool']}, by doc"
     values["gap to docs"] = values["pool of docs"] - values["pool"]

@@ -67,6 +67,7 @@ def validate(
     unread = {f.file for f in findings if f.code == "F001"}
     configs = [path for path, role in roles.items() if role == "config"]
     for path in configs:
+        from karat.config.checks import config_options
         from karat.verbs.validate.configs import check_config, opened
 
         read, problems, named = opened(path)
@@ -74,7 +75,7 @@ def validate(
         findings += problems
         if read is not None and not problems:
             findings += check_config(read)
-            separator = separator or read.config.conventions.separator
+            separator = separator or config_options(read).get("separator")
     findings += _findings(roles, unread, separator or SEPARATOR)
     told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(in_order(findings, list(roles)), told).only(select, ignore)

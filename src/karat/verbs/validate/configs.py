@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.config.checks import evaluation_of, runs_of
+from karat.config.checks import config_options, evaluation_of, runs_of
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, nearest
 from karat.gates.language import BASELINE
@@ -42,15 +42,16 @@ def opened(path: str) -> tuple[Read | None, list[Finding], dict[str, Role | None
     roles: dict[str, Role | None] = {}
     config, data = read.config, read.config.dataset
     named: list[tuple[str, Role, str | None]] = []
+    stated = config_options(read)
     if data is not None:
         named = [
-            ("qrels", "qrels", data.qrels),
-            ("queries", "queries", data.queries),
-            ("corpus", "corpus", data.corpus),
+            ("qrels", "qrels", read.place(data.qrels)),
+            ("queries", "queries", stated.get("queries")),
+            ("corpus", "corpus", stated.get("docs")),
         ]
     for key, role, given in named:
         if given is not None:
-            _add(read.place(given), role, read.at("dataset", key), roles, findings, path)
+            _add(given, role, read.at("dataset", key), roles, findings, path)
     runs = config.runs
     listed = list(runs.values()) if isinstance(runs, dict) else [runs] if isinstance(runs, str) else list(runs or ())
     for given in listed:
@@ -120,7 +121,8 @@ def check_config(read: Read) -> Iterator[Finding]:
     if read.config.dataset is None or read.config.runs is None:
         return
     try:
-        result = evaluate(**evaluation_of(read, gates))
+        asked = evaluation_of(read, gates)
+        result = evaluate(asked.qrels, asked.runs, asked.measures, settings=asked.settings)
     except KaratError as error:
         for problem in str(error).splitlines():
             place, told = _split(read.path, problem)

@@ -1,0 +1,114 @@
+"""An option is declared once, as a field: keyword arguments, flags and keys of karat.yaml come from its declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
+
+from karat.errors import UsageError, nearest
+
+Kind = Literal["choice", "count", "fields", "object", "path", "share", "size", "text", "yes"]
+"""What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it."""
+_KINDS: dict[Any, Kind] = {bool: "yes", int: "count", float: "share", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of the verbs that evaluate."""
+
+    name: str
+    default: Any
+    kind: Kind
+    help: str
+    panel: str
+    key: str
+    """Its place in karat.yaml, with dots."""
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    metavar: str | None = None
+    off: str = ""
+    """The help of the flag that switches the option off."""
+
+    @property
+    def flag(self) -> str:
+        """What the command line calls it; an option that is on by default is switched off."""
+        return ("--no-" if self.default is True else "--") + self.name.replace("_", "-")
+
+    def check(self, value: Any) -> Any:
+        """The value to keep: the default for None, and an error for what the option cannot hold."""
+        if value is None:
+            return self.default
+        if self.kind == "choice" and str(value).lower() in self.choices:
+            return str(value).lower()
+        if (expected := self._expected(value)) is not None:
+            near = nearest(str(value), self.choices) if self.choices else None
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise UsageError(f"{self.name} must be {expected}, found {value!r}{hint}")
+        return value
+
+    def _expected(self, value: Any) -> str | None:
+        """What the option holds, where the value is something else."""
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if self.kind == "choice":
+            return f"one of {', '.join(self.choices)}"
+        if self.kind == "count" and not (number and isinstance(value, int) and value >= self.least):
+            return f"an integer from {self.least}"
+        if self.kind == "share" and not (number and 0 < value < 1):
+            return "between 0 and 1, such as 0.95"
+        if self.kind == "text" and not (isinstance(value, str) and value):
+            return "at least one character"
+        if self.kind == "yes" and value not in (True, False):
+            return "True or False"
+        return None
+
+
+class OptionGroup:
+    """Options that belong together: a frozen dataclass whose fields are made by `option`."""
+
+    __slots__ = ()
+    PANEL: ClassVar[str]
+    """The heading over these options in `--help`."""
+    BLOCK: ClassVar[str]
+    """The block of karat.yaml that holds them."""
+
+    def __post_init__(self) -> None:
+        for each in options_of(type(self)):
+            object.__setattr__(self, each.name, each.check(getattr(self, each.name)))
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    kind: Kind | None = None,
+    key: str | None = None,
+    choices: tuple[str, ...] = (),
+    least: int = 1,
+    metavar: str | None = None,
+    off: str = "",
+) -> Any:
+    """A field that is an option; what it holds follows from its type unless `kind` says it."""
+    about = {"help": help, "kind": kind, "key": key, "choices": choices, "least": least, "metavar": metavar, "off": off}
+    return field(default=default, metadata=about)
+
+
+_DECLARED: dict[type[Any], tuple[Option, ...]] = {}
+
+
+def options_of(group: type[Any]) -> tuple[Option, ...]:
+    """The options that a group declares."""
+    if group not in _DECLARED:
+        types = get_type_hints(group)
+        _DECLARED[group] = tuple(_option(group, f, types[f.name]) for f in fields(group) if "help" in f.metadata)
+    return _DECLARED[group]
+
+
+def _option(group: type[OptionGroup], declared: Any, hint: Any) -> Option:
+    about = dict(declared.metadata)
+    parts = [hint, *get_args(hint)]
+    literal = next((p for p in parts if getattr(p, "__origin__", None) is Literal), None)
+    about["choices"] = about["choices"] or (get_args(literal) if literal is not None else ())
+    inferred: Kind = "choice" if about["choices"] else next((_KINDS[p] for p in parts if p in _KINDS), "object")
+    about["kind"] = about["kind"] or inferred
+    about["key"] = about["key"] or f"{group.BLOCK}.{declared.name}"
+    return Option(declared.name, declared.default, panel=group.PANEL, **about)

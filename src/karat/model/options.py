@@ -1,0 +1,194 @@
+"""What every verb that evaluates can be told: data, conventions, intervals and engine, each declared once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast, get_args
+
+from karat.errors import UsageError, nearest
+from karat.model.engine import Engine, EngineOptions
+from karat.model.option import Option, OptionGroup, option, options_of
+from karat.model.policy import PRESETS, Policy, PolicyOptions, policy
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED, Method
+
+if TYPE_CHECKING:
+    from karat.model.engine import Watch
+
+Format = Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"]
+Fields = str | Sequence[str | Sequence[str]]
+"""One field, or several; fields that stand together are a cross."""
+
+
+class DataOptions(TypedDict, total=False):
+    """The fields of `Data`, as type checkers see keyword arguments."""
+
+    queries: Any
+    docs: Any
+    embeddings: Any
+    embedding_model: str | None
+    subtopics: bool | None
+    qrels_format: str | None
+    run_format: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Data(OptionGroup):
+    """What is known beside gold and runs, and how files are read."""
+
+    PANEL: ClassVar[str] = "Data"
+    BLOCK: ClassVar[str] = "dataset"
+
+    queries: Any = option(None, "Table of queries: text, and fields such as language, as_of, no_answer.", kind="path")
+    docs: Any = option(
+        None, "Table of docs: texts, and fields to slice by (--by gold.source).", kind="path", key="dataset.corpus"
+    )
+    embeddings: Any = option(
+        None, "Vectors of docs: .npy with its ids beside it (x.ids.txt), .npz (ids, vectors) or Parquet.", kind="path"
+    )
+    embedding_model: str | None = option(
+        None, "The model that made the vectors; the file's name by default.", metavar="NAME"
+    )
+    subtopics: bool | None = option(None, "Read the second column of TREC qrels as a subtopic.")
+    qrels_format: Format | None = option(None, "Format of the gold; detected by default.", metavar="FORMAT")
+    run_format: Format | None = option(
+        None, "Format of the runs; detected by default.", metavar="FORMAT", key="run_format"
+    )
+
+
+class IntervalOptions(TypedDict, total=False):
+    """The fields of `Intervals`, as type checkers see keyword arguments."""
+
+    by: Fields | None
+    min_segment: int | None
+    confidence: float | None
+    method: str | None
+    resamples: int | None
+    seed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals(OptionGroup):
+    """How sure the figures are, and over which segments."""
+
+    PANEL: ClassVar[str] = "Intervals and segments"
+    BLOCK: ClassVar[str] = "confidence"
+
+    by: Fields | None = option(
+        None,
+        "Slice the queries by a field, a cross of fields (a,b), quantiles (a:4) or a field of the gold docs (gold.a).",
+        kind="fields",
+        key="segments.by",
+        metavar="FIELD",
+    )
+    min_segment: int = option(
+        MIN_SEGMENT, "Queries that a segment needs to be judged on its own.", key="segments.minimum", metavar="N"
+    )
+    confidence: float = option(CONFIDENCE, "Confidence level.", key="confidence.level", metavar="SHARE")
+    method: Method = option("auto", "How intervals are computed.", choices=get_args(Method), metavar="NAME")
+    resamples: int = option(RESAMPLES, "Bootstrap resamples.", least=100, metavar="N")
+    seed: int = option(SEED, "Seed of the resamples; the same seed gives the same output.", least=0, metavar="N")
+
+
+class StatedOptions(DataOptions, PolicyOptions, IntervalOptions, EngineOptions, total=False):
+    """The options that Python, the command line and karat.yaml can state; None leaves one at its default."""
+
+    like: str | None
+    settings: Settings | None
+
+
+class Options(StatedOptions, total=False):
+    """The keyword arguments of every verb that evaluates."""
+
+    details: bool | None
+    watch: Watch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All options as one value, which verbs hand on to each other."""
+
+    data: Data = Data()
+    policy: Policy = Policy()
+    intervals: Intervals = Intervals()
+    engine: Engine = Engine()
+    like: str | None = None
+    """The tool whose conventions were taken."""
+
+    @staticmethod
+    def of(options: Options) -> Settings:
+        """The options of a call as one value: those of `settings`, changed by the others."""
+        given = dict(options)
+        base = given.pop("settings", None)
+        known = all_options()
+        for name in given:
+            if name not in known:
+                near = nearest(name, known)
+                hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(known)}"
+                raise UsageError(f"unknown option {name!r}; {hint}")
+        return (base if isinstance(base, Settings) else Settings()).change(**cast("Options", given))
+
+    def change(self, **options: Unpack[Options]) -> Settings:
+        """A copy with these options changed; None changes nothing."""
+        given = {name: value for name, value in options.items() if value is not None}
+        like = LIKE.check(given.pop("like", None))
+        parts: dict[str, Any] = {}
+        for part, kind in GROUPS.items():
+            mine = {o.name: given[o.name] for o in options_of(kind) if o.name in given}
+            parts[part] = replace(getattr(self, part), **mine)
+        parts["policy"] = policy(like, self.policy, **{o.name: given.get(o.name) for o in options_of(Policy)})
+        return replace(self, like=like or self.like, **parts)
+
+    def conventions(self) -> dict[str, Any]:
+        """The choices that differ from the defaults: what a report must name."""
+        chosen = {f.name: getattr(self.policy, f.name) for f in fields(Policy)}
+        changed = {name: value for name, value in chosen.items() if value != getattr(_DEFAULT, name)}
+        return {**({"like": self.like} if self.like else {}), **changed}
+
+
+_DEFAULT = Policy()
+GROUPS: dict[str, type[OptionGroup]] = {"data": Data, "intervals": Intervals, "policy": Policy, "engine": Engine}
+"""The groups by their names in `Settings`, in the order of `--help`."""
+LIKE = Option(
+    "like",
+    None,
+    "choice",
+    "Take the conventions of another tool; other options change them.",
+    Policy.PANEL,
+    f"{Policy.BLOCK}.like",
+    tuple(PRESETS),
+    metavar="TOOL",
+)
+
+
+@cache
+def all_options() -> dict[str, Option]:
+    """Every option by name, in the order of `--help`."""
+    listed = [each for kind in GROUPS.values() for each in ([LIKE] if kind is Policy else []) + [*options_of(kind)]]
+    return {each.name: each for each in listed}
+
+
+def stated_options() -> tuple[Option, ...]:
+    """The options that flags and keys of karat.yaml can hold."""
+    return tuple(each for each in all_options().values() if each.kind != "object")
+
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def takes_options(verb: Verb) -> Verb:
+    """Show the options of a verb, which are its `**options`, in its signature and its documentation."""
+    signature = inspect.signature(verb)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    listed = [each for each in all_options().values() if each.name not in signature.parameters]
+    more = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default) for o in listed]
+    verb.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    lines = "\n".join(f"    {o.name}: {o.help}" + _allowed(o) for o in listed)
+    verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\nOptions:\n{lines}\n"
+    return verb
+
+
+def _allowed(each: Option) -> str:
+    return f" One of {', '.join(each.choices)}." if each.choices else ""
