@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from karat.report.html.write import write_report
     from karat.results.result import Result, RunResult
     from karat.results.saved import load
-    from karat.retrieve import Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
+    from karat.retrieve import Answer, Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
     from karat.stats.groups import interval
     from karat.stats.intervals import quantile_interval
     from karat.stats.paired import paired_test
@@ -80,7 +80,7 @@ _HOMES = {
     ),
     "karat.verbs.bless": ("bless",),
     "karat.verbs.bench": ("Bench", "bench"),
-    "karat.retrieve": ("Corpus", "Found", "Query", "Retriever", "make_retriever", "read_corpus", "retriever"),
+    "karat.retrieve": ("Answer", "Corpus", "Found", "Query", "Retriever", "make_retriever", "read_corpus", "retriever"),
     "karat.verbs.check": ("Check", "check"),
     "karat.gates": ("Gate", "parse_gate"),
     "karat.verbs.compare": ("Comparison", "compare"),
@@ -150,6 +150,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AmbiguousFormat",
+    "Answer",
     "Bench",
     "Check",
     "Comparison",

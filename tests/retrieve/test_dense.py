@@ -15,6 +15,8 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import numpy as np
 import pytest
 
 from karat.errors import InputError, KaratError, MissingPackage, UsageError
-from karat.retrieve import Corpus, Found, Query, all_kinds, dense, encoders, endpoint, make_retriever
+from karat.retrieve import Answer, Corpus, Query, all_kinds, client, dense, encoders, endpoint, make_retriever
 from karat.retrieve.dense import Dense
 from karat.retrieve.encoders import encoder_of
 from karat.retrieve.rerank import Rerank
@@ -356,15 +358,16 @@ def seen(server: str, way: str) -> list[dict[str, Any]]:
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(endpoint, "PAUSE", 0.01)
+    monkeypatch.setattr(endpoint, "RETRY", replace(endpoint.RETRY, pause=0.01))
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that are waited, without waiting."""
-    waited: list[float] = []
-    monkeypatch.setattr(endpoint.time, "sleep", waited.append)
-    return waited
+    """The longest that each pause may be, without waiting."""
+    pauses: list[float] = []
+    monkeypatch.setattr(client.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(client.time, "sleep", pauses.append)
+    return pauses
 
 
 class TestEndpoint:
@@ -380,8 +383,8 @@ class TestEndpoint:
 
     def test_it_tries_again_where_the_server_asks_for_that(self, server: str, pauses: list[float]) -> None:
         made = indexed(["heart", "stone"], model="openai:any", base_url=f"{server}/flaky/v1")
-        # 429 that names a time, 500, 503, then the answer; each pause is twice the one before.
-        assert len(seen(server, "flaky")) == 4 and pauses == [0.05, 0.1, 0.2]
+        # 429 that names a time, 500, 503, then the answer; each pause may be twice as long as the one before.
+        assert len(seen(server, "flaky")) == 4 and pauses == [0.05, 0.02, 0.04]
         np.testing.assert_allclose(made.matrix, indexed(["heart", "stone"]).matrix, atol=1e-6)
         made.close()
 
@@ -439,7 +442,7 @@ class TestEndpoint:
     @pytest.mark.parametrize(
         ("way", "expected"),
         [
-            ("page", 'expected JSON, found "<html>hello</html>"; is it an OpenAI-compatible endpoint'),
+            ("page", r'the answer is not JSON \(.*\): "<html>hello</html>"; is it an OpenAI-compatible endpoint'),
             ("other", 'expected an object with "data"'),
             ("list", 'expected an object with "data"'),
             ("fewer", "expected 2, one for each text, found 1 vectors"),
@@ -447,10 +450,10 @@ class TestEndpoint:
             ("words", "expected 2 vectors of numbers"),
             ("ragged", "expected 2 vectors of numbers, all of one length"),
             ("twice", "expected each of 0 to 1 once, found index"),
-            ("busy", "gave up after 6 attempts, the last with: status 429: .*goes on from there"),
-            ("refuses", "status 401: a key is asked for; set OPENAI_API_KEY"),
+            ("busy", r"status 429: .*\(gave up after 6 attempts\); .* run the same command to resume"),
+            ("refuses", "status 401: a key is needed; set OPENAI_API_KEY"),
             ("broken", "status 400: "),
-            ("moved", "status 302: leads elsewhere; name the final address as base_url"),
+            ("moved", "status 302: redirects elsewhere; name the final address as base_url"),
             ("none", 'status 404: expected an endpoint at that address, and a model named "any" there'),
         ],
     )
@@ -461,15 +464,15 @@ class TestEndpoint:
         made.close()
 
     def test_a_server_that_does_not_answer_is_told(self, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(endpoint, "ATTEMPTS", 2)
+        monkeypatch.setattr(endpoint, "RETRY", replace(endpoint.RETRY, attempts=2))
         made = Dense(model="openai:any", base_url=f"{server}/slow/v1", timeout=0.1)
-        with pytest.raises(InputError, match=r"gave up after 2 attempts, the last with: no answer within 0.1 s"):
+        with pytest.raises(InputError, match=r"no answer within 0.1 s in 2 attempts"):
             made.index(corpus(["heart"]))
         made.close()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             gone = Dense(model="openai:any", base_url=f"http://127.0.0.1:{free.getsockname()[1]}/v1")
-            with pytest.raises(InputError, match="gave up after 2 attempts, the last with: ConnectError"):
+            with pytest.raises(InputError, match=r"cannot be reached \(.*\) in 2 attempts"):
                 gone.index(corpus(["heart"]))
             gone.close()
 
@@ -480,16 +483,17 @@ class TestEndpoint:
         assert pauses == [0.01, 0.02, 0.04, 0.08, 0.16]
         made.close()
 
-    def test_a_server_that_names_a_time_is_heard(self) -> None:
-        assert [endpoint._named_pause(h) for h in ("2", "0.5", "1000", "0", "-1", "soon", None)] == [
-            2,
-            0.5,
-            endpoint.LONGEST_PAUSE,
-            None,
-            None,
-            None,
-            None,
-        ]
+    def test_a_server_that_names_a_time_is_given_it(self) -> None:
+        seconds = [client.read_retry_after(h) for h in ("2", "0.5", "0", "-1", "soon", None, "nan")]
+        assert seconds == [2, 0.5, None, None, None, None, None]
+        soon = client.read_retry_after(formatdate(time.time() + 20, usegmt=True))
+        assert soon is not None and 15 < soon <= 20
+        assert client.read_retry_after(formatdate(0, usegmt=True)) is None
+        assert endpoint.RETRY.wait(0, "1000") == endpoint.RETRY.longest
+
+    def test_pauses_are_random_so_that_clients_do_not_come_back_together(self) -> None:
+        waits = [endpoint.RETRY.wait(3) for _ in range(200)]
+        assert min(waits) < 0.01 and 0.07 < max(waits) <= 0.08  # up to 0.01 * 2³
 
 
 BACKWARDS = """
@@ -512,12 +516,12 @@ class Fixed:
     def index(self, corpus: Corpus) -> None:
         pass
 
-    def retrieve(self, queries: list[Query], k: int) -> list[Found]:
-        return [Found(self.ids[:k], **self.more) for _ in queries]
+    def retrieve(self, queries: list[Query], k: int) -> list[Answer]:
+        return [Answer(self.ids[:k], **self.more) for _ in queries]
 
 
 class TestRerank:
-    def reranked(self, inner: Any, model: str, k: int = 10, **params: Any) -> Found:
+    def reranked(self, inner: Any, model: str, k: int = 10, **params: Any) -> Answer:
         made = Rerank(inner, model=model, **params)
         made.index(corpus(["a", "aaa", "aa", "aaaaa", "aaaa"]))
         return made.retrieve([Query("q")], k)[0]

@@ -256,7 +256,7 @@ def test_a_slow_answer_is_an_error_and_asked_for_once(http: Any, server: str) ->
 def test_nobody_there_says_so() -> None:
     retriever = make_retriever("http(url=http://127.0.0.1:9/?q={query}, ids=$.ids, retries=1)")
     with pytest.raises(
-        InputError, match=r"http://127.0.0.1:9/\?q=\{query\}.*cannot be reached .* in 2 tries; is it running"
+        InputError, match=r"http://127.0.0.1:9/\?q=\{query\}.*cannot be reached .* in 2 attempts; is it running"
     ):
         retriever.retrieve([Query("x")], 2)
 
@@ -264,10 +264,10 @@ def test_nobody_there_says_so() -> None:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/html?q={query}", r"no JSON \(text/html\): \"<html><body>Welcome"),
-        ("/half?q={query}", r'no JSON \(application/json\): "\{"ids": \["d1", "d"'),
+        ("/html?q={query}", r"not JSON \(text/html\): \"<html><body>Welcome"),
+        ("/half?q={query}", r'not JSON \(application/json\): "\{"ids": \["d1", "d"'),
         ("/nowhere?q={query}", r"HTTP 404 \(nothing is there; check the address\): .*index_not_found"),
-        ("/moved?q={query}", r"HTTP 301 \(moved to /elsewhere; write that address\)"),
+        ("/moved?q={query}", r"HTTP 301 \(moved to /elsewhere; use that address\)"),
         ("/locked/out?q={query}", r"HTTP 401 \(not allowed; check the key"),
     ],
 )
@@ -279,7 +279,7 @@ def test_answers_that_are_none_are_told(path: str, told: str, http: Any) -> None
 def test_a_path_that_finds_nothing_shows_what_is_there(http: Any) -> None:
     body = own({"took": 1, "hits": {"hits": [{"_id": "d1", "score": 2}]}})
     with pytest.raises(
-        InputError, match=r"ids=\$\.results\[\*\]\.id finds nothing .* the keys took, hits; mend the path"
+        InputError, match=r"ids=\$\.results\[\*\]\.id finds nothing .* the keys took, hits; fix the path"
     ):
         http("/own", body=body, ids="$.results[*].id").retrieve([Query("x")], 2)
     with pytest.raises(InputError, match=r"the keys took, hits, with the keys _id, score where \[\*\] is"):
@@ -377,7 +377,7 @@ GOOD = {"kind": "http", "url": "http://h/?q={query}", "ids": "$.ids"}
         ({"url": "http://h/"}, r"neither url nor body has \{query\}"),
         ({"ids": ""}, "ids is missing"),
         ({"ids": "hits[*].id"}, r"ids must be a JSONPath such as \$\.hits"),
-        ({"ids": "$.hits[*"}, r"ids=\$\.hits\[\* is no JSONPath"),
+        ({"ids": "$.hits[*"}, r"ids=\$\.hits\[\* is not a JSONPath"),
         ({"method": "FETCH"}, "method must be one of GET, POST, PUT"),
         ({"body": '{"q": {query}}'}, r"http: body:1:8: expected JSON .*found \"query\}\}\""),
         ({"body": "@nowhere.json"}, "nowhere.json: cannot be read"),
@@ -427,7 +427,7 @@ def test_workers_share_connections_that_are_kept(http: Any, server: str) -> None
 
 def test_a_certificate_file_that_is_none_is_told(tmp_path: Path) -> None:
     retriever = make_retriever(GOOD | {"verify": str(tmp_path / "no.pem")})
-    with pytest.raises(UsageError, match="no file of certificates"):
+    with pytest.raises(UsageError, match="not a file of certificates"):
         retriever.retrieve([Query("x")], 1)
 
 

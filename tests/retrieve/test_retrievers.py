@@ -20,7 +20,7 @@ from karat.retrieve import all_kinds, make_retriever, ranking
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.corpus import Corpus, read_corpus, rechunked
 from karat.retrieve.hybrid import Hybrid
-from karat.retrieve.protocol import Found, Query, everything_in, found_of
+from karat.retrieve.protocol import Answer, Query, everything_in, read_answer
 from karat.retrieve.spec import Spec, parse_spec
 from karat.retrieve.store import Store
 from places import ROOT
@@ -159,7 +159,7 @@ def test_functions_classes_and_objects_are_retrievers(tmp_path: Path, monkeypatc
         "    def retrieve(self, queries, k): return [self.ids[:k] for _ in queries]\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert karat.make_retriever("shop_search:find").retrieve([Query("x")], 1) == [Found(["d1"], [2.0])]
+    assert karat.make_retriever("shop_search:find").retrieve([Query("x")], 1) == [Answer(["d1"], [2.0])]
     assert karat.make_retriever("shop_search:find(bonus=3)").retrieve([Query("x")], 2)[0].scores == [5.0, 1.0]
     made = karat.make_retriever("shop_search:Search(size=2)")
     made.index(corpus())
@@ -201,12 +201,12 @@ def test_a_package_brings_retrievers_by_entry_point(tmp_path: Path, monkeypatch:
         ([{"chunk_id": "a#1", "score": 1}, {"doc_id": "b", "score": 0}], ["a#1", "b"], [1.0, 0.0]),
         ([{"id": "a"}], ["a"], None),
         ([], [], None),
-        (Found(["x"], [1.0]), ["x"], [1.0]),
+        (Answer(["x"], [1.0]), ["x"], [1.0]),
         (np.array(["a", "b"]), ["a", "b"], None),
     ],
 )
 def test_any_usual_shape_is_read(given: Any, ids: list[str], scores: list[float] | None) -> None:
-    found = found_of(given, "here")
+    found = read_answer(given, "here")
     assert (list(found.ids), found.scores) == (ids, scores)
 
 
@@ -216,7 +216,7 @@ def test_any_usual_shape_is_read(given: Any, ids: list[str], scores: list[float]
 )
 def test_other_shapes_are_errors_that_name_the_query(given: Any) -> None:
     with pytest.raises(InputError, match="find, query 7"):
-        found_of(given, "find, query 7")
+        read_answer(given, "find, query 7")
 
 
 # The best k
@@ -387,8 +387,8 @@ class Fixed:
     def index(self, corpus: Corpus) -> None:
         pass
 
-    def retrieve(self, queries: Any, k: int) -> list[Found]:
-        return [found_of(self.listed, self.name).cut(k) for _ in queries]
+    def retrieve(self, queries: Any, k: int) -> list[Answer]:
+        return [read_answer(self.listed, self.name).cut(k) for _ in queries]
 
 
 def test_reciprocal_ranks_are_added() -> None:

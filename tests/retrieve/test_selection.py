@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from karat.errors import UsageError
-from karat.retrieve import Base, Corpus, Found, Query, all_kinds, make_retriever
+from karat.retrieve import Answer, Base, Corpus, Query, all_kinds, make_retriever
 from karat.retrieve.bm25 import BM25
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.select import MMR, Dartboard
@@ -236,12 +236,12 @@ class Cosine(Base):
     def rows(self, ids: Sequence[str]) -> Any:
         return np.array([self.ids.index(id) for id in ids], dtype=np.int64)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         out = []
         for query in queries:
             scores = self.matrix @ self.encode_query(query)
             order = np.argsort(-scores, kind="stable")[:k].tolist()
-            out.append(Found([self.ids[i] for i in order], scores[order].tolist(), latency_ms={"retrieve": 2.0}))
+            out.append(Answer([self.ids[i] for i in order], scores[order].tolist(), latency_ms={"retrieve": 2.0}))
         return out
 
     def facts(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import karat
 from command import run_karat
 from forks import Forks
 from karat.errors import InputError, KaratError, UsageError
-from karat.retrieve.protocol import Found
+from karat.retrieve.protocol import Answer
 from karat.store.faults import POINTS
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.languages import averaged
@@ -183,9 +183,9 @@ def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None
         def index(self, corpus: Any) -> None:
             pass
 
-        def retrieve(self, queries: Any, k: int) -> list[Found]:
+        def retrieve(self, queries: Any, k: int) -> list[Answer]:
             asked.extend(q.id for q in queries)
-            return [Found(["d1", "d2"]) for _ in queries]
+            return [Answer(["d1", "d2"]) for _ in queries]
 
     karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), warmup=0)
     whole = (out / "counting.jsonl").read_bytes()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.store import kept
 
@@ -126,7 +126,7 @@ class BM25(Base):
         self._corpus, self._ids = corpus, list(corpus.ids)
         self._place = ranking.precedence(corpus.ids)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The passages that share words with each query; those that share none are not found."""
         if self._corpus is None:
             raise UsageError("bm25: index() comes before retrieve()")
@@ -140,7 +140,7 @@ class BM25(Base):
         held = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
         return {"index_storage": held, "index_version": f"bm25s {_library().__version__}"}
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         laps = Laps()
         scores = self._scores(query)
         if scores is None:
@@ -149,7 +149,7 @@ class BM25(Base):
             rows = ranking.best(scores, k, self._place, above=0.0)
             ids, values = [self._ids[i] for i in rows.tolist()], scores[rows].tolist()
         laps.lap("retrieve")
-        return Found(ids, values, latency_ms=laps.ms)
+        return Answer(ids, values, latency_ms=laps.ms)
 
     def _scores(self, query: Query) -> Any:
         language = self._language(getattr(query, "fields", {}).get("language"))

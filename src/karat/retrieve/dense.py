@@ -12,7 +12,7 @@ from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.corpus import fingerprint
 from karat.retrieve.encoders import WORDLLAMA, encoder_of
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.store import kept
 
@@ -110,7 +110,7 @@ class Dense(Base):
         self._without = np.flatnonzero(~self.matrix.any(axis=1))
         self._spent = _difference(before, self.encoder.tokens)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The k nearest for each query; queries are encoded one at a time, as they would come."""
         if not hasattr(self, "_place"):
             raise UsageError("dense: index() comes before retrieve()")
@@ -144,7 +144,7 @@ class Dense(Base):
     def close(self) -> None:
         self.encoder.close()
 
-    def _found(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def _found(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What some queries find: each is encoded and timed for itself, and all are searched for together."""
         taken: list[Laps] = []
         spent: list[int | None] = []
@@ -162,7 +162,7 @@ class Dense(Base):
         search.lap("search")
         share = search.ms["search"] / max(len(queries), 1)
         return [
-            Found(
+            Answer(
                 self._named[rows].tolist(),
                 scores.tolist(),
                 latency_ms={**laps.ms, "search": share},

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
-import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from karat.errors import InputError, UsageError, missing_package, shown
-from karat.retrieve.encoders import OPENAI, Once, unit
+from karat.errors import InputError, UsageError, shown
+from karat.retrieve.client import Client, RetryPolicy, may_pass, require_httpx
+from karat.retrieve.encoders import OPENAI, unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karat.retrieve.client import Reply
     from karat.retrieve.encoders import Kind, Matrix
 
 HOSTED = "https://api.openai.com/v1"
 BASE_ENV, KEY_ENV = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-ATTEMPTS = 6
-PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds before the second attempt, doubled each time; a server that names a time is heard, up to the longest."""
+RETRY = RetryPolicy(attempts=6, pause=0.5, longest=60.0, timeouts=True)
+_ADVICE = "is it an OpenAI-compatible endpoint?"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LATER = (408, 409, 425, 429)
-"""Statuses, beside those from 500, that ask to try again."""
 
 
 class Endpoint:
@@ -48,17 +46,16 @@ class Endpoint:
     ) -> None:
         if not model:
             raise UsageError(f"dense: expected {OPENAI}MODEL, such as {OPENAI}text-embedding-3-small, found no model")
-        if find_spec("httpx") is None:
-            raise missing_package(f"dense(model={OPENAI}{model})", "httpx")
+        require_httpx(f"dense(model={OPENAI}{model})")
         if not timeout > 0:
             raise UsageError(f"dense: timeout must be a number of seconds above 0, found {timeout!r}")
-        self.base_url = _checked_url(
-            base_url or os.environ.get(BASE_ENV) or HOSTED, "base_url" if base_url else BASE_ENV
-        )
-        self.model, self.dims, self.batch, self.timeout = model, dims, batch, timeout
+        self.base_url = _check_url(base_url or os.environ.get(BASE_ENV) or HOSTED, "base_url" if base_url else BASE_ENV)
+        self.model, self.dims, self.batch = model, dims, batch
         self._key_env = key_env or KEY_ENV
-        self._key = _checked_key(self._key_env, needed=key_env is not None or self.base_url == HOSTED)
-        self._client = Once(self._connected)
+        self._key = _read_key(self._key_env, needed=key_env is not None or self.base_url == HOSTED)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
+        secrets = (self._key,) if self._key else ()
+        self._client = Client(timeout=timeout, retry=RETRY, headers=headers, secrets=secrets)
         self._spent = threading.local()
 
     @property
@@ -71,13 +68,13 @@ class Endpoint:
 
     @property
     def tokens(self) -> int | None:
-        found: int | None = getattr(self._spent, "tokens", None)
-        return found
+        count: int | None = getattr(self._spent, "tokens", None)
+        return count
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
         parts = []
         for start in range(0, len(texts), self.batch):
-            parts.append(self._encoded(list(texts[start : start + self.batch])))
+            parts.append(self._encode_batch(list(texts[start : start + self.batch])))
             if parts[-1].shape[1] != parts[0].shape[1]:
                 raise self._wrong(
                     f"vectors of {parts[0].shape[1]} and then of {parts[-1].shape[1]} numbers", "one length"
@@ -85,29 +82,25 @@ class Endpoint:
         return np.concatenate(parts) if parts else np.zeros((0, 0), dtype=np.float32)
 
     def close(self) -> None:
-        self._client().close()
-        self._client = Once(self._connected)
+        self._client.close()
 
-    def _connected(self) -> Any:
-        import httpx
-
-        return httpx.Client(timeout=self.timeout)
-
-    def _encoded(self, texts: list[str]) -> Matrix:
+    def _encode_batch(self, texts: list[str]) -> Matrix:
         body: dict[str, Any] = {"model": self.model, "input": texts}
         if self.dims:
             body["dimensions"] = self.dims
-        answer = self._asked(body)
+        answer = self._post(body)
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(i, dict) and "embedding" in i for i in items):
             raise self._wrong(
-                shown(self._safe(str(answer))), 'an object with "data", a list of objects with "embedding"'
+                shown(self._client.conceal(str(answer))), 'an object with "data", a list of objects with "embedding"'
             )
         if len(items) != len(texts):
             raise self._wrong(f"{len(items)} vectors", f"{len(texts)}, one for each text")
         places = [item.get("index", i) for i, item in enumerate(items)]
         if not all(isinstance(p, int) for p in places) or sorted(places) != list(range(len(texts))):
-            raise self._wrong(f"index {shown(self._safe(str(places)))}", f"each of 0 to {len(texts) - 1} once")
+            raise self._wrong(
+                f"index {shown(self._client.conceal(str(places)))}", f"each of 0 to {len(texts) - 1} once"
+            )
         ordered: list[Any] = [None] * len(texts)
         for place, item in zip(places, items, strict=True):
             ordered[place] = item["embedding"]
@@ -120,64 +113,39 @@ class Endpoint:
         if isinstance(used, int) and used >= 0:
             self._spent.tokens = (self.tokens or 0) + used
 
-    def _asked(self, body: dict[str, Any]) -> Any:
-        """The answer to one request; what may pass is tried again."""
-        import httpx
-
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        pause, problem = PAUSE, ""
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                time.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            try:
-                response = self._client().post(f"{self.base_url}/embeddings", json=body, headers=headers)
-            except httpx.TimeoutException:
-                problem = f"no answer within {self.timeout:g} s"
-                continue
-            except httpx.HTTPError as error:
-                problem = self._safe(f"{type(error).__name__}: {error}")
-                continue
-            if response.status_code == 200:
-                try:
-                    return response.json()
-                except ValueError:
-                    raise self._wrong(shown(self._safe(response.text)), "JSON") from None
-            problem = self._told(response)
-            if response.status_code not in _LATER and response.status_code < 500:
-                raise InputError(f"{self._where}: {problem}")
-            pause = _named_pause(response.headers.get("retry-after")) or pause
-        raise InputError(
-            f"{self._where}: gave up after {ATTEMPTS} attempts, the last with: {problem}; "
-            "what was encoded so far is kept, so that the same command goes on from there"
-        )
-
-    def _told(self, response: Any) -> str:
-        """What a status means; a server's own words are left out where they could repeat the key."""
-        status = response.status_code
-        if status in (401, 403):
-            found = (
-                f"the key in {self._key_env} was refused" if self._key else f"a key is asked for; set {self._key_env}"
+    def _post(self, body: dict[str, Any]) -> Any:
+        """The answer to one request."""
+        reply = self._client.send("POST", self._where, self._where, content=json.dumps(body).encode())
+        if reply.ok:
+            return self._client.read_json(reply, self._where, _ADVICE)
+        problem = self._explain(reply)
+        if may_pass(reply.status):
+            problem += (
+                f" (gave up after {reply.failures + 1} attempts); what was encoded so far is kept: "
+                "run the same command to resume"
             )
-            return f"status {status}: {found}"
-        if status == 404:
+        raise InputError(f"{self._where}: {problem}")
+
+    def _explain(self, reply: Reply) -> str:
+        """What a status means; a server's own words are left out where they could repeat the key."""
+        if reply.status in (401, 403):
+            cause = f"the key in {self._key_env} was refused" if self._key else f"a key is needed; set {self._key_env}"
+            return f"status {reply.status}: {cause}"
+        if reply.status == 404:
             return f"status 404: expected an endpoint at that address, and a model named {shown(self.model)} there"
-        if 300 <= status < 400:
-            return f"status {status}: leads elsewhere; name the final address as base_url"
-        return f"status {status}: {shown(self._safe(response.text), 200)}"
+        if 300 <= reply.status < 400:
+            return f"status {reply.status}: redirects elsewhere; name the final address as base_url"
+        return f"status {reply.status}: {self._client.excerpt(reply)}"
 
     @property
     def _where(self) -> str:
         return f"{self.base_url}/embeddings"
 
     def _wrong(self, found: str, expected: str) -> InputError:
-        return InputError(f"{self._where}: expected {expected}, found {found}; is it an OpenAI-compatible endpoint?")
-
-    def _safe(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+        return InputError(f"{self._where}: expected {expected}, found {found}; {_ADVICE}")
 
 
-def _checked_url(url: str, name: str) -> str:
+def _check_url(url: str, name: str) -> str:
     """A base address without its last slash; one that holds a secret is refused, unshown."""
     try:
         parts = urlsplit(url)
@@ -195,7 +163,7 @@ def _checked_url(url: str, name: str) -> str:
     return url.rstrip("/")
 
 
-def _checked_key(env: str, needed: bool) -> str:
+def _read_key(env: str, needed: bool) -> str:
     if not _NAME.fullmatch(env):  # perhaps the key itself: not shown
         raise UsageError("dense: key_env must be the name of an environment variable, not the key itself")
     key = os.environ.get(env, "").strip()
@@ -206,12 +174,3 @@ def _checked_key(env: str, needed: bool) -> str:
     if not (key.isascii() and key.isprintable()):
         raise UsageError(f"dense: the key in {env} has characters that no key can have; set it anew")
     return key
-
-
-def _named_pause(header: str | None) -> float | None:
-    """The seconds that a server asks to wait, where it gives a number."""
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        return None
-    return min(seconds, LONGEST_PAUSE) if seconds > 0 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
-from karat.retrieve.protocol import Base, Found, Laps, found_of
+from karat.retrieve.protocol import Answer, Base, Laps, read_answer
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Hybrid(Base):
         for part in self._parts:
             part.index(corpus)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         depth = self.depth or max(k, 100)
         lists, took = [], []
         for part in self._parts:
             laps = Laps()
-            lists.append([found_of(found, "hybrid") for found in part.retrieve(queries, depth)])
+            lists.append([read_answer(found, "hybrid") for found in part.retrieve(queries, depth)])
             laps.lap("all")
             took.append(laps.ms["all"] / max(len(queries), 1))
         return [self._fused([found[i] for found in lists], took, k) for i in range(len(queries))]
@@ -78,7 +78,7 @@ class Hybrid(Base):
         storage = [facts["index_storage"] for facts in each if "index_storage" in facts]
         return told | ({"index_storage": sum(storage)} if storage else {})
 
-    def _fused(self, lists: Sequence[Found], took: Sequence[float], k: int) -> Found:
+    def _fused(self, lists: Sequence[Answer], took: Sequence[float], k: int) -> Answer:
         """One list; the time of a part is what it says, else its share of the call."""
         laps = Laps()
         total: dict[str, float] = {}
@@ -97,7 +97,7 @@ class Hybrid(Base):
             name = name if name not in ms else f"{name}.{len(ms) + 1}"
             ms[name] = sum(found.latency_ms.values()) if found.latency_ms else whole
         ids = order[:k]
-        return Found(
+        return Answer(
             ids,
             [total[id] for id in ids],
             stages={"retrieve": order, "fuse": ids},
@@ -105,7 +105,7 @@ class Hybrid(Base):
             cost=_added(found.cost for found in lists),
         )
 
-    def _added(self, lists: Sequence[Found]) -> dict[str, float]:
+    def _added(self, lists: Sequence[Answer]) -> dict[str, float]:
         total = dict.fromkeys((id for found in lists for id in found.ids), 0.0)
         for found, weight in zip(lists, self.weights, strict=True):
             if not found.ids:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LangChain(Base):
     def index(self, corpus: Corpus) -> None:
         """Nothing: the store has its own index."""
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
         return [self._found(q, k) for q in queries]
 
@@ -72,7 +72,7 @@ class LangChain(Base):
         named = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
         return {"embedding_model": named} if isinstance(named, str) else {}
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
         laps = Laps()
         try:
@@ -83,7 +83,7 @@ class LangChain(Base):
             raise InputError(f"{where}: failed ({type(error).__name__}: {shown(str(error), 200)})") from error
         laps.lap("retrieve")
         ids = [id_of(getattr(doc, "id", None), doc.metadata, self.id_field, where) for doc in docs]
-        return Found(ids, scores, latency_ms=laps.ms).cut(k)
+        return Answer(ids, scores, latency_ms=laps.ms).cut(k)
 
     def _invoked(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
         docs = self._of_depth(k).invoke(query)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class LlamaIndex(Base):
     def index(self, corpus: Corpus) -> None:
         """Nothing: it has its own index."""
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
         return [self._found(q, k) for q in queries]
 
@@ -54,7 +54,7 @@ class LlamaIndex(Base):
         named = getattr(held, "model_name", None)
         return {"embedding_model": named} if isinstance(named, str) and named != "unknown" else {}
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
         laps = Laps()
         try:
@@ -67,7 +67,7 @@ class LlamaIndex(Base):
         scores = [node.score for node in nodes]
         ids = [self._id(node.node, where) for node in nodes]
         whole = bool(scores) and all(score is not None for score in scores)
-        return Found(ids, [float(s) for s in scores] if whole else None, latency_ms=laps.ms).cut(k)
+        return Answer(ids, [float(s) for s in scores] if whole else None, latency_ms=laps.ms).cut(k)
 
     def _id(self, node: Any, where: str) -> str:
         parent = getattr(node, "ref_doc_id", None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.read.objects import text_id
 from karat.retrieve.embedding import Embedding, in_order
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.request import variable_of
 
@@ -95,7 +95,7 @@ class PgVector(Base):
                     self._fill(connection, corpus)
         self._looked_at()
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The nearest rows of each query; the model's time is the stage `encode`."""
         if self._name is None:
             raise UsageError(f"{self.where}: index a corpus first, or ask a table that is there by create=false")
@@ -191,13 +191,13 @@ class PgVector(Base):
             self._size = int(kind.split("(")[1].rstrip(")")) if "(" in kind else None
             self._storage = connection.execute("SELECT pg_total_relation_size(%s::regclass)", (name,)).fetchone()[0]
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         with self._told() as connection:
             self._deepened(connection, k)
             laps = Laps()
             vector = self._embedding.of_query(str(query))
             if vector is None:
-                return Found([])
+                return Answer([])
             if self._size is not None and len(vector) != self._size:
                 raise InputError(
                     f"{self.where}: column {self.vector_column!r} of table {self._name!r} has vectors of {self._size} "
@@ -209,7 +209,7 @@ class PgVector(Base):
         base = 1.0 if self.metric == "cosine" else 0.0
         near = [(self._id(id), base - far) for id, far in rows if not math.isnan(far)]  # of zeros the cosine is none
         ids, scores = in_order([id for id, _ in near], [score for _, score in near])
-        return Found(ids, scores, latency_ms=laps.ms)
+        return Answer(ids, scores, latency_ms=laps.ms)
 
     def _asked(self) -> Any:
         sql = self._pg.sql

@@ -34,7 +34,7 @@ class Query(str):
 
 
 @dataclass(frozen=True)
-class Found:
+class Answer:
     """What a retriever found for one query, best first.
 
     `stages` holds the list after each stage, `latency_ms` what each took; both may be left out, and the
@@ -48,24 +48,28 @@ class Found:
     cost: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def cut(self, k: int) -> Found:
+    def cut(self, k: int) -> Answer:
         """The first k."""
         if len(self.ids) <= k:
             return self
         scores = None if self.scores is None else self.scores[:k]
-        return Found(self.ids[:k], scores, self.stages, self.latency_ms, self.cost, self.more)
+        return Answer(self.ids[:k], scores, self.stages, self.latency_ms, self.cost, self.more)
+
+
+Found = Answer
+"""The former name of `Answer`."""
 
 
 @runtime_checkable
 class Retriever(Protocol):
     """Anything that indexes a corpus and answers queries.
 
-    `retrieve` gives one `Found` (or any of the shapes that `found_of` reads) for each query, in their order.
+    `retrieve` gives one `Answer` (or any of the shapes that `read_answer` reads) for each query, in their order.
     """
 
     def index(self, corpus: Corpus) -> None: ...
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> Sequence[Found]: ...
+    def retrieve(self, queries: Sequence[Query], k: int) -> Sequence[Answer]: ...
 
 
 class Base:
@@ -107,19 +111,19 @@ class Laps:
         self._at = now
 
 
-def found_of(result: Any, where: str) -> Found:
+def read_answer(result: Any, where: str) -> Answer:
     """What a retriever returned for one query, in whatever shape."""
-    if isinstance(result, Found):
+    if isinstance(result, Answer):
         return result
     if isinstance(result, Mapping):
         ordered = sorted(result.items(), key=lambda item: _score(item[1], where), reverse=True)
-        return Found([_id(i, where) for i, _ in ordered], [_score(s, where) for _, s in ordered])
+        return Answer([_id(i, where) for i, _ in ordered], [_score(s, where) for _, s in ordered])
     if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
         raise InputError(f"{where}: expected {SHAPES}, found {shown(result)}")
     return _from_items(list(result), where)
 
 
-def _from_items(items: Sequence[Any], where: str) -> Found:
+def _from_items(items: Sequence[Any], where: str) -> Answer:
     ids: list[str] = []
     scores: list[float] = []
     for item in items:
@@ -137,7 +141,7 @@ def _from_items(items: Sequence[Any], where: str) -> Found:
             ids.append(_id(item, where))
     if scores and len(scores) != len(ids):
         raise InputError(f"{where}: {len(scores)} of {len(ids)} results have a score; expected all of them or none")
-    return Found(ids, scores or None)
+    return Answer(ids, scores or None)
 
 
 def _id(value: Any, where: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.embedding import Embedding, in_order, rows_with_text
 from karat.retrieve.framework import id_of
-from karat.retrieve.protocol import Base, Found, Laps
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
 from karat.retrieve.request import variable_of
 
@@ -81,7 +81,7 @@ class Qdrant(Base):
             self._name = name
         self._looked_at()
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The nearest points of each query; the model's time is the stage `encode`."""
         if self._name is None:
             raise UsageError(f"{self.where}: index a corpus first, or ask a collection that is there by create=false")
@@ -147,11 +147,11 @@ class Qdrant(Base):
         self._sign = 1.0 if getattr(about.distance, "value", about.distance) in _FALLING else -1.0
         self._size = int(about.size)
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         laps = Laps()
         vector = self._embedding.of_query(str(query))
         if vector is None:
-            return Found([])
+            return Answer([])
         if len(vector) != self._size:
             raise InputError(
                 f"{self.where}: collection {self._name!r} has vectors of {self._size} numbers, and "
@@ -168,7 +168,7 @@ class Qdrant(Base):
         field = self.id_field or (OWN_ID if self.create else None)
         found = [id_of(str(point.id), point.payload or {}, field, where) for point in points]
         ids, scores = in_order(found, [self._sign * point.score for point in points])
-        return Found(ids, scores, latency_ms=laps.ms)
+        return Answer(ids, scores, latency_ms=laps.ms)
 
     @contextmanager
     def _told(self, name: str | None) -> Iterator[Any]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import KaratError, UsageError, nearest, shown
-from karat.retrieve.protocol import Base, found_of
+from karat.retrieve.protocol import Base, read_answer
 from karat.retrieve.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Found, Query
+    from karat.retrieve.protocol import Answer, Query
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
@@ -200,5 +200,7 @@ class Function(Base):
         if callable(told):
             told(corpus)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
-        return [found_of(self.function(q, k, **self.params), f"{self.where}, query {shown(str(q))}") for q in queries]
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
+        return [
+            read_answer(self.function(q, k, **self.params), f"{self.where}, query {shown(str(q))}") for q in queries
+        ]

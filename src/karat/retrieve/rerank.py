@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.encoders import is_function
-from karat.retrieve.protocol import Base, Found, Laps, found_of
+from karat.retrieve.protocol import Answer, Base, Laps, read_answer
 from karat.retrieve.registry import imported, make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ class Rerank(Base):
         self.inner.index(corpus)
         self._texts = partial(_text, corpus)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         return [self._found(query, k) for query in queries]
 
     def facts(self) -> dict[str, Any]:
         inner = self.inner.facts() if hasattr(self.inner, "facts") else {}
         return {**inner, "reranker": self.scorer.name}
 
-    def _found(self, query: Query, k: int) -> Found:
+    def _found(self, query: Query, k: int) -> Answer:
         laps = Laps()
-        given = found_of(self.inner.retrieve([query], max(k, self.candidates))[0], "rerank")
+        given = read_answer(self.inner.retrieve([query], max(k, self.candidates))[0], "rerank")
         laps.lap("retrieve")
         ms = dict(given.latency_ms or laps.ms)
         laps = Laps()
@@ -104,7 +104,7 @@ class Rerank(Base):
         stages = dict(given.stages) or {"retrieve": ids}
         name = _STAGE if _STAGE not in stages else f"{_STAGE}.{len(stages) + 1}"
         laps.lap(name)
-        return Found(
+        return Answer(
             final[:k],
             values[:k],
             stages={**stages, name: final[:k]},

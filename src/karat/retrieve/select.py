@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import UsageError, shown
 from karat.retrieve import selection
-from karat.retrieve.protocol import Base, Found, Laps, everything_in, found_of
+from karat.retrieve.protocol import Answer, Base, Laps, everything_in, read_answer
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -55,17 +55,17 @@ class Selection(Base):
     def index(self, corpus: Corpus) -> None:
         self.of.index(corpus)
 
-    def retrieve(self, queries: Sequence[Query], k: int) -> list[Found]:
+    def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         laps = Laps()
         lists = self.of.retrieve(queries, max(k, self.candidates))
         laps.lap("retrieve")
         told = {"retrieve": laps.ms["retrieve"] / max(len(queries), 1)}  # for one that does not time itself
-        return [self._selected(q, found_of(f, self.kind), k, told) for q, f in zip(queries, lists, strict=True)]
+        return [self._selected(q, read_answer(f, self.kind), k, told) for q, f in zip(queries, lists, strict=True)]
 
     def facts(self) -> dict[str, Any]:
         return dict(self.of.facts()) if hasattr(self.of, "facts") else {}
 
-    def _selected(self, query: Query, found: Found, k: int, told: dict[str, float]) -> Found:
+    def _selected(self, query: Query, found: Answer, k: int, told: dict[str, float]) -> Answer:
         laps = Laps()
         ids = list(found.ids)
         if ids:
@@ -77,7 +77,7 @@ class Selection(Base):
         ms = dict(found.latency_ms) or dict(told)
         ms["select"] = ms.get("select", 0.0) + laps.ms["select"]
         stages = {"retrieve": found.ids, **found.stages, "select": ids}
-        return Found(ids, None, stages, ms, found.cost, found.more)
+        return Answer(ids, None, stages, ms, found.cost, found.more)
 
     def _cosines(self, query: Query, ids: Sequence[str]) -> tuple[Floats, Floats]:
         """Those to the query and those between candidates, in double precision: copies must come out as copies."""

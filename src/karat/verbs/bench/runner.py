@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karat.errors import InputError, KaratError, shown
-from karat.retrieve.protocol import found_of
+from karat.retrieve.protocol import read_answer
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Found, Query
+    from karat.retrieve.protocol import Answer, Query
 
 PART = ".part"
 """What the name of an unfinished run log ends in."""
@@ -153,14 +153,14 @@ def _line(task: Task, query: Query) -> bytes:
     return msgspec.json.encode(entry | dict(found.more)) + b"\n"
 
 
-def _asked(task: Task, query: Query) -> tuple[Found, float]:
+def _asked(task: Task, query: Query) -> tuple[Answer, float]:
     """What one query finds, and the milliseconds of the whole call."""
     where = f"{task.label}, query {shown(query.id or str(query))}"
     begun = time.perf_counter()
     try:
         answers = task.retriever.retrieve([query], task.k)
         took = (time.perf_counter() - begun) * 1000
-        found = found_of(next(iter(answers)), where)
+        found = read_answer(next(iter(answers)), where)
     except StopIteration:
         raise InputError(f"{where}: nothing was returned; expected one list for each query") from None
     except KaratError as error:
@@ -186,7 +186,7 @@ def _failed(task: Task, where: str, what: str) -> InputError:
     return InputError(told + (f"; what was found before is kept: the same command goes on from {part}" if kept else ""))
 
 
-def _item(corpus: Corpus, rank: int, listed: Found) -> dict[str, Any]:
+def _item(corpus: Corpus, rank: int, listed: Answer) -> dict[str, Any]:
     id = listed.ids[rank - 1]
     doc = corpus.parent(id)
     item: dict[str, Any] = {"rank": rank, **({"chunk_id": id} if doc != id else {}), "doc_id": doc}
