@@ -15,7 +15,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
 from karat.model.policy import is_judged
 from karat.model.run import OrderedLists
-from karat.read.logged import FIELDS
+from karat.model.run_log import AMOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class Needs:
             )
         if "as_of" not in parts:
             return needs
-        from karat.read.logged import as_of_days
+        from karat.read.log_lists import as_of_days
 
         days = as_of_days(queries) if queries is not None else {}
         if not days:
@@ -120,8 +120,8 @@ def check_gold(qrels: Qrels, needs: Needs) -> None:
 def check_run(run: Run, needs: Needs, policy: Policy) -> None:
     """Refuse a run that lacks what a metric needs on every line; one that lacks it on some is fine."""
     for measure in needs.measures:
-        for kind in (n for n in measure.needs if n in FIELDS):
-            _check_logged(run, measure, kind)
+        for kind in (n for n in measure.needs if n in AMOUNTS):
+            _check_amounts(run, measure, kind)
     if "doc_version" not in needs.parts:
         return
     name = needs.first("doc_version")
@@ -133,17 +133,22 @@ def check_run(run: Run, needs: Needs, policy: Policy) -> None:
         raise InputError(f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items")
 
 
-def _check_logged(run: Run, measure: Measure, kind: str) -> None:
-    known = run.log.get(kind)
+def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
+    known, name = _amounts(run, kind), AMOUNTS[kind]
     if not known:
-        raise InputError(
-            f"run {run.name!r} has no {FIELDS[kind]}: {measure.name} needs a run log with {FIELDS[kind]} on its lines"
-        )
+        raise InputError(f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines")
     asked = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(known))
     if asked not in known:
         near = nearest(asked, known)
         hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
-        raise InputError(f"run {run.name!r} has no {shown(asked)} in {FIELDS[kind]}: {measure.name} needs it; {hint}")
+        raise InputError(f"run {run.name!r} has no {shown(asked)} in {name}: {measure.name} needs it; {hint}")
+
+
+def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
+    """Latency or cost by key and query; nothing for a run without a log."""
+    if run.log is None:
+        return {}
+    return run.log.latency if kind == "latency" else run.log.cost
 
 
 def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: Policy) -> Rankings:
@@ -161,9 +166,9 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
 
         rankings = replace(rankings, topics=topics(aligned, qrels, policy))
     log: Log = {
-        kind: {key: _by_query(values, rankings.query_ids) for key, values in logged.items()}
-        for kind, logged in run.log.items()
-        if kind in FIELDS
+        kind: {key: _by_query(values, rankings.query_ids) for key, values in _amounts(run, kind).items()}
+        for kind in AMOUNTS
+        if kind in needs.parts
     }
     if asked := needs.asked.rankings(run, policy):
         rankings = replace(rankings, asked=asked)
