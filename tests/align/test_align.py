@@ -33,7 +33,7 @@ import karat
 import karat.align
 import karat.align.sql
 import karat.read.textfile
-from karat.align.columns import derived_parents
+from karat.align.columns import derive_parents
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import policy as choose
 from karat.model.strings import PAD, Strings, hashed, ranked_by_bytes
@@ -886,7 +886,7 @@ def test_parents_are_what_stands_before_the_separator() -> None:
     ids = ["d1#1", "d1", "#x", "a#b#c", "", "long-document-id#", "ä#1"]
     for separator in ("#", "#b", "nt-"):
         expected_parents = [i.partition(separator)[0] for i in ids]
-        assert derived_parents(Strings.of(ids), separator).texts() == expected_parents
+        assert derive_parents(Strings.of(ids), separator).texts() == expected_parents
 
 
 # --- stages and dates ---------------------------------------------------------------------------------

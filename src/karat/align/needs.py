@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.pipeline import Asked
+from karat.align.pipeline import PipelineExpectations
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
@@ -20,7 +20,7 @@ from karat.model.run_log import AMOUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.align.hits import Aligned, Item
+    from karat.align.hits import Aligned, ReturnedDoc
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.items import Log
@@ -41,7 +41,7 @@ class Needs:
     depth: int
     """How many docs of each query are looked at; 0 for none."""
     as_of: Mapping[str, float] = field(default_factory=dict)
-    asked: Asked = field(default_factory=Asked)
+    pipeline: PipelineExpectations = field(default_factory=PipelineExpectations)
     embeddings: Embeddings | None = None
     docs: Docs | None = None
     """The table of docs, for their texts."""
@@ -63,7 +63,7 @@ class Needs:
         # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
         needs = Needs(asking, parts, depth if cuts else 0, docs=docs)
-        needs = replace(needs, asked=Asked.of(asking, queries))
+        needs = replace(needs, pipeline=PipelineExpectations.of(asking, queries))
         if "embeddings" in parts and embeddings is None:
             raise UsageError(
                 f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
@@ -170,7 +170,7 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
         for kind in AMOUNTS
         if kind in needs.parts
     }
-    if asked := needs.asked.rankings(run, policy):
+    if asked := needs.pipeline.rankings(run, policy):
         rankings = replace(rankings, asked=asked)
     return replace(rankings, log=log) if log else rankings
 
@@ -181,14 +181,14 @@ def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarr
 
 def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tuple[Items, list[str]]:
     """The items, and their ids."""
-    judged = _judged(aligned, qrels) if policy.condensed else None
+    judged = _judged_ranks(aligned, qrels) if policy.condensed else None
     query: list[int] = []
     rank: list[int] = []
     version: list[float] = []
     first: list[bool] = []
     docs: list[str] = []
     for number, q in enumerate(aligned.queries.tolist()):
-        top: Sequence[Item] = aligned.found.items.get(q, ())
+        top: Sequence[ReturnedDoc] = aligned.hits.items.get(q, ())
         if judged is not None:
             top = [item for place, item in enumerate(top, start=1) if (q, place) in judged]
         seen: set[str] = set()
@@ -209,10 +209,10 @@ def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tupl
     return items, docs
 
 
-def _judged(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
+def _judged_ranks(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
     """Query and rank of the docs that have a judgment."""
-    found = aligned.found
-    gold = np.concatenate((found.gold, found.later_gold))
-    rank = np.concatenate((found.rank, found.later_rank))
+    hits = aligned.hits
+    gold = np.concatenate((hits.gold, hits.later_gold))
+    rank = np.concatenate((hits.rank, hits.later_rank))
     kept = is_judged(qrels.grades[gold])
     return set(zip(qrels.query_of[gold[kept]].tolist(), rank[kept].tolist(), strict=True))

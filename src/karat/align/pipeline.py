@@ -1,4 +1,4 @@
-"""Queries that metrics of the pipeline are about, with gold or without, and what became of each."""
+"""The queries that pipeline metrics are about, with gold or without, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NOWHERE = "\x00"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is expected of the pipeline for each query, and by which measures it is asked."""
+class PipelineExpectations:
+    """What is expected of the pipeline for each query, and the measures that need it."""
 
     measures: tuple[Measure, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Asked:
     no_answer: tuple[str, ...] = ()
 
     @staticmethod
-    def of(measures: Sequence[Measure], queries: Queries | None) -> Asked:
+    def of(measures: Sequence[Measure], queries: Queries | None) -> PipelineExpectations:
         """The fields of the queries that these measures need."""
         from karat.read import query_fields
 
@@ -57,7 +57,7 @@ class Asked:
             found[name] = read(queries) if queries is not None else ()
             if not found[name]:
                 raise UsageError(f"{first} needs queries with a field {name}; give a table of queries that has it")
-        return Asked(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
+        return PipelineExpectations(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
 
     def rankings(self, run: Run, policy: Policy) -> Rankings | None:
         """The outcomes of all queries that are asked about, in a ranking of their own."""

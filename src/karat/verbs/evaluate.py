@@ -225,10 +225,10 @@ class _Job:
             from karat.align.needs import with_parts
 
             aligned = replace(aligned, rankings=with_parts(aligned, gold, run, needs, chosen))
-        if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
+        if aligned.counts["without_gold"] and not (aligned.hits.returned >= 0).any():
             one = gold.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
-        found = aligned.found
+        found = aligned.hits
         stored = StoredRun(
             aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
         )
