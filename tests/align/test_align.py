@@ -90,8 +90,8 @@ def found(
     qrels = karat.read_qrels(gold)
     run = karat.read_run(source, policy=chosen)
     aligned, _ = karat.align.align(qrels, run, chosen, threads=threads, memory=memory)
-    out: Seen = {q: (n, {}) for q, n in zip(qrels.query_ids, aligned.found.returned.tolist(), strict=True) if n >= 0}
-    for place, rank in zip(aligned.found.gold.tolist(), aligned.found.rank.tolist(), strict=True):
+    out: Seen = {q: (n, {}) for q, n in zip(qrels.query_ids, aligned.hits.returned.tolist(), strict=True) if n >= 0}
+    for place, rank in zip(aligned.hits.gold.tolist(), aligned.hits.rank.tolist(), strict=True):
         out[qrels.query_ids[qrels.query_of[place]]][1][qrels.docs[place]] = rank
     return out, aligned.counts
 
