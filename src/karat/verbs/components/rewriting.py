@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.model.options import Settings
+from karat.model.policy import RELEVANT
 from karat.verbs.components.part import Part
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def rewrite_metrics(
     rewritten: Mapping[str, Sequence[str]],
     *,
     k: int = 5,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     **options: Unpack[Options],
 ) -> Part:
     """Metrics of what the original and the rewritten queries found ({query: docs in order}), with paired Δ.
