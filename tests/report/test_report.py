@@ -23,6 +23,7 @@ from karat.report.html.data import TOP
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
+from karat.results.figures import difference_figure, figure, p_text
 from places import KETTLE
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
@@ -224,6 +225,17 @@ def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) 
             for q, value in zip(run["query_ids"], run["per_query"][column.name], strict=True):
                 assert script.queries.values[place][m][at[q]] == pytest.approx(value, rel=1e-5)
         assert len(script.queries.lists[place][0][0]) <= TOP
+
+
+def test_scripts_write_numbers_as_python_does(browser: Any, systems: Made) -> None:
+    values = (0.0, 1.0, 0.123456, 0.00004, 0.000049999, 0.00005, 0.5, 12.345, 1234.5678, 0.0712, 0.999)
+    with opened(browser, systems.path) as page:
+        for metric in ("ndcg@10", "latency.p90"):
+            for value in values:
+                assert page.evaluate(f"figure('{metric}', {value!r})") == figure(metric, value).text
+                for signed in (value, -value):
+                    text = difference_figure(metric, signed).text.replace("-", "−")
+                    assert page.evaluate(f"figure('{metric}', {signed!r}, true)") == text
 
 
 def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
@@ -473,7 +485,7 @@ def test_a_single_run_without_gates_has_a_first_screen(browser: Any, tmp_path: P
     with opened(browser, out) as page:
         drawn(page)
         assert page.logged == []
-        assert "dense: ndcg@10 0.7841" in page.text_content(".why")
+        assert "dense: ndcg@10 0.7841 [" in page.text_content(".why")
         assert page.count("#gates, #moved, #scatter, #change, #ranking") == 0
         assert page.is_visible("#curves svg") and page.is_visible("#account svg")
         assert page.number() == 18
@@ -708,7 +720,7 @@ def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(brow
         for name, row in rows.items():
             line = page.inner_text(f"#ranking tr[data-system='{name}']")
             assert ("no significant difference" in line) == (not row["significant"])
-            assert f"adjusted {row['p_adjusted']:.4f}" in line or "adjusted < 0.0001" in line
+            assert f"adjusted {p_text(row['p_adjusted'])}" in line
         assert "baseline" in page.inner_text("#ranking tr[data-system=bm25]")
         page.select_option("#metric", "latency.p90")
         slow = {r["name"]: r["metrics"]["latency.p90"]["mean"] for r in systems.document["runs"]}

@@ -165,7 +165,11 @@ def _enough(value: float, decimals: int) -> int:
     """As many decimals as asked for, or two significant digits of what would else lose them."""
     if value != value or abs(value) <= SAME or not math.isfinite(value) or decimals == 0:
         return decimals
-    return decimals if abs(value) >= least_of(decimals) else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
+    return (
+        decimals
+        if abs(value) >= least_of(decimals)
+        else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
+    )
 
 
 def least_of(decimals: int) -> float:

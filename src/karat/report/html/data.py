@@ -120,7 +120,7 @@ def known(value: float) -> float | None:
 # Numbers as text.
 
 
-def written(text: str) -> str:
+def typeset(text: str) -> str:
     """A figure with the sign that print has for minus."""
     return text.replace("-", "−")
 
@@ -128,16 +128,14 @@ def written(text: str) -> str:
 def _column(metric: str) -> Column:
     m = parse(metric)
     value_name = metric.rpartition(".")[0] if m.aggregate == "quantile" else metric
-    decimals = figure(value_name or metric, 0.0).decimals
-    return Column(
-        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit
-    )
+    decimals = figure(metric, 0.0).decimals
+    return Column(metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit)
 
 
 def estimate(metric: str, interval: Interval) -> Estimate:
     """A metric of a run with its text."""
     it = estimate_figure(metric, interval)
-    return Estimate(known(it.value), known(it.low), known(it.high), written(it.text), written(it.interval), interval.n)
+    return Estimate(known(it.value), known(it.low), known(it.high), typeset(it.text), typeset(it.interval), interval.n)
 
 
 def change(row: Compared) -> Change:
@@ -151,9 +149,9 @@ def change(row: Compared) -> Change:
         delta=known(it.value),
         low=known(it.low),
         high=known(it.high),
-        text=written(it.text),
-        ends=written(it.interval),
-        p=test_text(row),
+        text=typeset(it.text),
+        ends=typeset(it.interval),
+        p=p_note(row),
         decision=decision(row),
         tone=tone(row.metric, row),
         small=row.small,
@@ -176,7 +174,7 @@ def decision(row: Compared) -> str:
     return "significant" if row.significant else "no significant difference"
 
 
-def test_text(row: Compared) -> str:
+def p_note(row: Compared) -> str:
     """`p 0.0120, adjusted 0.0310`; empty where nothing was tested."""
     raw = row.p.get(row.decided_by)
     if raw is None or raw != raw:

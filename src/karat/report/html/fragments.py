@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from karat.report.html.data import typeset
 from karat.report.html.model import DiagnosisText, FindingText, Funnel, FunnelStage, PartChange, PartRow, PartText
+from karat.report.words import TITLES
+from karat.results.figures import p_text, share_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +120,7 @@ def _change(name: str, row: _Difference) -> PartChange:
     it = _share(row.delta, row.ci, difference=True)
     p = "" if row.p_adjusted is None else f"p {p_text(row.p_adjusted)}"
     tone: Tone = ("up" if row.delta > 0 else "down") if row.significant and row.delta else ""
-    return PartChange(name, before, after, row.delta, written(it.text), written(it.interval), p, tone)
+    return PartChange(name, before, after, row.delta, typeset(it.text), typeset(it.interval), p, tone)
 
 
 def _share(value: float | None, ci: Ends = None, *, difference: bool = False) -> Figure:

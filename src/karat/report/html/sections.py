@@ -16,11 +16,11 @@ from karat.report.html.data import (
     depth_of,
     estimate,
     known,
+    p_note,
     primary_of,
     script_data,
     segment_name,
-    test_text,
-    written,
+    typeset,
 )
 from karat.report.html.fragments import diagnosis_text, funnels_of, parts_of
 from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
@@ -184,11 +184,11 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     rows = (c for c in source.comparisons if c.candidate == run.name and c.metric == metric and c.segment is None)
     row = next(rows, None)
     if row is None or row.delta != row.delta:
-        return f"{name}: {metric} {written(str(estimate_figure(metric, run.intervals[metric])))}."
+        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}."
     base = cut(plain(source.base or "the baseline"), WORD)
     rises = parse(metric).metric.higher_is_better is not False
     it = difference_figure(metric, row.delta, row.difference.low, row.difference.high)
-    delta = f"{metric} {written(str(it))}" + (f"; {test}" if (test := test_text(row)) else "")
+    delta = f"{metric} {typeset(str(it))}" + (f"; {test}" if (test := p_note(row)) else "")
     if row.significant:
         return f"{name} is significantly {'better' if (row.delta > 0) == rises else 'worse'} than {base}: {delta}."
     needed = f" Detecting {it.size} needs about {row.needed:,} queries." if row.needed else ""
@@ -244,7 +244,7 @@ def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
     words = {"fail": ("gate fails", "gates fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
     counts = {o: sum(g.outcome == o and g.level != "warn" for g in gates) for o in ORDER}
     warnings = sum(g.level == "warn" and g.outcome != "pass" for g in gates)
-    tally = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
+    tally: list[tuple[str, str]] = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
     return tally + ([("undecided", plural(warnings, "warning"))] if warnings else [])
 
 
@@ -309,8 +309,8 @@ def _gate(row: Judgement) -> GateRow:
         mark=MARKS[row.outcome],
         note=note,
         value=known(found.estimate),
-        text=("Δ " if delta else "") + written(it.text),
-        ends=written(it.interval),
+        text=("Δ " if delta else "") + typeset(it.text),
+        ends=typeset(it.interval),
         limit=f"{gate.op} {gate.threshold:g}".replace("-", "−"),
         n=found.n,
         strip=_strip(row),
