@@ -546,8 +546,7 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
         drawn(page)
         assert page.logged == []
         assert (
-            page.text_content(".why")
-            == "No significant difference between b and a (1 query): ndcg@10 −1.0000; p 1.0000, adjusted 1.0000."
+            page.text_content(".why") == "ndcg@10: no significant difference (1 query; randomization, p adj. 1.0000)."
         )
         assert page.count("#misses, #sweep, #funnel") == 0
 
@@ -965,6 +964,9 @@ def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch
 # ---- decisions ----
 
 
+HOLM = {"method": "holm", "size": 1, "over": "candidates"}
+
+
 def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Made, tmp_path: Path) -> None:
     document = json.loads(json.dumps(made.document))
     for row in document["comparisons"]:
@@ -975,7 +977,8 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
             "p": {"randomization": 0.03},
             "p_adjusted": 0.12,
         }
-        row |= {"decided_by": "randomization", "correction": "bh" if row["segment"] else "holm"}
+        family = {"method": "bh", "size": 3, "over": "segments"} if row["segment"] else {**HOLM}
+        row |= {"decided_by": "randomization", "family": family}
         if row["metric"] == "mrr":
             row |= {"significant": True, "p_adjusted": 0.04, "small": row["segment"] is not None}
     (tmp_path / "r.html").write_text(text_of(document), "utf-8")
@@ -991,8 +994,9 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         assert page.inner_text("#forest-legend").split("\n") == ["no significant difference"]
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
-        assert "p adjusted by Holm over the candidates and Benjamini–Hochberg over the segments" in page.inner_text(
-            "#metrics"
+        assert (
+            "p adjusted within each metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
+            in page.inner_text("#metrics")
         )
 
 

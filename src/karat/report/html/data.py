@@ -26,8 +26,8 @@ from karat.report.html.model import (
     ScriptData,
     SegmentRow,
 )
-from karat.report.html.texts import NAME, cut, name
-from karat.results.figures import difference_figure, estimate_figure, figure, least_of, p_text
+from karat.report.html.texts import LONGEST, NAME, cut, name
+from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
 from karat.verbs.sweep import curves_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.report.html.model import Tone
     from karat.report.html.source import Source
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.results.result import Result, RunResult
     from karat.results.top_lists import GoldDoc, TopDoc
     from karat.stats.intervals import Interval
@@ -50,6 +50,8 @@ TEXT, SHORT_TEXT, DOC_TEXT = 2_000, 300, 400
 QUERY_BUDGET, DOC_BUDGET = 2_000_000, 6_000_000
 """Characters of all queries' and of all docs' texts together."""
 DIGITS = 6
+TONES: Mapping[str, Tone] = {"better": "up", "worse": "down"}
+"""Only what is decided has a colour."""
 TRADED = ("budget", "diversity")
 """Families of metrics that are paid for relevance, or with it; costs come first."""
 RANKS = (1, 3, 5, 10, 20, 50, 100)
@@ -138,49 +140,31 @@ def estimate(metric: str, interval: Interval) -> Estimate:
     return Estimate(known(it.value), known(it.low), known(it.high), typeset(it.text), typeset(it.interval), interval.n)
 
 
-def change(row: Compared) -> Change:
-    """A comparison with its texts, and the one decision about it."""
-    difference = row.difference
-    it = difference_figure(row.metric, row.delta, difference.low, difference.high)
+def change(row: Decision) -> Change:
+    """A decision with its texts."""
     return Change(
         candidate=row.candidate,
         metric=row.metric,
         segment=segment_name(row.segment) if row.segment is not None else None,
-        delta=known(it.value),
-        low=known(it.low),
-        high=known(it.high),
-        text=typeset(it.text),
-        ends=typeset(it.interval),
+        delta=known(row.delta),
+        low=known(row.difference.low),
+        high=known(row.difference.high),
+        text=typeset(row.figure.text),
+        ends=typeset(row.figure.interval),
         p=p_note(row),
-        decision=decision(row),
-        tone=tone(row.metric, row),
-        small=row.small,
+        outcome=row.outcome,
+        statement=typeset(cut(row.statement, LONGEST)),
+        tone=TONES.get(row.outcome, ""),
         n=row.n,
     )
 
 
-def tone(metric: str, row: Compared) -> Tone:
-    """The direction of a significant change; empty for any other."""
-    if not row.significant or row.small or row.delta == 0:
-        return ""
-    rises = parse(metric).metric.higher_is_better is not False
-    return "up" if (row.delta > 0) == rises else "down"
-
-
-def decision(row: Compared) -> str:
-    """The decision in words."""
-    if row.small:
-        return "too few queries to judge on its own"
-    return "significant" if row.significant else "no significant difference"
-
-
-def p_note(row: Compared) -> str:
+def p_note(row: Decision) -> str:
     """`p 0.0120, adjusted 0.0310`; empty where nothing was tested."""
     raw = row.p.get(row.decided_by)
-    if raw is None or raw != raw:
+    if raw is None or raw != raw or row.family is None:
         return ""
-    adjusted = f", adjusted {p_text(row.p_adjusted)}" if row.p_adjusted == row.p_adjusted else ""
-    return f"p {p_text(raw)}{adjusted}"
+    return f"p {p_text(raw)}, adjusted {p_text(row.p_adjusted)}"
 
 
 # Aggregates.

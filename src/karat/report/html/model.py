@@ -39,10 +39,10 @@ class Change(Struct, frozen=True):
     ends: str
     p: str
     """`p 0.012, adjusted 0.031`; empty where nothing was tested."""
-    decision: str
-    """`significant`, `no significant difference`, or why nothing was decided."""
+    outcome: str
+    """What was decided: `better`, `no significant difference`, `too few queries`, …"""
+    statement: str
     tone: Tone
-    small: bool
     n: int
 
 

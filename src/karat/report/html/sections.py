@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from karat.gates.wording import advise, figure_of, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
 from karat.report.html.data import (
@@ -16,7 +17,6 @@ from karat.report.html.data import (
     depth_of,
     estimate,
     known,
-    p_note,
     primary_of,
     script_data,
     segment_name,
@@ -27,7 +27,7 @@ from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText,
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
-from karat.results.figures import difference_figure, estimate_figure, figure
+from karat.results.figures import estimate_figure
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.report.html.model import Change, ScriptData
     from karat.report.html.source import Source
-    from karat.results.differences import Compared
+    from karat.results.decisions import Decision
     from karat.results.result import RunResult
 
 ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}
@@ -57,7 +57,6 @@ COUNTS = {
     "unjudged_at_10": "unjudged docs in the top 10",
 }
 FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
-CORRECTIONS = {"holm": "Holm over the candidates", "bh": "Benjamini–Hochberg over the segments"}
 
 
 def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -> Page:
@@ -179,20 +178,14 @@ def _run_text(source: Source, run: RunResult, overall: Mapping[tuple[str, str], 
 
 
 def _run_sentence(source: Source, run: RunResult) -> str:
-    """The primary metric of a run: against the baseline where there is one."""
-    metric, name = primary_of(source), cut(plain(run.name), WORD)
-    rows = (c for c in source.comparisons if c.candidate == run.name and c.metric == metric and c.segment is None)
+    """The primary metric of a run: the decision against the baseline where there is one."""
+    metric = primary_of(source)
+    rows = (d for d in source.comparisons if d.candidate == run.name and d.metric == metric and d.segment is None)
     row = next(rows, None)
     if row is None or row.delta != row.delta:
+        name = cut(plain(run.name), WORD)
         return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}."
-    base = cut(plain(source.base or "the baseline"), WORD)
-    rises = parse(metric).metric.higher_is_better is not False
-    it = difference_figure(metric, row.delta, row.difference.low, row.difference.high)
-    delta = f"{metric} {typeset(str(it))}" + (f"; {test}" if (test := p_note(row)) else "")
-    if row.significant:
-        return f"{name} is significantly {'better' if (row.delta > 0) == rises else 'worse'} than {base}: {delta}."
-    needed = f" Detecting {it.size} needs about {row.needed:,} queries." if row.needed else ""
-    return f"No significant difference between {name} and {base} ({queries_text(row.n)}): {delta}.{needed}"
+    return typeset(cut(plain(row.statement), SENTENCE)) + "."
 
 
 def _sentence(why: str, names: Sequence[str]) -> str:
@@ -289,16 +282,8 @@ def _gates(rows: Sequence[Judgement]) -> list[GateRow]:
 
 
 def _gate(row: Judgement) -> GateRow:
-    gate, found, metric = row.gate, row.found, row.gate.metric
-    note = ""
-    if row.outcome == "fail":
-        note = f"Fails: {row.judged.why}."
-    elif row.outcome == "undecided":
-        more = f" About {row.judged.more:,} more queries would settle it." if row.judged.more else ""
-        note = f"Undecided: {row.judged.why}.{more}"
-    delta = row.against is not None
-    write = difference_figure if delta else figure
-    it = write(metric, found.estimate, found.low, found.high)
+    gate, it = row.gate, figure_of(row)
+    note = {"fail": f"Fails: {row.judged.why}.", "undecided": f"Undecided: {advise(row)}."}.get(row.outcome, "")
     return GateRow(
         gate=str(gate),
         name=gate.name,
@@ -308,11 +293,11 @@ def _gate(row: Judgement) -> GateRow:
         outcome=row.judged.outcome,
         mark=MARKS[row.outcome],
         note=note,
-        value=known(found.estimate),
-        text=("Δ " if delta else "") + typeset(it.text),
+        value=known(it.value),
+        text=typeset(value_text(row)),
         ends=typeset(it.interval),
-        limit=f"{gate.op} {gate.threshold:g}".replace("-", "−"),
-        n=found.n,
+        limit=typeset(f"{gate.op} {gate.threshold:g}"),
+        n=row.found.n,
         strip=_strip(row),
     )
 
@@ -370,10 +355,10 @@ def _params(metric: str) -> str:
     )
 
 
-def _family(rows: Sequence[Compared]) -> str:
+def _family(rows: Sequence[Decision]) -> str:
     """What p was adjusted over."""
-    over = dict.fromkeys(CORRECTIONS[r.correction] for r in rows if r.correction in CORRECTIONS)
-    return f"p adjusted by {' and '.join(over)}" if over else ""
+    families = dict.fromkeys(str(d.family) for d in rows if d.family is not None)
+    return f"p adjusted within each metric: {'; '.join(families)}" if families else ""
 
 
 # Provenance.

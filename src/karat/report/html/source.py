@@ -11,8 +11,9 @@ from karat.errors import KaratError
 from karat.gates.evidence import Judgement
 from karat.gates.judge import Evidence, Judged
 from karat.gates.language import parse_gate
+from karat.metrics.grammar import parse
 from karat.report.html.texts import name
-from karat.results.differences import Compared
+from karat.results.decisions import Decision, Family
 from karat.results.fingerprints import Difference
 from karat.results.saved import FULL, document_of, load_baseline, result_from
 from karat.stats.intervals import Interval
@@ -34,7 +35,7 @@ class Source:
     base: str | None = None
     """The run that others are compared with; one from a file is among the runs as `baseline (NAME)`."""
     candidates: tuple[str, ...] = ()
-    comparisons: tuple[Compared, ...] = ()
+    comparisons: tuple[Decision, ...] = ()
     gates: tuple[Judgement, ...] = ()
     verdict: str = ""
     why: str = ""
@@ -95,15 +96,25 @@ def _beside(source: Source, base: RunResult) -> Source:
 
 def _with_names(source: Source) -> Source:
     """With names of runs that fit into a page. A run that keeps its name keeps the estimates found for it."""
+    base = name(source.base) if source.base is not None else None
     runs = tuple(r if r.name == name(r.name) else replace(r, name=name(r.name)) for r in source.result.runs)
     return replace(
         source,
         result=replace(source.result, runs=runs),
-        base=name(source.base) if source.base is not None else None,
+        base=base,
         candidates=tuple(map(name, source.candidates)),
-        comparisons=tuple(replace(c, candidate=name(c.candidate)) for c in source.comparisons),
+        comparisons=tuple(_between(d, name(d.candidate), base or d.baseline) for d in source.comparisons),
         gates=tuple(replace(g, run=name(g.run)) for g in source.gates),
     )
+
+
+def _between(decision: Decision, candidate: str, baseline: str) -> Decision:
+    """The same decision between runs of these names."""
+    if (candidate, baseline) == (decision.candidate, decision.baseline):
+        return decision
+    other = replace(decision, candidate=candidate, baseline=baseline)
+    vars(other).update(detectable=decision.detectable, needed=decision.needed)
+    return other
 
 
 # A saved document, read back. What the objects above hold is all that a page knows of it.
@@ -117,7 +128,7 @@ def source_from(document: Mapping[str, Any]) -> Source:
         result,
         base.get("name"),
         tuple(document.get("candidates", ())),
-        tuple(_compared(c) for c in document.get("comparisons", ())),
+        tuple(_decision(c) for c in document.get("comparisons", ())),
         tuple(_judgement(g) for g in document.get("gates", ())),
         document.get("verdict") or "",
         document.get("why") or "",
@@ -143,9 +154,10 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _compared(row: Mapping[str, Any]) -> Compared:
+def _decision(row: Mapping[str, Any]) -> Decision:
     low, high = row["ci"] or (None, None)
-    return Compared(
+    family = row.get("family")
+    decision = Decision(
         metric=row["metric"],
         baseline=row["baseline"],
         candidate=row["candidate"],
@@ -161,11 +173,19 @@ def _compared(row: Mapping[str, Any]) -> Compared:
         ties=row["ties"],
         losses=row["losses"],
         small=row.get("small", False),
-        better_when_higher=None,
+        better_when_higher=parse(row["metric"]).metric.higher_is_better,
         significant=row["significant"],
         decided_by=row["decided_by"],
+        margin=row.get("margin"),
+        non_inferior=row.get("non_inferior"),
+        equivalent=row.get("equivalent"),
+        noise=row.get("noise_floor"),
         against_trend=row.get("against_trend", False),
+        family=Family(**family) if family else None,
     )
+    # The file says what these queries can detect; it does not hold the spread that this is worked out from.
+    vars(decision).update(detectable=_number(row["smallest_detectable"]), needed=row["queries_needed"])
+    return decision
 
 
 def _judgement(row: Mapping[str, Any]) -> Judgement:

@@ -91,14 +91,14 @@ const runEntries = (names) => names.map((run) => ({ label: run, colour: runColou
 
 const SEGMENTS = 16;
 let everySegment = false;
-const TONES = { up: "significantly better", down: "significantly worse", "": "no significant difference", few: "too few queries" };
+const TONES = { up: "better", down: "worse", "": "no significant difference", few: "too few queries" };
 const toneColours = () => Object.fromEntries(Object.keys(TONES).map((t, i) => [t, shades(["#00895f", "#c44e00", "#4a5868", "#aab4c0"],
   ["#5ad1a4", "#ff9a6b", "#c3cedb", "#5f6d7c"])[i]]));
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
   const mine = data.changes.filter((c) => c.candidate === choice.run && c.delta !== null), bySegment = mine.some((c) => c.segment !== null);
   const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit)).map((c) => ({
-    ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.small ? "few" : c.tone,
+    ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.outcome === "too few queries" ? "few" : c.tone, small: c.outcome === "too few queries",
     low: c.low ?? c.delta, high: c.high ?? c.delta }));
   const worst = (a, b) => better(choice.metric, a.delta) - better(choice.metric, b.delta);
   return bySegment ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
@@ -114,7 +114,7 @@ function forestSpec() {
   const narrow = $("forest").clientWidth < 480;
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: narrow ? 130 : 220 } };
   const color = { field: "kind", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
-  const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("p", "test"), field("decision"), field("n", "queries")];
+  const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("p", "test"), field("outcome"), field("n", "queries")];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: 0 } } },
     { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, axis: { tickCount: 6 },

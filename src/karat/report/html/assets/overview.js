@@ -38,7 +38,9 @@ function showRanking() {
     if (run === data.base) return td("dim", null, "baseline");
     if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
     const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
-    return td("decision " + c.tone, null, mark + c.decision, c.p ? el("small", {}, c.p) : null);
+    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
+    cell.title = c.statement;
+    return cell;
   };
   const row = (run, place) => {
     const e = estimates[run], c = overallChange(run, metric), fixed = run === reference && hasPair;
