@@ -342,7 +342,7 @@ class _Job:
             "k_raw": self.k,
             "workers": self.workers,
             "dataset_version": self.dataset.version,
-            "code_version": f"karat {__version__} {identity.told}",
+            "code_version": f"{identity.told} (karat {__version__})",
         }
         return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
