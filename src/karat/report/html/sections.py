@@ -33,7 +33,7 @@ from karat.results.words import plural, queries_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import Judgement
+    from karat.gates.evidence import Judgment
     from karat.model.docs import Docs
     from karat.report.html.model import Change, ScriptData
     from karat.report.html.source import Source
@@ -244,9 +244,9 @@ def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
 # Gates.
 
 
-def _gates(rows: Sequence[Judgement]) -> list[GateRow]:
+def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
     """Gates, the worst first; one for every segment is one row that folds out."""
-    groups: dict[Any, list[Judgement]] = {}
+    groups: dict[Any, list[Judgment]] = {}
     for row in rows:
         groups.setdefault((row.run, row.gate), []).append(row)
     out = []
@@ -281,7 +281,7 @@ def _gates(rows: Sequence[Judgement]) -> list[GateRow]:
     return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
 
 
-def _gate(row: Judgement) -> GateRow:
+def _gate(row: Judgment) -> GateRow:
     gate, it = row.gate, figure_of(row)
     note = {"fail": f"Fails: {row.judged.why}.", "undecided": f"Undecided: {advise(row)}."}.get(row.outcome, "")
     return GateRow(
@@ -302,7 +302,7 @@ def _gate(row: Judgement) -> GateRow:
     )
 
 
-def _strip(row: Judgement) -> Strip | None:
+def _strip(row: Judgment) -> Strip | None:
     """The interval and the threshold on one line."""
     found, threshold = row.found, row.gate.threshold
     low, high, value = found.low, found.high, found.estimate

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import KaratError
-from karat.gates.evidence import Judgement
-from karat.gates.judge import Evidence, Judged
+from karat.gates.evidence import Judgment
+from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
 from karat.metrics.grammar import parse
 from karat.report.html.texts import name
@@ -36,7 +36,7 @@ class Source:
     """The run that others are compared with; one from a file is among the runs as `baseline (NAME)`."""
     candidates: tuple[str, ...] = ()
     comparisons: tuple[Decision, ...] = ()
-    gates: tuple[Judgement, ...] = ()
+    gates: tuple[Judgment, ...] = ()
     verdict: str = ""
     why: str = ""
     dataset: str = ""
@@ -129,7 +129,7 @@ def source_from(document: Mapping[str, Any]) -> Source:
         base.get("name"),
         tuple(document.get("candidates", ())),
         tuple(_decision(c) for c in document.get("comparisons", ())),
-        tuple(_judgement(g) for g in document.get("gates", ())),
+        tuple(_judgment(g) for g in document.get("gates", ())),
         document.get("verdict") or "",
         document.get("why") or "",
         document.get("dataset", ""),
@@ -188,9 +188,9 @@ def _decision(row: Mapping[str, Any]) -> Decision:
     return decision
 
 
-def _judgement(row: Mapping[str, Any]) -> Judgement:
+def _judgment(row: Mapping[str, Any]) -> Judgment:
     low, high = row["ci"] or (None, None)
     gate = replace(parse_gate(row["gate"]), level=row["level"], name=row["name"] or "")
-    evidence = Evidence(_number(row["value"]), _number(low), _number(high), row["n"], confidence=row["confidence"])
-    judged = Judged(row["outcome"], row["why"], row["more_queries"])
-    return Judgement(gate, row["run"], row["segment"], evidence, judged, row.get("against"))
+    evidence = GateEvidence(_number(row["value"]), _number(low), _number(high), row["n"], confidence=row["confidence"])
+    ruling = Ruling(row["outcome"], row["why"], row["more_queries"])
+    return Judgment(gate, row["run"], row["segment"], evidence, ruling, row.get("against"))
