@@ -14,7 +14,7 @@ from karat.read.sources import read_run
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
-from karat.retrieve.corpus import rechunked
+from karat.retrieve.corpus import rechunk
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
@@ -265,7 +265,7 @@ class _Job:
         specs: dict[str, Any] = {}
         try:
             for cut in self.chunks or (None,):  # all are made before one runs: a slip is told at once
-                corpus = self.dataset.corpus if cut is None else rechunked(self.dataset.corpus, *cut)
+                corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
                 known: dict[str, Any] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
