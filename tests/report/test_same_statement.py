@@ -10,8 +10,7 @@ import pytest
 
 import karat
 from karat.report import markdown
-from karat.report.html.sections import page_of
-from karat.report.html.source import source_from
+from karat.report.html.data import view_of
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
 
@@ -64,13 +63,13 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     compare_view.show(karat.Comparison(check.result, "old", check.comparisons, 0.05))
     printed = " ".join(capsys.readouterr().out.split())
     document = json.loads(json.dumps(check.as_json()))
-    page = page_of(source_from(json.loads(json.dumps(check.full_json())))).script
+    page = view_of(json.loads(json.dumps(check.full_json())))
     comment = markdown.rendered(check)
     frame = check_frame(check)
     for i, decision in enumerate(check.comparisons):
         row = document["comparisons"][i]
         assert (row["statement"], row["outcome"]) == (decision.statement, decision.outcome)
-        assert (page.changes[i].statement.replace("−", "-"), page.changes[i].outcome) == (
+        assert (page["comparisons"][i]["statement"], page["comparisons"][i]["outcome"]) == (
             decision.statement,
             decision.outcome,
         )

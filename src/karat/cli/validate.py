@@ -49,10 +49,10 @@ def validate(
     Exit code 1 if there is a finding at the level of errors. All checks: docs/validate.md
     """
     from karat import validate as look
-    from karat.report import files as outputs
+    from karat.report import files as written
     from karat.report.terminal import validate as validate_view
 
-    validation = look(
+    found = look(
         files or (),
         qrels=qrels,
         runs=run or (),
@@ -63,8 +63,8 @@ def validate(
         separator=separator,
     )
     if json is not None:
-        outputs.write_json(validation, json)
+        written.write_json(found, json)
     if json != "-":
-        validate_view.show(validation, quiet)
-    if not validation.ok or (strict and validation.worst == "warning"):
+        validate_view.show(found, quiet)
+    if not found.ok or (strict and found.worst == "warning"):
         raise typer.Exit(BLOCK)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.gates.judge import GateEvidence, judge
+from karat.gates.judge import Evidence, judge
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import parse
 from karat.results.pairing import paired
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.judge import Kind, Ruling
+    from karat.gates.judge import Judged, Kind
     from karat.gates.language import Gate
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
@@ -39,14 +39,14 @@ UNKNOWN = "the number of queries needed is not known for a difference of quantil
 
 
 @dataclass(frozen=True)
-class Judgment:
+class Judgement:
     """One gate for one run, over all queries or in one segment."""
 
     gate: Gate
     run: str
     segment: Mapping[str, str] | None
-    found: GateEvidence
-    judged: Ruling
+    found: Evidence
+    judged: Judged
     against: str | None = None
     """The run that it was compared with."""
 
@@ -60,7 +60,7 @@ class Judgment:
         return ", ".join(f"{f} = {v}" for f, v in self.segment.items()) if self.segment else ""
 
     def as_json(self) -> dict[str, Any]:
-        """This judgment as the JSON document has it."""
+        """This judgement as the JSON document has it."""
         gate, found = self.gate, self.found
         out: dict[str, Any] = {
             "gate": str(gate),
@@ -84,27 +84,27 @@ class Judgment:
         return out
 
 
-def _ends(found: GateEvidence) -> list[float | None] | None:
+def _ends(found: Evidence) -> list[float | None] | None:
     if math.isnan(found.low) and math.isnan(found.high):
         return None
     return [rounded(found.low), rounded(found.high)]
 
 
-def judge_gates(
+def judged_gates(
     gates: Sequence[Gate],
     result: Result,
     candidates: Sequence[str],
     *,
     baseline: RunResult | None = None,
     correction: str = "none",
-) -> tuple[Judgment, ...]:
+) -> tuple[Judgement, ...]:
     """Judge every gate for every candidate that it concerns.
 
-    With `correction="bonferroni"` the intervals in segments are widened for the number of judgments in segments
+    With `correction="bonferroni"` the intervals in segments are widened for the number of judgements in segments
     that a run has, so that all of them hold at once.
     """
     names = [r.name for r in result.runs]
-    out: list[Judgment] = []
+    out: list[Judgement] = []
     for name in candidates:
         run = result[name]
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
@@ -115,7 +115,7 @@ def judge_gates(
             place = (bool(gate.fields), id(base))  # a baseline from a file may have the name of a run
             if place not in views:
                 views[place] = _View(run, base, level if gate.fields else None)
-            out += views[place].judgments(gate)
+            out += views[place].judgements(gate)
     for gate in gates:
         if gate.run is not None and gate.run not in names:
             near = nearest(gate.run, names)
@@ -191,31 +191,31 @@ class _View:
         self._contrasts: dict[tuple[str, float], tuple[Sequence[str], Floats, list[Interval]]] = {}
         self._slices = self.sampling.segments(run.query_ids)
 
-    def judgments(self, gate: Gate) -> list[Judgment]:
+    def judgements(self, gate: Gate) -> list[Judgement]:
         """The gate over all queries, or in each of its segments."""
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)
         against = self.base.name if self.base is not None else None
 
-        def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
-            return Judgment(gate, self.run.name, segment, found, self._judged(gate, found), against)
+        def told(segment: Mapping[str, str] | None, found: Evidence) -> Judgement:
+            return Judgement(gate, self.run.name, segment, found, self._judged(gate, found), against)
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
         found = _matching(gate, self._slices)
         if not found:
-            return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
+            return [told(dict(gate.where) or None, Evidence(math.nan, missing=self._nothing(gate)))]
         judged = [told(s.by, self._evidence(gate, s)) for s in found]
         if gate.least is not None:
             kept = [j for j in judged if j.found.n >= gate.least]
             if not kept:
                 why = f"no segment has at least {gate.least} queries"
-                return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
+                return [told(dict(gate.where) or None, Evidence(math.nan, missing=why))]
             return kept
         return judged
 
-    def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
+    def _judged(self, gate: Gate, found: Evidence) -> Judged:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
         judged = judge(gate, found)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
@@ -234,7 +234,7 @@ class _View:
         hint = f"; did you mean {near!r}?" if near else f"; there are {listed}" if known else ""
         return f"no query has {sought}{hint}"
 
-    def _evidence(self, gate: Gate, segment: Segment | None) -> GateEvidence:
+    def _evidence(self, gate: Gate, segment: Segment | None) -> Evidence:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
@@ -280,7 +280,7 @@ class _View:
             self._contrasts[key] = (both.query_ids, values[0], [one[0] for one in found])
         return self._contrasts[key]
 
-    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> GateEvidence:
+    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> Evidence:
         """The difference of two quantiles; how many queries would decide it nobody can say from these."""
         assert self.base is not None
         both, how, measure = paired(self.base, self.run, [gate.metric]), self.sampling, parse(gate.metric)
@@ -299,18 +299,18 @@ class _View:
             seed=how.seed,
         )
         least = 1 if segment is None else gate.least or how.minimum
-        return GateEvidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
+        return Evidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
 
     def _measured(
         self, gate: Gate, ids: Sequence[str], values: Floats, rows: Rows, found: Interval, segment: Segment | None
-    ) -> GateEvidence:
+    ) -> Evidence:
         error, _ = standard_error(values[rows], self.sampling.units(ids).take(rows))
         kind: Kind = "share" if found.method in ("wilson", "clopper-pearson") else "mean"
         measure = parse(gate.metric)
         if measure.aggregate == "quantile" and self.base is None:
             kind = "quantile"
         least = 1 if segment is None else gate.least or self.sampling.minimum
-        return GateEvidence(
+        return Evidence(
             found.estimate,
             found.low,
             found.high,

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karat.model.run_log import RunLog
     from karat.model.strings import Strings
 
 
@@ -98,8 +97,8 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
     notes: tuple[str, ...] = ()
-    log: RunLog | None = None
-    """The run log that the run was chosen from."""
+    log: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """Latency and cost by stage or key and query, where they were asked for: {"latency": {"rerank": {"q1": 22.0}}}."""
 
     parents: Mapping[str, str] = field(default_factory=dict)
     """The doc of each chunk for which the table of docs names one; what the run itself says comes first."""

@@ -15,7 +15,7 @@ from karat.gates.wording import advise, describe, label_gate, note_reference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import Judgement
     from karat.verbs.check import Check
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -69,7 +69,7 @@ def _count(cases: list[ET.Element], kind: str) -> int:
     return sum(case.find(kind) is not None for case in cases)
 
 
-def _case(row: Judgment) -> ET.Element:
+def _case(row: Judgement) -> ET.Element:
     gate = label_gate(row.gate)
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})

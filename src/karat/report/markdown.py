@@ -17,7 +17,7 @@ from karat.results.words import plain, queries_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import Judgement
     from karat.verbs.check import Check
 
 BREAK = "\u200b"
@@ -182,11 +182,11 @@ def _falls(check: Check) -> str:
     return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
 
 
-def _row(row: Judgment) -> str:
+def _row(row: Judgement) -> str:
     return f"{text(row.run)}, {text(row.where)}: {code(row.gate.metric)} {_found(row)}"
 
 
-def _found(row: Judgment) -> str:
+def _found(row: Judgement) -> str:
     """What was found, and what would decide it."""
     value = row.found.estimate
     if value != value:

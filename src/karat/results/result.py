@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
-    from karat.model.run_log import RunLog
+    from karat.model.traces import Traces
     from karat.results.gold import Gold
     from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.intervals import Interval
@@ -128,7 +128,7 @@ class RunResult(Tabular):
     gold_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
     """The rank at which each judgment's doc was returned, 0 where it was not; where details were asked for."""
     top: TopLists | None = field(default=None, repr=False)
-    log: RunLog | None = field(default=None, repr=False)
+    log: Traces | None = field(default=None, repr=False)
     """What the run log says, where details were asked for and the run is one."""
     derived: Derived | None = field(default=None, repr=False)
     components: Mapping[str, Any] = field(default_factory=dict, repr=False)

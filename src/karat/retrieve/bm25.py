@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
-from karat.retrieve.protocol import Answer, Base, Stopwatch
+from karat.retrieve.protocol import Answer, Base, Laps
 from karat.retrieve.registry import retriever
-from karat.retrieve.store import get_or_build
+from karat.retrieve.store import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,18 +51,18 @@ LANGUAGES = {
     "ta": "tamil",
     "tr": "turkish",
 }
-"""Codes of the languages that can be stemmed; some of them have stop words too."""
+"""Codes of languages that can be stemmed; stop words are there for a part of them."""
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _FALLBACK = "en"
 
 
-@retriever("bm25", tells="BM25 over stemmed words (bm25s); finds words, not synonyms.")
+@retriever("bm25", tells="BM25 over stemmed words (bm25s); words decide, so that other words are not found.")
 class BM25(Base):
     """BM25 over the words of title and text.
 
-    `language` is a code like de, `none` for no stemming and no stop words, or `auto`: the field `language` of
-    each passage and query decides, and English if there is none.
+    `language` is a code such as de, `none` for no stemming and no stop words, or `auto`: then the field
+    `language` of each passage and query decides, and English where there is none.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class BM25(Base):
             raise UsageError(f"bm25: method must be one of {', '.join(METHODS)}, found {method!r}")
         if not all(isinstance(x, (int, float)) for x in (k1, b)) or not k1 >= 0 or not 0 <= b <= 1:
             raise UsageError(f"bm25: k1 must be a number from 0, and b one from 0 to 1, found {k1!r} and {b!r}")
-        language = "none" if language is None else language  # what `language=none` in a spec is read as
+        language = "none" if language is None else language  # as `language=none` is read where it is written as text
         if language not in ("auto", "none"):
-            _check_language(language)
+            _known(language)
         self.k1, self.b, self.method, self.language = k1, b, method, language
         self.stem, self.stopwords = stem, stopwords
         self._corpus: Corpus | None = None
@@ -92,10 +92,10 @@ class BM25(Base):
         if self._corpus is corpus:
             return
         library = _library()
-        languages = [self._language(corpus.language(i)) for i in range(len(corpus))]
-        only = set(languages)
+        of = [self._language(corpus.language(i)) for i in range(len(corpus))]
+        only = set(of)
         if len(only) == 1 and self.language == "auto":
-            self._default = only.pop()  # a corpus in one language: queries without one are in it too
+            self._default = only.pop()  # a corpus in one language: queries that do not say theirs are in it too
         key = [
             "bm25",
             library.__version__,
@@ -105,20 +105,18 @@ class BM25(Base):
             self.stem,
             self.stopwords,
             corpus.fingerprint,
-            sorted(set(languages)) if len(set(languages)) == 1 else languages,
+            sorted(set(of)) if len(set(of)) == 1 else of,
         ]
 
         def build() -> Any:
-            tokens = self._tokens(corpus.texts, languages)
+            tokens = self._tokens(corpus.texts, of)
             if not tokens.vocab:
-                raise InputError(
-                    f"{corpus.source}: no passage has a word to index apart from stop words; expected texts"
-                )
+                raise InputError(f"{corpus.source}: no passage has a word to index beside stop words; expected texts")
             index = library.BM25(k1=self.k1, b=self.b, method=self.method, backend="numpy")
             index.index(tokens, show_progress=False)
             return index
 
-        self._index = get_or_build(
+        self._index = kept(
             self.store,
             key,
             build,
@@ -132,74 +130,74 @@ class BM25(Base):
         """The passages that share words with each query; those that share none are not found."""
         if self._corpus is None:
             raise UsageError("bm25: index() comes before retrieve()")
-        return [self._search(q, k) for q in queries]
+        return [self._found(q, k) for q in queries]
 
     @property
     def rests_on(self) -> Any:
         return _library().__version__
 
     def facts(self) -> dict[str, Any]:
-        size = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
-        return {"index_storage": size, "index_version": f"bm25s {_library().__version__}"}
+        held = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
+        return {"index_storage": held, "index_version": f"bm25s {_library().__version__}"}
 
-    def _search(self, query: Query, k: int) -> Answer:
-        stopwatch = Stopwatch()
+    def _found(self, query: Query, k: int) -> Answer:
+        laps = Laps()
         scores = self._scores(query)
         if scores is None:
             ids, values = [], []
         else:
             rows = ranking.best(scores, k, self._place, above=0.0)
             ids, values = [self._ids[i] for i in rows.tolist()], scores[rows].tolist()
-        stopwatch.lap("retrieve")
-        return Answer(ids, values, latency_ms=stopwatch.ms)
+        laps.lap("retrieve")
+        return Answer(ids, values, latency_ms=laps.ms)
 
     def _scores(self, query: Query) -> Any:
         language = self._language(getattr(query, "fields", {}).get("language"))
         stop, stems = self._reading(language)
         words = [word for word in _TOKEN.findall(query.lower()) if word not in stop]
-        vocabulary = self._index.vocab_dict
-        numbers = [vocabulary[word] for word in (words if stems is None else stems(words)) if word in vocabulary]
-        return self._index.get_scores_from_ids(numbers) if numbers else None
+        known = self._index.vocab_dict
+        found = [known[word] for word in (words if stems is None else stems(words)) if word in known]
+        return self._index.get_scores_from_ids(found) if found else None
 
     def _tokens(self, texts: Sequence[str], of: Sequence[str]) -> Any:
-        """All texts as numbers of words, and the vocabulary, in the form of `tokenize` of bm25s."""
+        """All texts as numbers of their words, and the number of each word as `tokenize` of bm25s has them."""
         from bm25s.tokenization import Tokenized
 
-        vocabulary: dict[str, int] = {}
-        tables = {language: _Numbers(vocabulary, *self._reading(language)) for language in set(of)}
+        known: dict[str, int] = {}
+        tables = {language: _Numbers(known, *self._reading(language)) for language in set(of)}
         numbers = [
             [i for i in map(tables[language].__getitem__, _TOKEN.findall(text.lower())) if i >= 0]
             for text, language in zip(texts, of, strict=True)
         ]
-        return Tokenized(ids=numbers, vocab=vocabulary)
+        return Tokenized(ids=numbers, vocab=known)
 
     def _reading(self, language: str) -> tuple[frozenset[str], Stems | None]:
-        """The stop words of a language, and what stems its words; empty and None if switched off."""
+        """The stop words of a language, and what stems its words; none of what was not asked for."""
         stop = _stop_words(language) if self.stopwords else frozenset[str]()
         return stop, _stem_all(language) if self.stem else None
 
-    def _language(self, label: str | None) -> str:
-        """The language to use for a text with this label: its own with `auto`, if it can be stemmed."""
+    def _language(self, told: str | None) -> str:
+        """The language of a text: as it says itself, where that is asked for and can be stemmed."""
         if self.language != "auto":
             return self.language
-        code = str(label).lower().replace("_", "-").split("-")[0] if label else self._default
-        return code if code in LANGUAGES else "none" if label else self._default
+        code = str(told).lower().replace("_", "-").split("-")[0] if told else self._default
+        return code if code in LANGUAGES else "none" if told else self._default
 
 
 class _Numbers(dict[str, int]):
-    """The number of each word of a language, assigned when the word first occurs; −1 for stop words."""
+    """The number of each word of a language, found when the word is first met; −1 for stop words."""
 
-    def __init__(self, vocabulary: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
+    def __init__(self, known: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
         super().__init__(dict.fromkeys(stop, -1))
-        self.vocabulary, self.stems = vocabulary, stems
+        self.known, self.stems = known, stems
 
     def __missing__(self, word: str) -> int:
         stem = word if self.stems is None else self.stems([word])[0]
-        number = self[word] = self.vocabulary.setdefault(stem, len(self.vocabulary))
-        return number
+        found = self[word] = self.known.setdefault(stem, len(self.known))
+        return found
 
 
-def _check_language(language: str) -> str:
+def _known(language: str) -> str:
     if language not in LANGUAGES:
         near = nearest(language, LANGUAGES) or nearest(language, LANGUAGES.values())
         near = next((c for c, n in LANGUAGES.items() if n == near), near)
@@ -236,5 +234,5 @@ def _stem_all(language: str) -> Stems | None:
     except ImportError:
         raise missing_package("bm25", "Stemmer", advice=", or use bm25(stem=false)") from None
     stemmer: Any = Stemmer.Stemmer(LANGUAGES[language])
-    stem: Stems = stemmer.stemWords
-    return stem
+    found: Stems = stemmer.stemWords
+    return found

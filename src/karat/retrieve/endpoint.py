@@ -45,9 +45,7 @@ class Endpoint:
         timeout: float = 60.0,
     ) -> None:
         if not model:
-            raise UsageError(
-                f"dense: expected {OPENAI}MODEL, for example {OPENAI}text-embedding-3-small, found no model"
-            )
+            raise UsageError(f"dense: expected {OPENAI}MODEL, such as {OPENAI}text-embedding-3-small, found no model")
         require_httpx(f"dense(model={OPENAI}{model})")
         if not timeout > 0:
             raise UsageError(f"dense: timeout must be a number of seconds above 0, found {timeout!r}")
@@ -58,7 +56,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         secrets = (self._key,) if self._key else ()
         self._client = Client(timeout=timeout, retry=RETRY, headers=headers, secrets=secrets)
-        self._usage = threading.local()
+        self._spent = threading.local()
 
     @property
     def name(self) -> str:
@@ -70,7 +68,7 @@ class Endpoint:
 
     @property
     def tokens(self) -> int | None:
-        count: int | None = getattr(self._usage, "tokens", None)
+        count: int | None = getattr(self._spent, "tokens", None)
         return count
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
@@ -113,7 +111,7 @@ class Endpoint:
         usage = answer.get("usage")
         used = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
         if isinstance(used, int) and used >= 0:
-            self._usage.tokens = (self.tokens or 0) + used
+            self._spent.tokens = (self.tokens or 0) + used
 
     def _post(self, body: dict[str, Any]) -> Any:
         """The answer to one request."""
@@ -152,7 +150,7 @@ def _check_url(url: str, name: str) -> str:
     try:
         parts = urlsplit(url)
         holds = parts.username or parts.password or parts.query or parts.fragment
-        _ = parts.port  # raises if the port is not a number
+        _ = parts.port  # a port that is no number is found when asked for
     except ValueError:
         raise UsageError(f"dense: {name} must be an address such as {HOSTED}") from None
     if holds:
@@ -174,5 +172,5 @@ def _read_key(env: str, needed: bool) -> str:
             f"dense: the endpoint needs a key; set the environment variable {env}, or name another in key_env"
         )
     if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"dense: the key in {env} has characters that no key can have; set it again")
+        raise UsageError(f"dense: the key in {env} has characters that no key can have; set it anew")
     return key

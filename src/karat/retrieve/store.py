@@ -1,7 +1,7 @@
-"""Indexes and vectors kept on disk by content, so that nothing is built twice.
+"""Indexes and vectors kept on disk by content: what was built once is not built again.
 
 An entry is a folder named by what it was made from. It is written under another name and renamed when it is
-complete, so that a process that dies leaves nothing that could be mistaken for one.
+whole, so that a process that dies leaves nothing that could be mistaken for one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LIMIT = 4 << 30
-"""Bytes that entries may take before the least recently used are removed."""
+"""Bytes that entries may take before those not used for longest are removed."""
 STALE = 24 * 3600.0
-"""Seconds after which an unfinished entry is taken for that of a killed process."""
+"""Seconds after which an unfinished entry is one that a killed process left."""
 _UNFINISHED = ".unfinished-"
 
 
@@ -35,18 +35,18 @@ class Store:
         self.folder, self.limit = folder or os.path.join(cache_folder(), "indexes"), limit
 
     def get(self, key: Any, build: Callable[[], T], write: Callable[[T, str], None], load: Callable[[str], T]) -> T:
-        """What `key` stands for: loaded if it was built before, else built and written.
+        """What was built from `key`: loaded if it is there, else built and written for the next time.
 
-        `key` holds, as JSON, all that decides the content, including versions of libraries.
+        `key` is anything that JSON can hold: all that decides the content, versions of libraries included.
         """
         name = hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
         place = os.path.join(self.folder, name)
         if os.path.isdir(place):
             try:
-                value = load(place)
+                found = load(place)
                 os.utime(place)
-                return value
-            except Exception:  # damaged, or written by another version: built again
+                return found
+            except Exception:  # damaged, or written by a version that did it otherwise: built anew
                 shutil.rmtree(place, ignore_errors=True)
         built = build()
         self._write(place, lambda folder: write(built, folder))
@@ -73,30 +73,30 @@ class Store:
     def entries(self) -> list[tuple[str, int, float]]:
         """Path, size and time of last use of all entries."""
         try:
-            folders = [e for e in os.scandir(self.folder) if e.is_dir()]
+            listed = [e for e in os.scandir(self.folder) if e.is_dir()]
         except OSError:
             return []
-        entries = []
-        for entry in folders:
+        found = []
+        for entry in listed:
             try:
                 if entry.name.startswith(_UNFINISHED):
                     if time.time() - entry.stat().st_mtime > STALE:
                         shutil.rmtree(entry.path, ignore_errors=True)
                     continue
-                entries.append((entry.path, _size(entry.path), entry.stat().st_mtime))
+                found.append((entry.path, _size(entry.path), entry.stat().st_mtime))
             except OSError:
                 continue
-        return entries
+        return found
 
     def clear(self) -> int:
-        """Remove all entries, and return how many there were."""
-        entries = self.entries()
-        for path, _, _ in entries:
+        """Remove all entries; how many there were."""
+        found = self.entries()
+        for path, _, _ in found:
             shutil.rmtree(path, ignore_errors=True)
-        return len(entries)
+        return len(found)
 
     def trim(self, keep: str = "") -> None:
-        """Remove the least recently used entries until the rest is within the limit."""
+        """Remove the entries not used for longest, until the rest is within the limit."""
         total = 0
         for path, size, _ in sorted(self.entries(), key=lambda e: (e[0] != keep, -e[2])):
             total += size
@@ -104,10 +104,10 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def get_or_build(
+def kept(
     store: Store | None, key: Any, build: Callable[[], T], write: Callable[[T, str], None], load: Callable[[str], T]
 ) -> T:
-    """From the store, or built if there is no store."""
+    """From the store, or built where there is none."""
     return build() if store is None else store.get(key, build, write, load)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from karat.config.checks import check_files, check_gates, config_options, evaluation_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
-from karat.gates.evidence import judge_gates
+from karat.gates.evidence import judged_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from karat.config.models import Config
     from karat.config.reading import Read
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import Judgement
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
     from karat.model.options import Options
@@ -48,7 +48,7 @@ class Check(Tabular):
     """The verdict, every judgement behind it, and the results that these rest on."""
 
     result: Result
-    rows: tuple[Judgment, ...]
+    rows: tuple[Judgement, ...]
     candidates: tuple[str, ...]
     baseline: RunResult | None = None
     baseline_file: str | None = None
@@ -111,12 +111,12 @@ class Check(Tabular):
         """What is significantly worse than the baseline, gated or not, over all queries and in segments."""
         return tuple(d for d in self.comparisons if d.outcome == "worse")
 
-    def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
+    def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
 
     @property
-    def gates(self) -> tuple[Judgment, ...]:
+    def gates(self) -> tuple[Judgement, ...]:
         """The judgements, by the name that the JSON has for them."""
         return self.rows
 
@@ -176,7 +176,7 @@ class Check(Tabular):
         return document | told_differences(self.forced, self.system)
 
 
-def _rest(rows: Sequence[Judgment], outcome: str) -> str:
+def _rest(rows: Sequence[Judgement], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
     gates = len({r.gate for r in rows}) - 1
     if gates:
@@ -358,7 +358,7 @@ def _judged(
             )
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
-    rows = judge_gates(gates, result, judged, baseline=base, correction=correction)
+    rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
     decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence

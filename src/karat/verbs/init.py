@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError
-from karat.gates.evidence import judge_gates
+from karat.gates.evidence import judged_gates
 from karat.gates.language import parse_gate
 from karat.read.layout import head_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
-from karat.verbs.validate.configs import too_few
-from karat.verbs.validate.roles import by_name, role_of
+from karat.verbs.validate.configs import explain_shortage
+from karat.verbs.validate.roles import detect_role, role_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,9 +91,9 @@ def _found(folder: str) -> Found:
     out = Found()
     for path in _files(folder):
         try:
-            role = role_of(path, head_of(path))
+            role = detect_role(path, head_of(path))
             if role in ("qrels", "run") and path.lower().endswith(".json"):  # any JSON object may look like one
-                role = by_name(path, ("qrels", "run"))
+                role = role_by_name(path, ("qrels", "run"))
                 (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
             continue
@@ -231,8 +231,8 @@ def _floor(metric: str, low: float, where: str = "") -> str:
 def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -> bool:
     """Whether a gate passes today, with queries enough to be decided."""
     gate = parse_gate(text)
-    rows = judge_gates([gate], result, [run.name], baseline=base)
-    return all(row.outcome == "pass" for row in rows) and not too_few(gate, run, base)
+    rows = judged_gates([gate], result, [run.name], baseline=base)
+    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, base)
 
 
 def _latency(found: Found, name: str) -> Iterator[str]:

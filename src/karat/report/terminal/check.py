@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import Judgement
     from karat.gates.language import Gate
     from karat.verbs.check import Check
 
@@ -90,16 +90,16 @@ def scope(check: Check) -> str:
     return " · ".join(filter(None, (check.name, f"{queries:,} queries", f"{runs}{against}")))
 
 
-def grouped(check: Check) -> list[tuple[Gate, str, list[Judgment]]]:
+def grouped(check: Check) -> list[tuple[Gate, str, list[Judgement]]]:
     """The judgements of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[Judgment]] = {}
+    groups: dict[tuple[Gate, str], list[Judgement]] = {}
     for row in check.rows:
         groups.setdefault((row.gate, row.run), []).append(row)
     listed = [(gate, run, rows) for (gate, run), rows in groups.items()]
     return sorted(listed, key=lambda g: (g[0].level == "warn", ORDER.index(worst(g[2]))))
 
 
-def worst(rows: list[Judgment]) -> str:
+def worst(rows: list[Judgement]) -> str:
     """The outcome of a gate over its segments."""
     seen = {r.judged.outcome for r in rows}
     return next(o for o in ORDER if o in seen)
@@ -143,7 +143,7 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
     return table
 
 
-def _too_small(rows: list[Judgment]) -> Text:
+def _too_small(rows: list[Judgement]) -> Text:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
     sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
@@ -151,13 +151,13 @@ def _too_small(rows: list[Judgment]) -> Text:
     return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
 
 
-def _below(row: Judgment, indent: str = "") -> Text:
+def _below(row: Judgement, indent: str = "") -> Text:
     """What to do, on a line of its own."""
     text = advise(row) or note_reference(row)
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
-def cells(row: Judgment) -> tuple[str, str, str]:
+def cells(row: Judgement) -> tuple[str, str, str]:
     """Value, interval and number of queries of one judgement."""
     one = figure_of(row)
     if not one.defined:

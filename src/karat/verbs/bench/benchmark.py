@@ -10,11 +10,10 @@ from karat import __version__
 from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
 from karat.model.options import Settings, StatedOptions, takes_options
-from karat.read.sources import read_run
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
-from karat.retrieve.corpus import rechunk
+from karat.retrieve.corpus import rechunked
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
@@ -265,7 +264,7 @@ class _Job:
         specs: dict[str, Any] = {}
         try:
             for cut in self.chunks or (None,):  # all are made before one runs: a slip is told at once
-                corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
+                corpus = self.dataset.corpus if cut is None else rechunked(self.dataset.corpus, *cut)
                 known: dict[str, Any] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
@@ -342,7 +341,7 @@ class _Job:
             "k_raw": self.k,
             "workers": self.workers,
             "dataset_version": self.dataset.version,
-            "code_version": f"{identity.told} (karat {__version__})",
+            "code_version": f"karat {__version__} {identity.told}",
         }
         return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
@@ -355,12 +354,11 @@ class _Job:
             settings = settings.change(queries=table)
         if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             settings = settings.change(by=LANGUAGE)
-        runs = {name: read_run(path, name=name) for name, path in ran.logs.items()}
-        strange = unknown_ids(runs, ran.corpora)
+        strange = unknown_ids(ran.logs, ran.corpora)
         notes = [*ran.notes, *remarks(self.dataset, strange, parse_all(chosen), self.k)]
         needs = {need for m in parse_all(chosen) for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
-            settings = settings.change(**vectors_for(self.dataset, runs, ran.made, ran.corpora, self.store))
+            settings = settings.change(**vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store))
         if "texts" in needs and settings.data.docs is None:
             settings = settings.change(docs=self.dataset.docs)
         if measures is None and (settings.data.embeddings is None or strange):
@@ -368,9 +366,9 @@ class _Job:
         if (tell := self._telling(self.dataset.name, "comparing")) is not None:
             tell(0, len(ran.logs))
         if len(ran.logs) == 1:
-            found = evaluate(self.dataset.gold, runs, chosen, settings=settings)
+            found = evaluate(self.dataset.gold, dict(ran.logs), chosen, settings=settings)
             return Benched(self.dataset, found, None, ran.logs, ran.again, tuple(notes))
-        compared = compare(self.dataset.gold, runs, chosen, baseline=baseline, settings=settings, **tests)
+        compared = compare(self.dataset.gold, dict(ran.logs), chosen, baseline=baseline, settings=settings, **tests)
         return Benched(self.dataset, compared.result, compared, ran.logs, ran.again, tuple(notes))
 
     def _default_metrics(self) -> list[str]:
