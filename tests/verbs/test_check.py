@@ -756,7 +756,7 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
     assert run_karat("check", cwd=small).returncode == 0
     assert {p.name for p in (small / "karat-out").iterdir()} == {"check.json", "comment.md", "gates.xml"}
     again = run_karat("init", cwd=small)
-    assert again.returncode == 2 and "is there already" in again.stderr
+    assert again.returncode == 2 and "exists already" in again.stderr
     assert run_karat("init", "--force", cwd=small).returncode == 0
 
 

@@ -109,30 +109,30 @@ def bench(
     from karat import bench as run_bench
     from karat.verbs.bench.request import asked_of
 
-    asked = asked_of(
+    request = asked_of(
         dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
     )
-    if len(asked["dataset"]) > 1 and (save is not None or html is not None):
+    if len(request["dataset"]) > 1 and (save is not None or html is not None):
         raise UsageError(
             f"{'--save' if save else '--html'} is of one dataset; with several, the folder of each has its own"
         )
-    asked |= {**({"metrics": metric} if metric else {}), **options}
+    request |= {**({"metrics": metric} if metric else {}), **options}
     try:
         # What a retriever prints must not get between the lines of a document.
         with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
-            found = run_bench(**asked, fresh=fresh, watch=watch)
+            benchmark = run_bench(**request, fresh=fresh, watch=watch)
     except KeyboardInterrupt:
         typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    failed: KaratError | None = None
-    written: list[str] = []
+    problem: KaratError | None = None
+    paths: list[str] = []
     try:
-        written = bench_view.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
-    except KaratError as error:  # the numbers are told all the same
-        failed = error
+        paths = bench_view.write(benchmark, str(request["out"]), save=save, html=html, report=not no_html)
+    except KaratError as error:  # the figures are printed anyway
+        problem = error
     if json is not None:
-        bench_view.write_json(found, json)
+        bench_view.write_json(benchmark, json)
     if json != "-" and not quiet:
-        bench_view.show(found, written)
-    if failed is not None:
-        raise failed
+        bench_view.show(benchmark, paths)
+    if problem is not None:
+        raise problem

@@ -40,15 +40,17 @@ def bless(
 
     with terminal.progress(quiet) as watch:
         options = {**options, "watch": watch}
-        found = blessing(source, run=run, **options)
-    path = output or found.place
-    changed = found.changed(path)  # before the file is replaced
+        baseline = blessing(source, run=run, **options)
+    path = output or baseline.place
+    difference = baseline.changed(path)  # before the file is replaced
     make_folder(path)
-    make_baseline(found.result, path, run=found.run, metrics=found.metrics)
+    make_baseline(baseline.result, path, run=baseline.run, metrics=baseline.metrics)
     if quiet:
         return
-    typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")
-    if changed:
-        typer.echo(changed)
-    if found.read is not None and (line := found.line(path)):
-        typer.echo(f"{found.read.path} does not name it yet; put this line there:\n{line}")
+    typer.echo(
+        f"{path}: {baseline.run} is the baseline ({len(baseline.metrics)} metrics, {baseline.queries:,} queries)"
+    )
+    if difference:
+        typer.echo(difference)
+    if baseline.read is not None and (line := baseline.line(path)):
+        typer.echo(f"{baseline.read.path} does not name it yet; put this line there:\n{line}")

@@ -67,7 +67,7 @@ def check(
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
-    asked = {
+    places = {
         "json": json,
         "markdown": markdown,
         "junit": junit,
@@ -76,18 +76,18 @@ def check(
         "save": save,
         "html": html,
     }
-    files, name = outputs.Files(**asked), ""
+    files, name = outputs.Files(**places), ""
     try:
         alone = config is None and result is not None and gate and not any(map(os.path.exists, DEFAULT_NAMES))
         read = read_config({} if alone else find_config(config))
         name = read.config.dataset.name if read.config.dataset is not None else ""
-        files = outputs.Files.of(read, **asked)
+        files = outputs.Files.of(read, **places)
         with terminal.progress(quiet) as watch:
             options = {**options, "details": files.save is not None or files.html is not None, "watch": watch}
-            found = judge(
+            decision = judge(
                 read, gate or None, baseline=baseline, result=result, candidate=candidate, force=force, **options
             )
-        written = outputs.write(found, files, outputs.texts(read))
+        paths = outputs.write(decision, files, outputs.texts(read))
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -95,10 +95,10 @@ def check(
         raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        check_view.show_check(found, gold, verbose=verbose, by=read.config.segments.by or (), written=written)
-    if quiet and found.verdict != "SHIP":
-        typer.echo(terminal.plain(f"{found.verdict}: {found.why}"), err=True)
-    code = found.exit_code
-    if found.verdict == "INCONCLUSIVE" and inconclusive is not None:
+        check_view.show_check(decision, gold, verbose=verbose, by=read.config.segments.by or (), written=paths)
+    if quiet and decision.verdict != "SHIP":
+        typer.echo(terminal.plain(f"{decision.verdict}: {decision.why}"), err=True)
+    code = decision.exit_code
+    if decision.verdict == "INCONCLUSIVE" and inconclusive is not None:
         code = SHIP if inconclusive == "pass" else BLOCK
     raise typer.Exit(code)

@@ -82,9 +82,9 @@ def evaluate(
         from karat.config.reading import find_config, read_config
 
         read = read_config(find_config(config))
-        asked = evaluation_of(read, (), options, qrels=qrels, runs=named)
-        settings, qrels, named = asked.settings, asked.qrels, dict(asked.runs)
-        metrics = metric or asked.measures
+        evaluation = evaluation_of(read, (), options, qrels=qrels, runs=named)
+        settings, qrels, named = evaluation.settings, evaluation.qrels, dict(evaluation.runs)
+        metrics = metric or evaluation.measures
         if not components and read.config.components is not None:
             components, cut, threshold = True, read.config.components.k, read.config.components.threshold
     with terminal.progress(quiet) as watch:

@@ -24,18 +24,18 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a flag for each option, unless it declares one itself; it receives the given ones as `options`."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "options"]
-    listed = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
+    options = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
-        values = {option.name: _value(option, arguments.pop(name)) for name, option in listed.items()}
-        given = {name: value for name, value in values.items() if value is not None}
-        command(**arguments, options=cast(Options, given))
+        values = {option.name: _value(option, arguments.pop(name)) for name, option in options.items()}
+        stated = {name: value for name, value in values.items() if value is not None}
+        command(**arguments, options=cast(Options, stated))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     flags = [
         inspect.Parameter(name, keyword, default=False if option.kind == "yes" else None, annotation=_flag(option))
-        for name, option in listed.items()
+        for name, option in options.items()
     ]
     parameters = [*(p.replace(kind=keyword) for p in own), *flags]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
