@@ -333,6 +333,7 @@ def test_a_link_opens_its_query_whatever_its_id(browser: Any, made: Made, query:
         assert page.opens(query)
         assert page.evaluate("document.getElementById('queries').getBoundingClientRect().top") < 200
         page.evaluate("location.hash = ''")
+        until(page, "!choice.pin")
         page.locator("#rows tr[data-query] a", has_text=query).first.click()
         assert page.evaluate("location.hash") == "#query=" + quote(query, safe="!'()*~")
 
@@ -546,7 +547,8 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
         drawn(page)
         assert page.logged == []
         assert (
-            page.text_content(".why") == "ndcg@10: no significant difference (1 query; randomization, p adj. 1.0000)."
+            page.text_content(".why")
+            == "b against a, ndcg@10: no significant difference (1 query; randomization, p adj. 1.0000)."
         )
         assert page.count("#misses, #sweep, #funnel") == 0
 

@@ -182,10 +182,11 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     metric = primary_of(source)
     rows = (d for d in source.comparisons if d.candidate == run.name and d.metric == metric and d.segment is None)
     row = next(rows, None)
+    name = cut(plain(run.name), WORD)
     if row is None or row.delta != row.delta:
-        name = cut(plain(run.name), WORD)
         return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}."
-    return typeset(cut(plain(row.statement), SENTENCE)) + "."
+    subject = "" if row.significant else f"{name} against {cut(plain(row.baseline), WORD)}, "
+    return subject + typeset(cut(plain(row.statement), SENTENCE)) + "."
 
 
 def _sentence(why: str, names: Sequence[str]) -> str:
