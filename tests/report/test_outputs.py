@@ -280,8 +280,8 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
 def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
     source = latex.render(view_of(hostile))
     figures, gates = tables(source)
-    assert columns(figures) == 3 and set(rows(figures)) == {3}
-    assert len(rows(figures)) == 1 + 2 * 3 + 1  # head, two lines a metric, note
+    assert columns(figures) == 4 and set(rows(figures)) == {4}
+    assert len(rows(figures)) == 1 + 2 * 2 + 2  # head, two lines per system, notes on intervals and on superscripts
     assert columns(gates) == 5 and set(rows(gates)) == {5}
     assert len(rows(gates)) == 1 + 7 + 1
     bare = re.sub(r"\\[{}\\%]", "", re.sub(r"(?<!\\)%.*", "", source))
@@ -374,7 +374,7 @@ def test_other_gold_is_refused_and_force_is_said_in_every_output(
     for output, text in told.items():
         assert "18 queries with 18 judgments" in text, output
         assert output == "json" or re.search(r"although (they|these) differ", text), output
-    (note,) = [line for line in told["tex"].splitlines() if "footnotesize 95" in line]
+    (note,) = [line for line in told["tex"].splitlines() if "footnotesize Compared" in line]
     assert "Compared by force although gold differ" in note  # in the table that is printed, not only in a comment
     suite = ET.fromstring(told["xml"]).find("testsuite")
     assert suite is not None and "--force" in (suite.findtext("system-out") or "")
@@ -467,7 +467,7 @@ def test_an_error_leaves_no_older_verdict_behind(
 ) -> None:
     config = str(place(tmp_path, ["hit@1 >= 0.5"], outputs=OUTPUTS))
     assert run("check", config) == 0
-    kept = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
+    older = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
     (tmp_path / "gold.json").write_text('{"q00": {"yes": "<b>@one</b>"}}')
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     capfd.readouterr()
@@ -484,7 +484,8 @@ def test_an_error_leaves_no_older_verdict_behind(
     XSD.validate((tmp_path / "c.xml").read_text("utf-8"))
     (suite,) = list(junitparser.JUnitXml.fromfile(str(tmp_path / "c.xml")))
     assert (suite.tests, suite.failures, suite.errors, suite.name) == (1, 0, 1, "toy")
-    assert {n: (tmp_path / n).read_bytes() for n in kept} == kept
+    assert all((tmp_path / n).read_bytes() != data for n, data in older.items())
+    assert "no result" in (tmp_path / "c.tex").read_text("utf-8")
 
 
 def test_an_error_makes_no_new_files_and_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -514,7 +515,8 @@ def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
     (row,) = [line for line in lines if line.startswith("hit@1")]
     assert row.count("0.9000 [") == 2 and "+0.0000 [0.000, 0.000]" in row
     assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
-    assert "Metric & baseline & new" in (tmp_path / "c.tex").read_text("utf-8")
+    table = (tmp_path / "c.tex").read_text("utf-8")
+    assert "baseline$^{a}$ & " in table and "new$^{b}$ & " in table
     assert '<property name="baseline" value="baseline" />' in (tmp_path / "c.xml").read_text("utf-8")
     parts = json.loads((tmp_path / "karat.yaml").read_text())
     (tmp_path / "karat.yaml").write_text(json.dumps({**parts, "runs": {"newer": "new.json"}}))

@@ -122,7 +122,7 @@ def _caption(view: View, several: bool) -> list[str]:
     if draws := {found["draws"] for found in view.pairs.values()}:
         test = f"randomised Tukey HSD over all pairs, blocked by query, {max(draws):,} draws"
         notes.append(
-            f"Superscripts: significantly better than the system of that letter ({test}, $\\alpha$ = {view.alpha:g})."
+            f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
         )
     if left := [m for m in view.metrics if view.pairs and m not in view.pairs]:
         notes.append(f"Not tested over all pairs: {text(', '.join(left))}.")
