@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karat.cli.options import OUTPUTS
 from karat.report.formats import all_formats
 
 if TYPE_CHECKING:
@@ -43,5 +44,5 @@ def takes_outputs(verb: str) -> Callable[[Callable[..., None]], Callable[..., No
 def _flag(name: str) -> Any:
     one = all_formats()[name]
     metavar = "FILE|-" if one.prints else "FILE"
-    option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=one.help, rich_help_panel="Files")
+    option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=one.help, rich_help_panel=OUTPUTS)
     return Annotated[str | None, option]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from karat.report.formats import Problem, all_formats
 from karat.store.atomic import encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from karat.config.reading import Read
     from karat.report.view import View
@@ -54,6 +54,18 @@ class Files:
     def details(self) -> bool:
         """Whether one of them needs the ranked lists."""
         return any(all_formats()[name].details for name in self.places)
+
+
+@contextmanager
+def open_outputs(asked: Mapping[str, str | None]) -> Iterator[Files]:
+    """The files that the command line asks for; after an error inside, those that exist are replaced."""
+    try:
+        yield Files.of(asked)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        write_error(error, Files({name: place for name, place in asked.items() if place is not None}))
+        raise
 
 
 def _check(places: Mapping[str, str]) -> None:
