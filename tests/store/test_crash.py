@@ -29,6 +29,7 @@ import sys, os
 from dataclasses import replace
 import karat
 from karat.report.outputs import Files, write
+from karat.report.view import view_of
 
 def judged(hits):
     gold = {f"q{i:04}": {"d": 1} for i in range(400)}
@@ -37,8 +38,10 @@ def judged(hits):
 
 def outputs(check, folder):
     place = lambda name: os.path.join(folder, name)
-    write(check, Files(place("c.json"), place("c.md"), place("c.xml"), place("c.tex"), place("t.csv"), place("s.json")))
-    write(check, Files(per_query=place("t.parquet"), save=place("s.json.gz")))
+    names = {"json": "c.json", "markdown": "c.md", "junit": "c.xml", "latex": "c.tex"}
+    names |= {"per_query": "t.csv", "save": "s.json"}
+    write(view_of(check), Files({name: place(file) for name, file in names.items()}))
+    write(view_of(check), Files({"per_query": place("t.parquet"), "save": place("s.json.gz")}))
     karat.bless(check.result, place("base.json"))
 
 states = [judged(300), judged(40)]

@@ -123,10 +123,6 @@ PerQuery = Annotated[
     str | None,
     option("Write every query's values (.csv, .jsonl, .parquet).", "--per-query", panel=OUTPUTS, metavar="FILE"),
 ]
-SaveFile = Annotated[
-    str | None, option("Write the full result, with lists, for later verbs.", "--save", panel=OUTPUTS, metavar="FILE")
-]
-HtmlFile = Annotated[str | None, option("Write the report, one HTML file.", "--html", panel=OUTPUTS, metavar="FILE")]
 Force = Annotated[
     bool, option("Compare results that rest on different gold or definitions; the output says so.", "--force")
 ]

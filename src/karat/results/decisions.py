@@ -230,7 +230,8 @@ def decisions_table(rows: Sequence[Decision]) -> Table:
         + (d.significant, d.outcome)
         for d in rows
     ]
-    heads = ("candidate", "metric", "segment", "baseline", "candidate", "Δ", "p", "p adj.", "outcome")
+    baseline = rows[0].baseline if rows else "baseline"
+    heads = ("candidate", "metric", "segment", baseline, "value", "Δ", "p", "p adj.", "outcome")
     cells = [
         (
             d.candidate,
