@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, Problem, shown
 from karat.model.policy import SEPARATOR, Policy, parent_of
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run
@@ -81,8 +81,11 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
                 content = line.strip()
                 if content in (b"{", b"["):
                     raise InputError(
-                        f"{path}:{number}: JSON spread over several lines; expected one JSON object a line: "
-                        "write each on one line"
+                        Problem(
+                            path,
+                            number,
+                            "JSON spread over several lines; expected one JSON object per line: write each on one line",
+                        )
                     )
                 if content:
                     yield number, line
@@ -258,7 +261,7 @@ def item_id(item: Item) -> str | None:
 
 def ordered_items(items: list[Item], line: int, problems: Problems, policy: Policy) -> list[Item] | None:
     """A line's results in their order: by rank where given, else by score, else as listed."""
-    before = len(problems.found)
+    before = len(problems.items)
     for place, item in enumerate(items, start=1):
         if item.chunk_id is None and item.doc_id is None:
             problems.add(line, f"topk item {place}: no chunk_id and no doc_id; expected one of them")
@@ -269,7 +272,7 @@ def ordered_items(items: list[Item], line: int, problems: Problems, policy: Poli
             problems.add(line, f"topk item {place}: rank must be an integer from 1, found {shown(item.rank)}")
         if item.score is not None and not is_finite(item.score):
             problems.add(line, f"topk item {place}: score must be a finite number, found {shown(item.score)}")
-    if len(problems.found) > before:
+    if len(problems.items) > before:
         return None
     with_rank = [i for i in items if i.rank is not None]
     if with_rank:
