@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from karat.metrics import DEFAULT_METRICS, all_metrics
 from karat.report.terminal.metrics import constant, example, over_queries
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
-from karat.verbs.validate.checks import CHECKS, KINDS
+from karat.verbs.validate.rules import LINT_RULES, RULE_GROUPS
 
 if TYPE_CHECKING:
     from karat.metrics import Metric
@@ -70,35 +70,36 @@ def validate_page() -> str:
     lines = [
         "# What `karat validate` looks for",
         "",
-        "Generated from the table of checks by `make docs`; do not edit.",
+        "Generated from the table of rules by `make docs`; do not edit.",
         "",
         "```console",
         "$ karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl",
+        "$ karat validate scifact/        # a folder with corpus, queries and gold, or with a karat.yaml",
         "$ karat validate --qrels labels.csv --run out.csv --ignore Q204,X503 --strict --json findings.json",
         "```",
         "",
-        "What a file is for is told from its content and its name; `--qrels`, `--queries`, `--run` and `--corpus`",
-        "state it. `--select` and `--ignore` take codes or their beginnings (`R`, `R3`). Findings of one check in one",
-        "file are one finding, with a count and its first places; only of F001 each problem is one.",
+        "The role of a file is detected from its content and its name; `--qrels`, `--queries`, `--run` and `--corpus`",
+        "state it. `--select` and `--ignore` take codes or their beginnings (`R`, `R3`). Each rule yields one finding",
+        "per file, with a count and its first places; F001 yields one per problem.",
         "",
-        "Exit code 0: no finding at the level of errors (with `--strict`: nor of warnings), 1: at least one, 2: wrong",
-        "usage, such as a file that is not there. The JSON follows [its schema](schemas/validation.schema.json).",
+        "Exit code 0: no errors (with `--strict`: no warnings either), 1: at least one, 2: wrong usage, for example a",
+        "missing file. The JSON follows [its schema](schemas/validation.schema.json).",
         "",
         "**error**: numbers would be wrong, or the file is refused · **warning**: probably wrong · **info**: worth",
         "knowing.",
         "",
     ]
-    for letter, kind in KINDS.items():
+    for letter, group in RULE_GROUPS.items():
         lines += [
-            f"## {kind}",
+            f"## {group}",
             "",
             "| code | level | finding | what goes wrong | what to do |",
             "|---|---|---|---|---|",
         ]
         lines += [
-            f"| {c.code} | {c.severity} | {_cell(c.title)} | {_cell(c.why)} | {_cell(c.fix)} |"
-            for c in CHECKS.values()
-            if c.code.startswith(letter)
+            f"| {r.code} | {r.severity} | {_cell(r.title)} | {_cell(r.why)} | {_cell(r.fix)} |"
+            for r in LINT_RULES.values()
+            if r.code.startswith(letter)
         ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -80,6 +80,20 @@ class ResultError(KaratError, KeyError):
     __str__ = Exception.__str__
 
 
+class Problem(str):
+    """One thing that is wrong with an input, as a line of text that also knows its file, its line and the rest."""
+
+    file: str
+    line: int | None
+    detail: str
+
+    def __new__(cls, file: str, line: int | None, detail: str) -> Problem:
+        """The line of text: `file:line: detail`."""
+        problem = super().__new__(cls, f"{file}: {detail}" if line is None else f"{file}:{line}: {detail}")
+        problem.file, problem.line, problem.detail = file, line, detail
+        return problem
+
+
 class InputError(KaratError, ValueError):
     """A file, table or object that cannot be used.
 

@@ -911,7 +911,7 @@ BAD_TOPICS: dict[str, tuple[str, str, dict[str, Any], str]] = {
         r"g\.csv:3: .*judged 2 here and 1 at line 2",
     ),
     "an empty subtopic": ("g.csv", "qid,doc,subtopic,rel\nq,a,x,1\nq,b,,2\n", {}, r"g\.csv:3: the subtopic is empty"),
-    "a column twice": ("g.csv", "qid,doc,subtopic,rel,subtopic\nq,a,x,1,y\n", {}, r'"subtopic" is there twice'),
+    "a column twice": ("g.csv", "qid,doc,subtopic,rel,subtopic\nq,a,x,1,y\n", {}, r'"subtopic" appears twice'),
     "no such column": ("g.csv", "qid,doc,rel\nq,a,1\n", {"subtopics": True}, r"g\.csv: holds no subtopics, although"),
     "some lines without": (
         "g.jsonl",

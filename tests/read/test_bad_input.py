@@ -214,7 +214,7 @@ REFUSED = [
     run(
         "header-column-twice",
         b"query_id,doc_id,score,score\nq1,d1,1,2\n",
-        'run.csv:1: the column "score" is there twice',
+        'run.csv:1: the column "score" appears twice',
         name="run.csv",
     ),
     run("header-only", b"query_id,doc_id,score\n", "run.csv: holds no results, expected at least one", name="run.csv"),
@@ -416,7 +416,7 @@ REFUSED = [
         "jsonl-spread",
         json.dumps(json.loads(ROW), indent=1).encode(),
         "run.jsonl:1: JSON spread over several lines",
-        "one JSON object a line",
+        "one JSON object per line",
         name="run.jsonl",
     ),
     run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import subprocess
 from collections.abc import Callable
@@ -15,8 +16,8 @@ import pytest
 
 import karat
 from command import run_karat
-from karat.verbs.validate.checks import CHECKS
 from karat.verbs.validate.overlap import fold, near_groups, quoted_words
+from karat.verbs.validate.rules import LINT_RULES
 from places import ROOT, SUPPORT
 
 KETTLE = SUPPORT / "kettle"
@@ -290,6 +291,17 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "warning",
         "gold.txt:1",
         columns("gold.txt", lambda c: [c[0][1:] + ".0", *c[1:]]),
+    ),
+    "a score beside the grade": (
+        "F007",
+        "info",
+        "gold.txt",
+        lambda files: files.update(
+            {
+                "gold.txt": "query_id doc_id grade score\n"
+                + "".join("{0} {2} {3} 9.5\n".format(*row.split()) for row in files["gold.txt"].splitlines())
+            }
+        ),
     ),
     # G: gold
     "two grades for one pair": ("G101", "error", "gold.txt:49", add("gold.txt", "q0 0 d0 1")),
@@ -571,7 +583,7 @@ def test_a_planted_defect_is_found_at_its_place(tmp_path: Path, name: str) -> No
 
 
 def test_every_check_but_the_one_for_large_files_has_a_planted_defect() -> None:
-    assert set(CHECKS) - {code for code, *_ in DEFECTS.values()} == {"F004"}
+    assert set(LINT_RULES) - {code for code, *_ in DEFECTS.values()} == {"F004"}
 
 
 def test_a_file_is_named_in_one_role(tmp_path: Path) -> None:
@@ -741,7 +753,10 @@ def test_many_findings_of_one_check_are_one_with_a_count(tmp_path: Path) -> None
     columns("gold.txt", lambda c: [c[0], c[1], "x" + c[2], c[3]])(files)
     mine = [f for f in found_in(tmp_path, files).findings if f.code == "X501"]
     assert [(f.count, len(f.where)) for f in mine] == [(24, 5)]
-    assert mine[0].message == "24 of 24 judged docs are not in the corpus: xd0, xd1, xd2, …"
+    assert (
+        mine[0].message
+        == "24 of 24 judged docs are not in the corpus: xd0, xd1, xd2, …; ids of the corpus look like d0"
+    )
 
 
 def test_a_broken_gold_line_does_not_hide_what_else_is_wrong(tmp_path: Path) -> None:
@@ -839,7 +854,7 @@ def test_a_stated_role_beats_the_content(tmp_path: Path) -> None:
 def test_dicts_and_standard_input_are_refused() -> None:
     with pytest.raises(karat.UsageError, match="paths of files, found dict"):
         karat.validate(runs=[{"q": {"d": 1.0}}])
-    with pytest.raises(karat.UsageError, match="reads files only"):
+    with pytest.raises(karat.UsageError, match="standard input does not work"):
         karat.validate(files="-")
     with pytest.raises(karat.UsageError, match="nothing to validate"):
         karat.validate()
@@ -854,7 +869,7 @@ def test_large_runs_are_looked_at_in_part_and_that_is_said(tmp_path: Path, monke
     found = found_in(tmp_path, clean())
     codes = {f.code for f in found.findings}
     part = next(f for f in found.findings if f.code == "F004" and f.file.endswith("bm25.run"))
-    assert part.severity == "info" and part.message.startswith(f"the first {part.count:,} rows were looked at")
+    assert part.severity == "info" and part.message.startswith(f"only the first {part.count:,} rows are checked")
     assert "X506" not in codes  # queries that come later are not missing
 
 
@@ -937,7 +952,7 @@ def folder(tmp_path: Path) -> Path:
 def test_exit_codes(folder: Path) -> None:
     names = sorted(clean())
     fine = karat_cli(*names, cwd=folder)
-    assert (fine.returncode, fine.stdout) == (0, "nothing found in 5 files\n")
+    assert (fine.returncode, fine.stdout) == (0, "No problems found in 5 files\n")
     with (folder / "gold.txt").open("a") as file:
         file.write("q0 0 d0 2\n")  # the same judgment again: a warning
     assert karat_cli(*names, cwd=folder).returncode == 0
@@ -951,7 +966,7 @@ def test_exit_codes(folder: Path) -> None:
     assert "at gold.txt:1, gold.txt:50" in wrong.stdout
     assert "\x1b[" not in wrong.stdout
     assert karat_cli(*names, "--ignore", "G101", cwd=folder).returncode == 0
-    assert karat_cli(*names, "--select", "Q,R", cwd=folder).stdout == "nothing found in 5 files\n"
+    assert karat_cli(*names, "--select", "Q,R", cwd=folder).stdout == "No problems found in 5 files\n"
     quiet = karat_cli(*names, "-q", cwd=folder).stdout
     assert "G101" in quiet and "G102" not in quiet
 
@@ -961,7 +976,7 @@ def test_wrong_usage_is_exit_code_2(folder: Path) -> None:
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "nothing.txt: no such file" in missing.stderr
     unknown = karat_cli("gold.txt", "--ignore", "Z9", cwd=folder)
-    assert unknown.returncode == 2 and "no check has a code that starts with 'Z9'" in unknown.stderr
+    assert unknown.returncode == 2 and "no rule has a code that starts with 'Z9'" in unknown.stderr
     assert karat_cli(cwd=folder).returncode == 2
 
 
@@ -992,7 +1007,40 @@ def test_select_and_ignore_take_beginnings_of_codes(tmp_path: Path) -> None:
 
 
 def test_every_check_says_what_goes_wrong_and_what_to_do() -> None:
-    for code, check in CHECKS.items():
-        assert code == check.code and check.severity in ("error", "warning", "info")
-        assert check.why.endswith((".", "?")) and check.fix.endswith("."), code
-        assert not check.title.endswith("."), code
+    for code, rule in LINT_RULES.items():
+        assert code == rule.code and rule.severity in ("error", "warning", "info")
+        assert rule.why.endswith((".", "?")) and rule.fix.endswith("."), code
+        assert not rule.title.endswith("."), code
+
+
+def test_leading_zeros_are_another_spelling_and_good_gold_is_not_to_be_removed(tmp_path: Path) -> None:
+    """Ids of CACM: the qrels say CACM-115, the corpus CACM-0115."""
+    (tmp_path / "qrels.txt").write_text("1 0 CACM-115 1\n1 0 CACM-1605 1\n1 0 XYZ 1\n")
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "CACM-0115", "text": "a"}\n{"_id": "CACM-1605", "text": "b"}\n')
+    findings = {
+        f.code: f for f in karat.validate(qrels=tmp_path / "qrels.txt", corpus=tmp_path / "corpus.jsonl").findings
+    }
+    assert findings["X509"].message.endswith("CACM-115 here, CACM-0115 there")
+    assert findings["X501"].message.endswith("not in the corpus: XYZ; ids of the corpus look like CACM-0115")
+    assert "remove" not in findings["X501"].fix.lower()
+    result = karat.evaluate(tmp_path / "qrels.txt", {"1": ["CACM-0115"]}, "mrr", docs=tmp_path / "corpus.jsonl")
+    assert (
+        '2 of 3 relevant docs are not in the corpus ("CACM-115", "XYZ"); the corpus writes 1 of them differently: '
+        '"CACM-0115" for "CACM-115"'
+    ) in result.notes
+
+
+def test_a_folder_is_what_a_benchmark_takes(tmp_path: Path) -> None:
+    files = clean()
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.txt").write_text(files["gold.txt"])
+    for name in ("queries.jsonl", "corpus.jsonl"):
+        (tmp_path / name).write_text(files[name])
+    validation = karat.validate(str(tmp_path))
+    assert {os.path.relpath(f, tmp_path): r for f, r in validation.roles.items()} == {
+        "qrels/test.txt": "gold",
+        "queries.jsonl": "queries",
+        "corpus.jsonl": "corpus",
+    }
+    with pytest.raises(karat.InputError, match=r"has no corpus\.jsonl"):
+        karat.validate(str(tmp_path / "qrels"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.config.models import Config
-from karat.errors import InputError, nearest, shown
+from karat.errors import InputError, Problem, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,10 +83,11 @@ def _loaded(path: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
         data = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
+        line = mark.line + 1 if mark else None
         told = " ".join(filter(None, (error.context, error.problem)))
         told = told.split("To suppress this check")[0].strip()
-        raise InputError(f"{path}{line}: not YAML: {told}; expected a config such as `karat init` writes") from None
+        problem = Problem(path, line, f"not YAML: {told}; expected a config such as `karat init` writes")
+        raise InputError(problem) from None
     except YAMLError as error:
         raise InputError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     lines: dict[tuple[Any, ...], int] = {}
@@ -123,18 +124,20 @@ def _validated(data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> Co
     try:
         return Config.model_validate(data)
     except ValidationError as error:
-        told = [_told(e, data, path, lines) for e in error.errors(include_url=False)]
-        raise InputError([text for _, text in sorted(dict.fromkeys(told), key=lambda t: t[0])]) from None
+        problems = [_located_problem(e, data, path, lines) for e in error.errors(include_url=False)]
+        once: dict[str, Problem] = {str(problem): problem for problem in problems}
+        by_line: list[Problem] = sorted(once.values(), key=lambda problem: problem.line or 0)
+        raise InputError(by_line) from None
 
 
-def _told(error: Any, data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> tuple[int, str]:
+def _located_problem(error: Any, data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> Problem:
     """One problem with its line: where, what was found, what was expected."""
     keys = _real(error["loc"], data)
     inner = re.search(r"unknown key '(\w+)'", str(error.get("ctx", {}).get("error", "")))
     if inner and (*keys, inner[1]) in lines:  # a key of a gate
         keys = (*keys, inner[1])
     line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), None)
-    return line or 0, (f"{path}:{line}: " if line is not None else f"{path}: ") + _problem(error, keys)
+    return Problem(path, line, _problem(error, keys))
 
 
 def _problem(error: Any, keys: tuple[Any, ...]) -> str:

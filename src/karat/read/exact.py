@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.errors import MAX_PROBLEMS, InputError, shown
+from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
 from karat.model.run import Rows
 from karat.model.strings import Strings
 from karat.read.layout import ascii_split
@@ -34,34 +34,18 @@ class Problems:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.found: list[str] = []
+        self.items: list[Problem] = []
 
     def add(self, line: int | None, text: str) -> None:
         """Note a problem; one more than are shown ends the reading."""
-        self.found.append(f"{self.name}:{line}: {text}" if line is not None else f"{self.name}: {text}")
-        if len(self.found) > MAX_PROBLEMS:
-            raise InputError(self.found)
+        self.items.append(Problem(self.name, line, text))
+        if len(self.items) > MAX_PROBLEMS:
+            raise InputError(self.items)
 
     def check(self) -> None:
         """Raise what was collected, if anything was."""
-        if self.found:
-            raise InputError(self.found)
-
-
-class Noted(Problems):
-    """Collects every problem and stops for none: for a linter, which reads on."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.lines: list[tuple[int | None, str]] = []
-
-    def add(self, line: int | None, text: str) -> None:
-        """Note a problem."""
-        self.found.append(text)
-        self.lines.append((line, text))
-
-    def check(self) -> None:
-        """Raise nothing."""
+        if self.items:
+            raise InputError(self.items)
 
 
 def number(text: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, Problem, shown
 from karat.model.policy import SEPARATOR
 from karat.model.qrels import Qrels
 from karat.model.run import Run
@@ -36,8 +36,11 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
                 content = line.strip()
                 if content in (b"{", b"["):
                     raise InputError(
-                        f"{path}:{number}: JSON spread over several lines; expected one JSON object a line: "
-                        "write each on one line"
+                        Problem(
+                            path,
+                            number,
+                            "JSON spread over several lines; expected one JSON object per line: write each on one line",
+                        )
                     )
                 if content:
                     yield number, line

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from karat.errors import AmbiguousFormat, InputError, UsageError, missing_package, nearest, shown
+from karat.errors import AmbiguousFormat, InputError, Problem, UsageError, missing_package, nearest, shown
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 
 if TYPE_CHECKING:
@@ -189,7 +189,9 @@ def detect(path: str, role: Literal["qrels", "run"], forced: str | None, head: b
             raise InputError(f"{path}: is {what}, expected {_expected(role)} as UTF-8 text{advice}")
     if b"\x00" in head:
         line = 1 + head.count(b"\n", 0, head.index(b"\x00"))
-        raise InputError(f"{path}:{line}: found a NUL byte: a binary file, or damaged text; expected {_expected(role)}")
+        raise InputError(
+            Problem(path, line, f"found a NUL byte: a binary file, or damaged text; expected {_expected(role)}")
+        )
     if kind == "trec":
         return _trec(path, role, head)
     return _text(path, role, head, {"csv": ",", "tsv": "\t"}.get(kind or ""))
@@ -217,7 +219,8 @@ def _checked_fields(path: str, role: Literal["qrels", "run"], head: bytes) -> tu
         what, advice = "a table of queries or docs", "give it as queries or corpus"
     if what:
         listed = ", ".join(map(shown, names[:8]))
-        raise InputError(f"{path}:1: expected {_expected(role)}; found {listed}. This looks like {what}: {advice}")
+        problem = f"expected {_expected(role)}; found {listed}. This looks like {what}: {advice}"
+        raise InputError(Problem(path, 1, problem))
     return tuple(names)
 
 
@@ -260,17 +263,22 @@ def _text(path: str, role: Literal["qrels", "run"], head: bytes, delimiter: str 
     for mark in (delimiter,) if delimiter else ("\t", ",", ";", "|", None):
         names = [n.strip().strip('"').lower() for n in (line.split(mark) if mark else line.split())]
         if len(names) >= 2 and (column(names, QUERY_NAMES) is not None or column(names, DOC_NAMES) is not None):
-            return table_layout(f"{path}:{number}", role, names, mark)
+            return table_layout(path, role, names, mark, line=number)
     as_table = len(ascii_split(line)) < 4 and any(line.count(mark) >= 2 for mark in "\t,;|")
     if delimiter is not None or (as_table and not line.startswith("{")):
         raise InputError(
-            f"{path}:{number}: no header, expected a first line that names the columns, such as {_header(role)}; "
-            f"found {shown(line)}"
+            Problem(
+                path,
+                number,
+                f"no header, expected a first line with column names such as {_header(role)}; found {shown(line)}",
+            )
         )
     return _trec(path, role, head)
 
 
-def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], delimiter: str | None) -> Layout:
+def table_layout(
+    source: str, role: Literal["qrels", "run"], names: list[str], delimiter: str | None, line: int | None = None
+) -> Layout:
     """The columns of a table by the names in its header."""
     query = column(names, QUERY_NAMES)
     doc, parent = column(names, DOC_NAMES), None
@@ -279,7 +287,7 @@ def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], de
     if role == "qrels" and SUBTOPIC in names:
         parent = names.index(SUBTOPIC)
         if names.count(SUBTOPIC) > 1:
-            raise InputError(f"{where}: the column {shown(SUBTOPIC)} is there twice; rename or remove one")
+            raise InputError(Problem(source, line, f"the column {shown(SUBTOPIC)} appears twice; rename or remove one"))
     values = GRADE_NAMES if role == "qrels" else SCORE_NAMES
     value = column(names, values)
     value = None if value == query else value
@@ -288,12 +296,14 @@ def table_layout(where: str, role: Literal["qrels", "run"], names: list[str], de
     for idea, (index, known) in wanted.items():
         if index is None:
             gold = idea == "score" and column(names, GRADE_NAMES) is not None
-            raise InputError(
-                f"{where}: no {idea} column; expected one of {', '.join(known)}; found {', '.join(map(shown, names))}. "
-                + ("This looks like gold: did you swap gold and run?" if gold else "Rename a column")
-            )
+            advice = "This looks like gold: did you swap gold and run?" if gold else "Rename a column"
+            columns = ", ".join(map(shown, names))
+            problem = f"no {idea} column; expected one of {', '.join(known)}; found {columns}. {advice}"
+            raise InputError(Problem(source, line, problem))
         if names.count(names[index]) > 1:
-            raise InputError(f"{where}: the column {shown(names[index])} is there twice; rename or remove one")
+            raise InputError(
+                Problem(source, line, f"the column {shown(names[index])} appears twice; rename or remove one")
+            )
     assert query is not None and doc is not None and value is not None
     return Layout(
         "table", delimiter, len(names), query, doc, value, parent, tuple(names), rivals_of(tuple(names), role)
@@ -315,10 +325,8 @@ def _trec(path: str, role: Literal["qrels", "run"], head: bytes) -> Layout:
         advice = "This looks like a run: did you swap gold and run?"
     if role == "run" and width == 4:
         advice = "This looks like qrels: did you swap gold and run?"
-    raise AmbiguousFormat(
-        f"{path}:{number}: found {width} column{'s' if width != 1 else ''} ({shown(line.strip())}), expected "
-        f"{_expected(role)}. {advice}"
-    )
+    columns = f"{width} column{'s' if width != 1 else ''} ({shown(line.strip())})"
+    raise AmbiguousFormat(Problem(path, number, f"found {columns}, expected {_expected(role)}. {advice}"))
 
 
 def _expected(role: Literal["qrels", "run"]) -> str:

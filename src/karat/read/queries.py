@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, Problem, shown
 from karat.model.queries import Queries
 from karat.read import frames
 from karat.read.columns import DOC_NAMES, QUERY_NAMES
@@ -101,7 +101,8 @@ def table_rows(
         text = data.decode()
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
-        raise InputError(f"{path}:{line}: not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv") from None
+        problem = Problem(path, line, "not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv")
+        raise InputError(problem) from None
     yield from topic_rows(text, problems) if is_topics(head) else _text_rows(text, problems, kind)
 
 

@@ -15,6 +15,7 @@ from karat.align.stream import default_threads
 from karat.errors import InputError, shown
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
+from karat.model.ids import unmatched_gold
 from karat.model.options import Settings, takes_options
 from karat.model.policy import is_relevant
 from karat.model.run import Run
@@ -70,7 +71,10 @@ def evaluate(
     table = _table(data.queries) if data.queries is not None else None
     job = _Job(qrels, settings, table)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
-    job.parents = docs_table.parents if docs_table is not None else {}
+    if docs_table is not None:
+        job.parents = docs_table.parents
+        unmatched = unmatched_gold(job.gold.qrels, docs_table)
+        job.notes = (unmatched.note,) if unmatched else ()
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
 
@@ -140,6 +144,7 @@ class _Job:
         self.sampling = Sampling()
         self.needs: Needs | None = None
         self.parents: Mapping[str, str] = {}
+        self.notes: tuple[str, ...] = ()
 
     @property
     def models(self) -> dict[str, str]:
@@ -166,7 +171,7 @@ class _Job:
             aligned, stored = self._align(run, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
-        notes = list(stored.notes)
+        notes = [*self.notes, *stored.notes]
         if self.needs is not None:
             notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
         if self.policy.as_of_filter and run is not None:

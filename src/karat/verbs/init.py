@@ -16,8 +16,8 @@ from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
-from karat.verbs.validate.configs import too_few
-from karat.verbs.validate.roles import by_name, role_of
+from karat.verbs.validate.configs import explain_shortage
+from karat.verbs.validate.roles import detect_role, role_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,9 +91,9 @@ def _found(folder: str) -> Found:
     out = Found()
     for path in _files(folder):
         try:
-            role = role_of(path, head_of(path))
+            role = detect_role(path, head_of(path))
             if role in ("qrels", "run") and path.lower().endswith(".json"):  # any JSON object may look like one
-                role = by_name(path, ("qrels", "run"))
+                role = role_by_name(path, ("qrels", "run"))
                 (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
             continue
@@ -232,7 +232,7 @@ def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -
     """Whether a gate passes today, with queries enough to be decided."""
     gate = parse_gate(text)
     rows = judge_gates([gate], result, [run.name], baseline=base)
-    return all(row.outcome == "pass" for row in rows) and not too_few(gate, run, base)
+    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, base)
 
 
 def _latency(found: Found, name: str) -> Iterator[str]:

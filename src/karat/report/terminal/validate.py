@@ -1,4 +1,4 @@
-"""What the linter found, for a person at a terminal."""
+"""Findings of the linter, for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from karat.report.terminal.console import console
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.verbs.validate import Finding, Validation
+    from karat.verbs.validate import LintFinding, Validation
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 LABELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -42,7 +42,7 @@ def show(validation: Validation, quiet: bool = False) -> None:
         out.print(Text(summary(validation), style=STYLES[worst] if worst else "green"), soft_wrap=True)
 
 
-def _details(finding: Finding, *, remedy: bool) -> Iterator[str]:
+def _details(finding: LintFinding, *, remedy: bool) -> Iterator[str]:
     places = [w for w in finding.where if w != finding.file]
     if places:
         more = ", …" if len(finding.where) > PLACES or finding.count > len(finding.where) else ""
@@ -60,6 +60,6 @@ def _short(where: str, file: str) -> str:
 def summary(validation: Validation) -> str:
     """How many findings of each severity, in one line."""
     counts = validation.counts
-    told = [f"{n} {LABELS[s]}{'' if n == 1 else 's'}" for s, n in counts.items() if n]
+    parts = [f"{n} {LABELS[s]}{'' if n == 1 else 's'}" for s, n in counts.items() if n]
     files = len(validation.roles)
-    return ", ".join(told) if told else f"nothing found in {files} file{'' if files == 1 else 's'}"
+    return ", ".join(parts) or f"No problems found in {files} file{'' if files == 1 else 's'}"

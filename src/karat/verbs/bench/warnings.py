@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.errors import shown
-from karat.model.docs import TEXT_FIELDS
-from karat.model.policy import is_relevant
+from karat.model.docs import TEXT_FIELDS, Docs
+from karat.model.ids import unmatched_gold
 from karat.model.run import OrderedLists
 
 if TYPE_CHECKING:
@@ -44,15 +44,8 @@ def _strangers(strange: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _gold(dataset: Dataset) -> Iterator[str]:
     """Gold that nothing could find."""
     corpus = dataset.corpus
-    docs = {corpus.parent(id) for id in corpus.ids}
-    relevant = {
-        d for d, grade in zip(dataset.qrels.docs, dataset.qrels.grades.tolist(), strict=True) if is_relevant(grade)
-    }
-    if lost := sorted(d for d in relevant if d not in corpus.row and d not in docs):
-        yield (
-            f"gold: {len(lost):,} of {len(relevant):,} relevant docs are not in the corpus, and no retriever can find "
-            f"them: {_some(lost)}; ids of the corpus look like {shown(corpus.ids[0])}. See: karat validate"
-        )
+    if unmatched := unmatched_gold(dataset.qrels, Docs({id: {} for id in corpus.ids}, corpus.parents)):
+        yield f"gold: {unmatched.note}. See: karat validate"
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The linter: gold, queries, runs and corpus against their contract, and for what goes wrong in practice."""
+"""The linter: gold, queries, runs and corpus against their formats, and for what goes wrong in practice."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, UsageError
 from karat.model.policy import SEPARATOR
 from karat.read.layout import checked_path, head_of
-from karat.verbs.validate.checks import CHECKS, Check
-from karat.verbs.validate.findings import Finding, Validation, found, in_order, known_codes, twice
-from karat.verbs.validate.roles import ROLES, role_of
+from karat.verbs.validate.findings import (
+    LintFinding,
+    Validation,
+    make_finding,
+    make_role_conflict,
+    parse_codes,
+    sort_findings,
+)
+from karat.verbs.validate.roles import ROLES, detect_role
+from karat.verbs.validate.rules import LINT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from karat.verbs.validate.roles import Role
-    from karat.verbs.validate.tables import Data, RunFile
+    from karat.verbs.validate.roles import FileRole
+    from karat.verbs.validate.tables import FileSet, RunFile
 
-__all__ = ["CHECKS", "Check", "Finding", "Validation", "validate"]
+__all__ = ["LINT_RULES", "Finding", "LintFinding", "Validation", "validate"]
 
+Finding = LintFinding
+"""The public name, `karat.Finding`."""
 Paths = Any
 """A path, or several."""
-_UNCHECKED = {"result": "is a result of Karat"}
+FileRoles = dict[str, "FileRole | None"]
 _NO_DATA = (None, "result", "config")
 
 
@@ -41,83 +50,99 @@ def validate(
 ) -> Validation:
     """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
 
-    Each argument takes a path or several. `files` are files whose role is told from their content and name; a
-    `karat.yaml` among them is checked too, with all that it names.
-    `select` and `ignore` take codes of checks or their beginnings. `separator` is what divides a chunk id into its
-    doc and the rest; without it, the one that a `karat.yaml` names, else `#`.
+    Each argument takes a path or several. The roles of `files` are detected from their content and names; a
+    `karat.yaml` among them is checked with all the files it names, a folder stands for its gold, queries and corpus.
+    `select` and `ignore` take codes of rules or their beginnings. `separator` divides a chunk id into its doc and the
+    rest; without one it is the configuration's.
     """
-    known_codes(select), known_codes(ignore)
-    findings: list[Finding] = []
-    roles: dict[str, Role | None] = {}
-    real: dict[str, Role | None] = {}
-    stated: tuple[tuple[Role, Paths], ...] = (("qrels", qrels), ("run", runs), ("queries", queries), ("corpus", corpus))
-    for role, given in stated:
-        for path in _paths(given):
-            before = real.setdefault(os.path.realpath(path), role)
-            if before is not None and before != role:
-                findings.append(twice(path, before, role, path))
-            else:
-                roles[path] = role
-    for path in (p for given in (files, *more) for p in _paths(given)):
+    parse_codes(select), parse_codes(ignore)
+    roles, findings = _stated_roles((("qrels", qrels), ("run", runs), ("queries", queries), ("corpus", corpus)))
+    for path in (p for paths in (files, *more) for p in _paths(paths, folders=True)):
         if path not in roles:
-            roles[path], broken = _told(path)
-            findings += broken
+            roles[path], problems = _detected_role(path)
+            findings += problems
     if not roles:
         raise UsageError("nothing to validate; name at least one file")
-    unread = {f.file for f in findings if f.code == "F001"}
-    configs = [path for path, role in roles.items() if role == "config"]
-    for path in configs:
+    unreadable = {f.file for f in findings if f.code == "F001"}
+    for path in [path for path, role in roles.items() if role == "config"]:
         from karat.config.checks import config_options
-        from karat.verbs.validate.configs import check_config, opened
+        from karat.verbs.validate.configs import check_config, read_named_files
 
-        read, problems, named = opened(path)
+        config, problems, named = read_named_files(path)
         roles = {**roles, **{p: r for p, r in named.items() if p not in roles}}
         findings += problems
-        if read is not None and not problems:
-            findings += check_config(read)
-            separator = separator or config_options(read).get("separator")
-    findings += _findings(roles, unread, separator or SEPARATOR)
-    told = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
-    return Validation(in_order(findings, list(roles)), told).only(select, ignore)
+        if config is not None and not problems:
+            findings += check_config(config)
+            separator = separator or config_options(config).get("separator")
+    findings += _check_files(roles, unreadable, separator or SEPARATOR)
+    names = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
+    return Validation(sort_findings(findings, list(roles)), names).only(select, ignore)
 
 
-def _told(path: str) -> tuple[Role | None, list[Finding]]:
+def _stated_roles(stated: tuple[tuple[FileRole, Paths], ...]) -> tuple[FileRoles, list[LintFinding]]:
+    """The files whose roles the caller states; one file in two roles is a finding."""
+    roles: FileRoles = {}
+    real: dict[str, FileRole] = {}
+    findings: list[LintFinding] = []
+    for role, paths in stated:
+        for path in _paths(paths):
+            before = real.setdefault(os.path.realpath(path), role)
+            if before != role:
+                findings.append(make_role_conflict(path, before, role, path))
+            else:
+                roles[path] = role
+    return roles, findings
+
+
+def _detected_role(path: str) -> tuple[FileRole | None, list[LintFinding]]:
     """The role of a file, or why its content cannot be read at all."""
     try:
         head = head_of(path)
-    except InputError as error:  # what is packed breaks off
-        return None, [found("F001", path, str(error).removeprefix(f"{path}: "), [path])]
-    role = role_of(path, head)
+    except InputError as error:  # compressed data breaks off
+        return None, [make_finding("F001", path, str(error).removeprefix(f"{path}: "), [path])]
+    role = detect_role(path, head)
     if role is None and b"\x00" not in head:
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
         except UnicodeDecodeError as error:
             line = 1 + head.count(b"\n", 0, error.start)
             text = "not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv"
-            return None, [found("F001", path, text, [f"{path}:{line}"])]
+            return None, [make_finding("F001", path, text, [f"{path}:{line}"])]
     return role, []
 
 
-def _paths(given: Paths) -> list[str]:
+def _paths(paths: Paths, *, folders: bool = False) -> list[str]:
     """The files that paths and globs name, each once."""
-    if given is None:
+    if paths is None:
         return []
-    listed = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     out: list[str] = []
-    for one in listed:
+    for one in [paths] if isinstance(paths, (str, os.PathLike)) else list(paths):
         if not isinstance(one, (str, os.PathLike)):
             raise UsageError(f"validate takes paths of files, found {type(one).__name__}; write it to a file first")
         path = os.fspath(one)
         if path == "-":
-            raise UsageError("validate reads files only, since it looks at each more than once; name a file")
-        matching = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
-        if not matching:
+            raise UsageError("validate reads each file more than once, so standard input does not work; name a file")
+        if folders and os.path.isdir(path):
+            out += _files_of_folder(path)
+            continue
+        matches = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+        if not matches:
             raise InputError(f"{path}: no file matches, expected at least one; check the folder and the pattern")
-        out += [checked_path(p) for p in matching]
+        out += [checked_path(p) for p in matches]
     return list(dict.fromkeys(out))
 
 
-def _findings(roles: dict[str, Role | None], unread: Collection[str], separator: str) -> Iterator[Finding]:
+def _files_of_folder(folder: str) -> list[str]:
+    """The files of a folder that `karat bench -d` would read: its karat.yaml, or corpus, queries and gold."""
+    from karat.verbs.bench.dataset import config_in, datasets_of
+
+    if config := config_in(folder):
+        return [config]
+    (dataset,) = datasets_of(folder)
+    return [dataset.gold, dataset.query_table, dataset.docs]
+
+
+def _check_files(roles: FileRoles, unreadable: Collection[str], separator: str) -> Iterator[LintFinding]:
     from karat.verbs.validate.across import check_together
     from karat.verbs.validate.corpus import check_corpus
     from karat.verbs.validate.gold import check_gold
@@ -125,11 +150,12 @@ def _findings(roles: dict[str, Role | None], unread: Collection[str], separator:
     from karat.verbs.validate.runs import check_run
 
     for path, role in roles.items():
-        if role is None and path not in unread:
-            yield found("F002", path, "cannot be told to be gold, queries, a run or a corpus", [path])
-        elif role in _UNCHECKED:
-            yield found("F003", path, f"{_UNCHECKED[role]}, which validate does not check", [path])
-    data, findings = _read(roles, separator)
+        if role is None and path not in unreadable:
+            message = "cannot tell whether this is gold, queries, a run or a corpus"
+            yield make_finding("F002", path, message, [path])
+        elif role == "result":
+            yield make_finding("F003", path, "is a result of Karat, which validate does not check", [path])
+    data, findings = _read_files(roles, separator)
     yield from findings
     for gold in data.gold:
         yield from check_gold(gold, data.unanswerable)
@@ -142,30 +168,35 @@ def _findings(roles: dict[str, Role | None], unread: Collection[str], separator:
     yield from check_together(data)
 
 
-def _read(roles: dict[str, Role | None], separator: str) -> tuple[Data, list[Finding]]:
-    """All files, gold before the corpus: of its docs only those that the gold names keep their text."""
-    from karat.verbs.validate.run_columns import read_run
-    from karat.verbs.validate.tables import Data
-    from karat.verbs.validate.tolerant import MOST_DOCS, Reading, read_corpus, read_gold, read_table
+def _read_files(roles: FileRoles, separator: str) -> tuple[FileSet, list[LintFinding]]:
+    """All files, gold before the corpus: only docs that the gold names keep their text."""
+    from karat.verbs.validate.run_columns import read_run_columns
+    from karat.verbs.validate.tables import FileSet
+    from karat.verbs.validate.tolerant import (
+        MOST_DOCS,
+        FileProblems,
+        read_corpus_rows,
+        read_gold_rows,
+        read_query_table,
+    )
 
-    readings = {path: Reading(path) for path, role in roles.items() if role not in _NO_DATA}
+    problems = {path: FileProblems(path) for path, role in roles.items() if role not in _NO_DATA}
 
-    def of(role: Role) -> list[tuple[str, Reading]]:
-        return [(path, reading) for path, reading in readings.items() if roles[path] == role]
+    def of(role: FileRole) -> list[tuple[str, FileProblems]]:
+        return [(path, mine) for path, mine in problems.items() if roles[path] == role]
 
-    gold = [g for path, reading in of("qrels") if (g := read_gold(path, reading)) is not None]
-    tables = [t for path, reading in of("queries") if (t := read_table(path, reading)) is not None]
-    runs = [r for path, reading in of("run") if (r := read_run(path, reading)) is not None]
+    gold = [g for path, mine in of("qrels") if (g := read_gold_rows(path, mine)) is not None]
+    tables = [t for path, mine in of("queries") if (t := read_query_table(path, mine)) is not None]
+    runs = [r for path, mine in of("run") if (r := read_run_columns(path, mine)) is not None]
     wanted = {d for g in gold for d in g.docs}
-    corpus = [c for path, reading in of("corpus") if (c := read_corpus(path, reading, wanted)) is not None]
-    findings = [f for reading in readings.values() for f in reading.findings()]
-    findings += [_part(r) for r in runs if not r.whole]
-    findings += [
-        found("F004", c.path, f"the first {MOST_DOCS:,} docs were looked at", [c.path]) for c in corpus if not c.whole
-    ]
-    return Data(gold, tables, runs, corpus, separator), findings
+    corpus = [c for path, mine in of("corpus") if (c := read_corpus_rows(path, mine, wanted)) is not None]
+    findings = [f for mine in problems.values() for f in mine.findings()]
+    findings += [_partial_run(r) for r in runs if not r.whole]
+    part = f"only the first {MOST_DOCS:,} docs are checked"
+    findings += [make_finding("F004", c.path, part, [c.path]) for c in corpus if not c.whole]
+    return FileSet(gold, tables, runs, corpus, separator), findings
 
 
-def _part(run: RunFile) -> Finding:
-    seen = f"the first {len(run.query):,} rows were looked at ({len(run.queries):,} queries)"
-    return found("F004", run.path, seen, [run.at(len(run.query) - 1)], len(run.query))
+def _partial_run(run: RunFile) -> LintFinding:
+    part = f"only the first {len(run.query):,} rows are checked ({len(run.queries):,} queries)"
+    return make_finding("F004", run.path, part, [run.at(len(run.query) - 1)], len(run.query))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from karat.model.docs import text_of
 from karat.verbs.validate.corpus import copies_in
 from karat.verbs.validate.dates import as_date, later
-from karat.verbs.validate.findings import found, many, readable, such_as
+from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.matching import check_matching
 from karat.verbs.validate.overlap import quoted_words
 from karat.verbs.validate.tables import place
@@ -15,14 +15,14 @@ from karat.verbs.validate.tables import place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.verbs.validate.findings import Finding
-    from karat.verbs.validate.tables import Data
+    from karat.verbs.validate.findings import LintFinding
+    from karat.verbs.validate.tables import FileSet
 
 MOST_RELEVANT = 100
 """Relevant docs of a query that are searched for quotations of it."""
 
 
-def check_together(data: Data) -> Iterator[Finding]:
+def check_together(data: FileSet) -> Iterator[LintFinding]:
     """All checks that need more than one file."""
     yield from check_matching(data)
     yield from _queries_and_gold(data)
@@ -33,17 +33,17 @@ def check_together(data: Data) -> Iterator[Finding]:
     yield from _newer(data)
 
 
-def _queries_and_gold(data: Data) -> Iterator[Finding]:
+def _queries_and_gold(data: FileSet) -> Iterator[LintFinding]:
     if not data.gold or not data.queries:
         return
     for table in data.queries:
         without = [(q, line) for line, q, _ in table.rows if q not in data.grades and q not in data.unanswerable]
         if without and len(without) < len(table.rows):
-            yield found(
+            yield make_finding(
                 "X503",
                 table.path,
                 f"{len(without):,} of {many(len(table.rows), 'query', 'queries')} "
-                f"{'has' if len(without) == 1 else 'have'} no gold: {such_as([q for q, _ in without])}",
+                f"{'has' if len(without) == 1 else 'have'} no gold: {list_some([q for q, _ in without])}",
                 (place(table.path, line) for _, line in without),
                 len(without),
             )
@@ -51,31 +51,31 @@ def _queries_and_gold(data: Data) -> Iterator[Finding]:
         listed = dict.fromkeys(gold.queries)
         unknown = [q for q in listed if q not in data.fields]
         if unknown:
-            yield found(
+            yield make_finding(
                 "X504",
                 gold.path,
                 f"{len(unknown):,} of {many(len(listed), 'query', 'queries')} "
-                f"{'is' if len(unknown) == 1 else 'are'} in no table of queries: {such_as(unknown)}",
+                f"{'is' if len(unknown) == 1 else 'are'} missing from the table of queries: {list_some(unknown)}",
                 (data.gold_at[q] for q in unknown),
                 len(unknown),
             )
 
 
-def _no_answer(data: Data) -> Iterator[Finding]:
+def _no_answer(data: FileSet) -> Iterator[LintFinding]:
     marked = [q for q in data.fields if q in data.unanswerable and data.relevant.get(q)]
     if marked:
         path = data.query_at[marked[0]][0]
-        yield found(
+        yield make_finding(
             "X514",
             path,
             f"{many(len(marked), 'query is', 'queries are')} marked no_answer and "
-            f"{'has' if len(marked) == 1 else 'have'} relevant gold: {such_as(marked)}",
+            f"{'has' if len(marked) == 1 else 'have'} relevant gold: {list_some(marked)}",
             (place(*data.query_at[q]) for q in marked),
             len(marked),
         )
 
 
-def _negatives(data: Data) -> Iterator[Finding]:
+def _negatives(data: FileSet) -> Iterator[LintFinding]:
     wrong = []
     for q, fields in data.fields.items():
         listed = fields.get("negatives")
@@ -83,17 +83,17 @@ def _negatives(data: Data) -> Iterator[Finding]:
         wrong += [(q, str(d)) for d in listed if str(d) in relevant] if isinstance(listed, list) and relevant else []
     if wrong:
         q, doc = wrong[0]
-        yield found(
+        yield make_finding(
             "X519",
             data.query_at[q][0],
-            f"{many(len(wrong), 'negative is', 'negatives are')} relevant in the gold: query {readable(q)}, doc "
-            f"{readable(doc)}",
+            f"{many(len(wrong), 'negative is', 'negatives are')} relevant in the gold: query {quote_id(q)}, doc "
+            f"{quote_id(doc)}",
             (place(*data.query_at[q]) for q, _ in wrong),
             len(wrong),
         )
 
 
-def _quotations(data: Data) -> Iterator[Finding]:
+def _quotations(data: FileSet) -> Iterator[LintFinding]:
     """Queries that stand word for word in a doc that is relevant for them."""
     texts: dict[str, str] = {}
     for corpus in sorted(data.corpus, key=lambda c: c.path):  # a doc of two corpora has both texts, in any order
@@ -112,45 +112,45 @@ def _quotations(data: Data) -> Iterator[Finding]:
                 quoting.append((q, d, words))
                 break
     if quoting:
-        q, d, words = max(quoting, key=lambda found: len(found[2]))
+        q, d, words = max(quoting, key=lambda quotation: len(quotation[2]))
         path = data.query_at[q][0]
-        yield found(
+        yield make_finding(
             "X511",
             path,
             f"{len(quoting):,} of {many(with_text, 'query', 'queries')} {'quotes' if len(quoting) == 1 else 'quote'} a "
-            f"relevant doc word for word: {readable(q)} shares {readable(' '.join(words), 90)} with {readable(d)}",
+            f"relevant doc word for word: {quote_id(q)} shares {quote_id(' '.join(words), 90)} with {quote_id(d)}",
             (place(*data.query_at[q]) for q, _, _ in quoting),
             len(quoting),
         )
 
 
-def _copies(data: Data) -> Iterator[Finding]:
+def _copies(data: FileSet) -> Iterator[LintFinding]:
     """Copies of relevant docs that are not judged for the same query."""
     queries_of: dict[str, list[str]] = {}
     for q, docs in data.relevant.items():
         for d in docs:
             queries_of.setdefault(d, []).append(q)
     for corpus in data.corpus:
-        missed = []
+        unjudged = []
         for group in copies_in(corpus):
             ids = dict.fromkeys(corpus.ids[i] for i in group)
             for d in ids:
                 for q in queries_of.get(d, ()):
-                    missed += [(q, d, i) for i in group if corpus.ids[i] not in data.grades[q]]
-        if missed:
-            q, d, i = missed[0]
-            copies = list(dict.fromkeys(i for _, _, i in missed))
-            yield found(
+                    unjudged += [(q, d, i) for i in group if corpus.ids[i] not in data.grades[q]]
+        if unjudged:
+            q, d, i = unjudged[0]
+            copies = list(dict.fromkeys(i for _, _, i in unjudged))
+            yield make_finding(
                 "X510",
                 corpus.path,
-                f"{many(len(copies), 'doc is', 'docs are')} a copy of a relevant one and not judged: "
-                f"{readable(corpus.ids[i])} is {readable(d)}, which is relevant for query {readable(q)}",
+                f"{many(len(copies), 'doc is', 'docs are')} an unjudged copy of a relevant doc: "
+                f"{quote_id(corpus.ids[i])} is {quote_id(d)}, which is relevant for query {quote_id(q)}",
                 (place(corpus.path, corpus.lines[i]) for i in copies),
                 len(copies),
             )
 
 
-def _newer(data: Data) -> Iterator[Finding]:
+def _newer(data: FileSet) -> Iterator[LintFinding]:
     limits = {q: date for q, f in data.fields.items() if (date := as_date(f.get("as_of"))) is not None}
     for run in data.runs:
         newer = [
@@ -162,11 +162,11 @@ def _newer(data: Data) -> Iterator[Finding]:
         ]
         if newer:
             e, doc, date, limit = newer[0]
-            yield found(
+            yield make_finding(
                 "X513",
                 run.path,
                 f"{many(len(newer), 'result is', 'results are')} newer than the query's as_of: query "
-                f"{readable(e.query)} is of {limit}, doc {readable(doc)} of {date}",
+                f"{quote_id(e.query)} is of {limit}, doc {quote_id(doc)} of {date}",
                 (place(run.path, e.line) for e, _, _, _ in newer),
                 len(newer),
             )

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from karat.verbs.validate.findings import found, many, such_as
+from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.ids import check_ids
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import CorpusFile
 
 
-def check_corpus(corpus: CorpusFile) -> Iterator[Finding]:
+def check_corpus(corpus: CorpusFile) -> Iterator[LintFinding]:
     """All checks that need nothing but this file."""
     path = corpus.path
     yield from check_ids(path, "doc", corpus.ids, lambda i: place(path, corpus.lines[i]))
     first: dict[str, int] = {}
     twice = [i for i, doc in enumerate(corpus.ids) if first.setdefault(doc, i) != i]
     if twice:
-        yield found(
+        yield make_finding(
             "C401",
             path,
-            f"{many(len(twice), 'doc has', 'docs have')} an id that was there before: "
+            f"{many(len(twice), 'doc has', 'docs have')} an id that another doc has: "
             f"{corpus.ids[twice[0]]} is first at line {corpus.lines[first[corpus.ids[twice[0]]]]}",
             (place(path, corpus.lines[i]) for i in twice),
             len(twice),
@@ -34,10 +34,10 @@ def check_corpus(corpus: CorpusFile) -> Iterator[Finding]:
     if any(corpus.prints):
         empty = [i for i, text in enumerate(corpus.prints) if not text]
         if empty:
-            yield found(
+            yield make_finding(
                 "C402",
                 path,
-                f"{many(len(empty), 'doc has', 'docs have')} no text: {such_as([corpus.ids[i] for i in empty])}",
+                f"{many(len(empty), 'doc has', 'docs have')} no text: {list_some([corpus.ids[i] for i in empty])}",
                 (place(path, corpus.lines[i]) for i in empty),
                 len(empty),
             )
@@ -45,7 +45,7 @@ def check_corpus(corpus: CorpusFile) -> Iterator[Finding]:
     if copies:
         a, b, *_ = copies[0]
         extra = sum(len(group) - 1 for group in copies)
-        yield found(
+        yield make_finding(
             "C403",
             path,
             f"{many(extra, 'doc is', 'docs are')} word for word the same as another: "
@@ -54,11 +54,11 @@ def check_corpus(corpus: CorpusFile) -> Iterator[Finding]:
             extra,
         )
     if corpus.undated:
-        yield found(
+        yield make_finding(
             "C404",
             path,
-            f"{many(len(corpus.undated), 'doc_version is', 'values of doc_version are')} no date: "
-            f"{such_as([v for _, v in corpus.undated])}",
+            f"{many(len(corpus.undated), 'doc_version is', 'values of doc_version are')} not a date: "
+            f"{list_some([v for _, v in corpus.undated])}",
             (place(path, line) for line, _ in corpus.undated),
             len(corpus.undated),
         )

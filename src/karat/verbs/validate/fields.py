@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from karat.model.docs import TEXT_FIELDS
 from karat.stats.defaults import MIN_SEGMENT
-from karat.verbs.validate.findings import found, many, readable
+from karat.verbs.validate.findings import make_finding, many, quote_id
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import TableFile
 
 LANGUAGE_FIELDS = ("language", "lang", "locale", "query_language", "query_lang")
@@ -76,7 +76,7 @@ _NAMES = {
 _TAG = {name: tag for tag, names in _NAMES.items() for name in (tag, *names.split())}
 
 
-def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> Iterator[Finding]:
+def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> Iterator[LintFinding]:
     """Values in several spellings, and segments that are too small among the queries that are evaluated."""
     fields = _segment_fields(table, None)
     for code, languages in (("Q207", False), ("Q208", True)):
@@ -87,38 +87,38 @@ def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> 
             and (groups := _languages(rows) if languages else _spellings(rows))
         }
         if spelled:
-            told = [
+            texts = [
                 f"{name}: "
                 + "; ".join(
-                    " / ".join(f"{readable(v)} ({len(fields[name][v])})" for v in group) for group in groups[:3]
+                    " / ".join(f"{quote_id(v)} ({len(fields[name][v])})" for v in group) for group in groups[:3]
                 )
                 for name, groups in spelled.items()
             ]
             # A place of each spelling, not the first rows of one.
             lines = [fields[name][v][0] for name, groups in spelled.items() for group in groups for v in group]
-            yield found(
+            yield make_finding(
                 code,
                 table.path,
-                " · ".join(told),
+                " · ".join(texts),
                 (place(table.path, line) for line in lines),
                 sum(map(len, spelled.values())),
             )
     yield from _small(table, _segment_fields(table, evaluated))
 
 
-def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[Finding]:
-    told, lines = [], []
+def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[LintFinding]:
+    texts, lines = [], []
     for name, rows in fields.items():
         small = sorted((v for v in rows if len(rows[v]) < MIN_SEGMENT), key=lambda v: -len(rows[v]))
         if small:
-            some = ", ".join(f"{readable(v)} {len(rows[v])}" for v in small[:3]) + (", …" if len(small) > 3 else "")
-            told.append(f"{name}, {len(small)} of {many(len(rows), 'value')} ({some})")
+            some = ", ".join(f"{quote_id(v)} {len(rows[v])}" for v in small[:3]) + (", …" if len(small) > 3 else "")
+            texts.append(f"{name}, {len(small)} of {many(len(rows), 'value')} ({some})")
             lines += [rows[v][0] for v in small]
-    if told:
-        yield found(
+    if texts:
+        yield make_finding(
             "Q209",
             table.path,
-            f"fewer than {MIN_SEGMENT} queries have the same value: {'; '.join(told)}",
+            f"fewer than {MIN_SEGMENT} queries have the same value: {'; '.join(texts)}",
             (place(table.path, line) for line in lines),
             len(lines),
         )

@@ -1,4 +1,4 @@
-"""What the linter found."""
+"""Findings of the linter."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest
-from karat.verbs.validate.checks import CHECKS, SEVERITIES
+from karat.verbs.validate.lint_rule import SEVERITIES
+from karat.verbs.validate.rules import LINT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karat.verbs.validate.checks import Severity
-    from karat.verbs.validate.roles import Role
+    from karat.verbs.validate.lint_rule import Severity
+    from karat.verbs.validate.roles import FileRole
 
 FORMAT_VERSION = 1
-SHOWN = 5
+PLACES = 5
 """How many places of one finding are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong or worth knowing in one file, however often it occurs there."""
+class LintFinding:
+    """One thing that is wrong, or worth knowing, in one file; `count` says how often."""
 
     code: str
     severity: Severity
@@ -37,7 +38,7 @@ class Finding:
         return {
             "code": self.code,
             "severity": self.severity,
-            "title": CHECKS[self.code].title,
+            "title": LINT_RULES[self.code].title,
             "file": self.file,
             "message": self.message,
             "where": list(self.where),
@@ -48,26 +49,26 @@ class Finding:
 
 @dataclass(frozen=True)
 class Validation:
-    """All findings, the gravest first in each file, and what each file was taken for."""
+    """All findings, the gravest first in each file, and the role of each file."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
     roles: Mapping[str, str]
 
     @property
     def worst(self) -> Severity | None:
-        """The gravest severity that was found, or None."""
+        """The gravest severity among the findings, or None."""
         return next((s for s in SEVERITIES if any(f.severity == s for f in self.findings)), None)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong at the level of errors."""
+        """Whether no finding is an error."""
         return self.worst != "error"
 
     @property
     def counts(self) -> dict[str, int]:
         """How many findings there are of each severity."""
-        found = Counter(f.severity for f in self.findings)
-        return {s: found[s] for s in SEVERITIES}
+        counts = Counter(f.severity for f in self.findings)
+        return {s: counts[s] for s in SEVERITIES}
 
     def as_json(self) -> dict[str, Any]:
         """The JSON document that docs/schemas/validation.schema.json describes."""
@@ -81,39 +82,42 @@ class Validation:
         }
 
     def only(self, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Validation:
-        """The findings whose codes start with one that is selected (all, if none is) and with none that is ignored."""
-        chosen, left_out = known_codes(select), known_codes(ignore)
-        kept = (f for f in self.findings if not chosen or f.code.startswith(chosen))
-        return Validation(tuple(f for f in kept if not left_out or not f.code.startswith(left_out)), self.roles)
+        """The findings whose codes start with a selected one (all, if none is selected) and with no ignored one."""
+        wanted, unwanted = parse_codes(select), parse_codes(ignore)
+        findings = (f for f in self.findings if not wanted or f.code.startswith(wanted))
+        return Validation(tuple(f for f in findings if not unwanted or not f.code.startswith(unwanted)), self.roles)
 
 
-def known_codes(codes: Sequence[str]) -> tuple[str, ...]:
-    """Codes or their beginnings, in capitals; one that fits no check is an error."""
-    listed = [c.strip().upper() for text in ([codes] if isinstance(codes, str) else codes) for c in text.split(",")]
-    for code in listed:
-        if not code or not any(known.startswith(code) for known in CHECKS):
-            near = nearest(code, CHECKS)
+def parse_codes(codes: Sequence[str]) -> tuple[str, ...]:
+    """Codes or their beginnings, in capitals; one that fits no rule is an error."""
+    texts = [codes] if isinstance(codes, str) else codes
+    capitals = tuple(c.strip().upper() for text in texts for c in text.split(","))
+    for code in capitals:
+        if not code or not any(known.startswith(code) for known in LINT_RULES):
+            near = nearest(code, LINT_RULES)
             hint = f"did you mean {near!r}? " if near else ""
-            raise UsageError(f"no check has a code that starts with {code!r}; {hint}All codes: docs/validate.md")
-    return tuple(listed)
+            raise UsageError(f"no rule has a code that starts with {code!r}; {hint}All codes: docs/validate.md")
+    return capitals
 
 
-def found(code: str, file: str, message: str, where: Iterable[str], count: int = 1, fix: str | None = None) -> Finding:
-    """A finding of a declared check; of its places the first few are kept."""
-    check = CHECKS[code]
-    kept = tuple(dict.fromkeys(w for w, _ in zip(where, range(SHOWN), strict=False)))
-    return Finding(code, check.severity, file, message, kept or (file,), count, fix or check.fix)
+def make_finding(
+    code: str, file: str, message: str, where: Iterable[str], count: int = 1, fix: str | None = None
+) -> LintFinding:
+    """A finding of a rule; the first few of its places are kept."""
+    rule = LINT_RULES[code]
+    places = tuple(dict.fromkeys(w for w, _ in zip(where, range(PLACES), strict=False)))
+    return LintFinding(code, rule.severity, file, message, places or (file,), count, fix or rule.fix)
 
 
-def twice(path: str, before: Role, role: Role, where: str) -> Finding:
-    """The finding of a file that stands for two things."""
+def make_role_conflict(path: str, before: FileRole, role: FileRole, where: str) -> LintFinding:
+    """The finding for one file in two roles."""
     from karat.verbs.validate.roles import ROLES
 
-    return found("X520", path, f"the same file is given as {ROLES[before]} and as {ROLES[role]}", [where])
+    return make_finding("X520", path, f"the same file is given as {ROLES[before]} and as {ROLES[role]}", [where])
 
 
-def in_order(findings: Iterable[Finding], files: Sequence[str]) -> tuple[Finding, ...]:
-    """By file as given, then the gravest first, then by code."""
+def sort_findings(findings: Iterable[LintFinding], files: Sequence[str]) -> tuple[LintFinding, ...]:
+    """By file in the order of the arguments, then the gravest first, then by code."""
     place = {file: i for i, file in enumerate(files)}
     return tuple(sorted(findings, key=lambda f: (place.get(f.file, len(place)), SEVERITIES.index(f.severity), f.code)))
 
@@ -123,13 +127,12 @@ def many(count: int, one: str, several: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
-def such_as(values: Sequence[str], limit: int = 3) -> str:
+def list_some(values: Sequence[str], limit: int = 3) -> str:
     """The first few of some values, quoted where spaces or emptiness would mislead."""
-    listed = [readable(v) for v in values[:limit]]
-    return ", ".join(listed) + (", …" if len(values) > limit else "")
+    return ", ".join(map(quote_id, values[:limit])) + (", …" if len(values) > limit else "")
 
 
-def readable(value: str, limit: int = 60) -> str:
+def quote_id(value: str, limit: int = 60) -> str:
     """An id or a text as a message shows it: invisible characters are spelled out."""
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in value)
     text = text if len(text) <= limit else text[: limit - 1] + "…"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.policy import RELEVANT, is_judged, is_relevant
-from karat.verbs.validate.findings import found, many, such_as
+from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.ids import check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import GoldFile
 
 HIGHEST = 4
@@ -21,7 +21,7 @@ FEW = 10
 """Judgments below which equal grades say nothing."""
 
 
-def check_gold(gold: GoldFile, unanswerable: Collection[str] = ()) -> Iterator[Finding]:
+def check_gold(gold: GoldFile, unanswerable: Collection[str] = ()) -> Iterator[LintFinding]:
     """All checks that need nothing but this file."""
     if not len(gold.grades):
         return
@@ -32,7 +32,7 @@ def check_gold(gold: GoldFile, unanswerable: Collection[str] = ()) -> Iterator[F
     yield from _grades(gold)
 
 
-def _repeated(gold: GoldFile) -> Iterator[Finding]:
+def _repeated(gold: GoldFile) -> Iterator[LintFinding]:
     """Pairs that are judged twice, with one grade or with two."""
     first: dict[tuple[str, str, str | None], int] = {}
     same: list[int] = []
@@ -49,7 +49,7 @@ def _repeated(gold: GoldFile) -> Iterator[Finding]:
             other.append((before, row))
     if other:
         a, b = other[0]
-        yield found(
+        yield make_finding(
             "G101",
             gold.path,
             f"{many(len(other), 'judgment contradicts', 'judgments contradict')} an earlier one: query "
@@ -60,7 +60,7 @@ def _repeated(gold: GoldFile) -> Iterator[Finding]:
     if same:
         row = same[0]
         before = first[gold.queries[row], gold.docs[row], topics[row]]
-        yield found(
+        yield make_finding(
             "G102",
             gold.path,
             f"{many(len(same), 'judgment repeats', 'judgments repeat')} an earlier one with the same grade: query "
@@ -70,7 +70,7 @@ def _repeated(gold: GoldFile) -> Iterator[Finding]:
         )
 
 
-def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[Finding]:
+def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[LintFinding]:
     """Queries whose docs are all not relevant, but for those that are marked no_answer."""
     best: dict[str, float] = {}
     row_of: dict[str, int] = {}
@@ -82,22 +82,27 @@ def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[Finding
     if len(none) == len(best) and without:
         top = max(best.values())
         near = f"the highest grade is {top:g}, and grades count as relevant from {RELEVANT:g} on"
-        yield found("G104", gold.path, f"none of {many(len(best), 'query', 'queries')} has a relevant doc: {near}", [])
+        yield make_finding(
+            "G104", gold.path, f"none of {many(len(best), 'query', 'queries')} has a relevant doc: {near}", []
+        )
     elif without:
-        yield found(
+        yield make_finding(
             "G103",
             gold.path,
-            f"{many(len(without), 'query has', 'queries have')} no relevant doc, of {len(best):,}: {such_as(without)}",
+            f"{len(without):,} of {many(len(best), 'query', 'queries')} {'has' if len(without) == 1 else 'have'} "
+            f"no relevant doc: {list_some(without)}",
             (gold.at(row_of[q]) for q in without),
             len(without),
         )
 
 
-def _grades(gold: GoldFile) -> Iterator[Finding]:
+def _grades(gold: GoldFile) -> Iterator[LintFinding]:
     """Grades that are unusual: all alike, fractional, negative, above the scale."""
     grades = gold.grades
     if len(grades) >= FEW and (grades == grades[0]).all() and is_relevant(grades[0]):
-        yield found("G105", gold.path, f"all {len(grades):,} judgments have grade {grades[0]:g}", [], len(grades))
+        yield make_finding(
+            "G105", gold.path, f"all {len(grades):,} judgments have grade {grades[0]:g}", [], len(grades)
+        )
     kinds = {
         "G106": (grades != np.floor(grades), "fractional"),
         "G107": (~is_judged(grades), "negative"),
@@ -107,5 +112,5 @@ def _grades(gold: GoldFile) -> Iterator[Finding]:
         rows = np.flatnonzero(which)
         if len(rows):
             values = [f"{g:g}" for g in dict.fromkeys(grades[rows].tolist())]
-            message = f"{many(len(rows), 'grade is', 'grades are')} {what}, of {len(grades):,}: {such_as(values)}"
-            yield found(code, gold.path, message, (gold.at(int(r)) for r in rows[:9]), len(rows))
+            message = f"{many(len(rows), 'grade is', 'grades are')} {what}, of {len(grades):,}: {list_some(values)}"
+            yield make_finding(code, gold.path, message, (gold.at(int(r)) for r in rows[:9]), len(rows))

@@ -1,4 +1,4 @@
-"""Whether the ids of gold, queries, runs and corpus meet, and what runs and gold have to do with each other."""
+"""Whether the ids of gold, queries, runs and corpus match, and how runs and gold relate."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.model.ids import find_twins
 from karat.model.policy import is_relevant
-from karat.verbs.validate.findings import found, many, readable, such_as
-from karat.verbs.validate.ids import twins
+from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from karat.verbs.validate.findings import Finding
-    from karat.verbs.validate.tables import Data, GoldFile, RunFile
+    from karat.verbs.validate.findings import LintFinding
+    from karat.verbs.validate.tables import FileSet, GoldFile, RunFile
 
 TOP = 10
 UNJUDGED = 0.5
 OWN_GOLD = 0.95
-"""The share of queries whose gold is the top of a run from which on it is that run's own."""
+"""The share of queries whose gold is the top of a run from which the gold counts as that run's own."""
 FEWEST_QUERIES, FEWEST_DOCS = 5, 3
-"""What own gold needs to be told from a good retriever."""
+"""What it takes to distinguish a run's own gold from a good retriever."""
 DEEPEST = 200
 CUT = 0.8
-"""The share of lists that end at one length from which on a run was cut there."""
+"""The share of lists that end at one length from which the run counts as cut there."""
 
 
-def check_matching(data: Data) -> Iterator[Finding]:
+def check_matching(data: FileSet) -> Iterator[LintFinding]:
     """Ids across files, and runs against gold and against each other."""
     yield from _docs_of_gold(data)
     yield from _ids_of_queries(data)
@@ -40,27 +40,27 @@ def check_matching(data: Data) -> Iterator[Finding]:
     yield from _runs(data)
 
 
-def _docs_of_gold(data: Data) -> Iterator[Finding]:
+def _docs_of_gold(data: FileSet) -> Iterator[LintFinding]:
     if not data.corpus_is_whole or not data.doc_ids:
         return
     for gold in data.gold:
         row_of = dict(zip(reversed(gold.docs), range(len(gold.docs) - 1, -1, -1), strict=True))
         lacking = sorted((d for d in row_of if not data.in_corpus(d)), key=row_of.__getitem__)
-        written = twins(lacking, data.doc_ids)
-        yield from _differ(gold.path, "doc", written, _corpora(data), lambda d, g=gold, r=row_of: g.at(r[d]))  # type: ignore[misc]
-        lacking = [d for d in lacking if d not in dict(written)]
+        pairs = find_twins(lacking, data.doc_ids)
+        yield from _differ(gold.path, "doc", pairs, _corpora(data), lambda d, g=gold, r=row_of: g.at(r[d]))  # type: ignore[misc]
+        lacking = [d for d in lacking if d not in dict(pairs)]
         if lacking:
-            yield found(
+            yield make_finding(
                 "X501",
                 gold.path,
                 f"{len(lacking):,} of {many(len(row_of), 'judged doc')} {_are(lacking)} not in the corpus: "
-                f"{such_as(lacking)}",
+                f"{list_some(lacking)}; ids of the corpus look like {quote_id(data.corpus[0].ids[0])}",
                 (gold.at(row_of[d]) for d in lacking),
                 len(lacking),
             )
 
 
-def _corpora(data: Data) -> str:
+def _corpora(data: FileSet) -> str:
     return ", ".join(sorted(corpus.path for corpus in data.corpus))
 
 
@@ -70,48 +70,48 @@ def _are(values: Collection[object]) -> str:
 
 def _differ(
     path: str, kind: str, pairs: list[tuple[str, str]], other: str, at: Callable[[str], str]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     if pairs:
         a, b = pairs[0]
-        yield found(
+        yield make_finding(
             "X509",
             path,
-            f"{many(len(pairs), f'{kind} id is', f'{kind} ids are')} written differently in {other}: {readable(a)} "
-            f"here, {readable(b)} there",
+            f"{many(len(pairs), f'{kind} id is', f'{kind} ids are')} written differently in {other}: {quote_id(a)} "
+            f"here, {quote_id(b)} there",
             (at(a) for a, _ in pairs),
             len(pairs),
         )
 
 
-def _ids_of_queries(data: Data) -> Iterator[Finding]:
+def _ids_of_queries(data: FileSet) -> Iterator[LintFinding]:
     """Query ids that the gold writes differently from the table of queries."""
     if not data.queries or not data.gold:
         return
     lonely = [q for q in data.grades if q not in data.fields]
-    pairs = twins(lonely, (q for q in data.fields if q not in data.grades))
+    pairs = find_twins(lonely, (q for q in data.fields if q not in data.grades))
     yield from _differ(_gold_file(data, pairs).path, "query", pairs, data.queries[0].path, lambda q: data.gold_at[q])
 
 
-def _gold_file(data: Data, pairs: list[tuple[str, str]]) -> GoldFile:
+def _gold_file(data: FileSet, pairs: list[tuple[str, str]]) -> GoldFile:
     return next((g for g in data.gold if pairs and pairs[0][0] in g.queries), data.gold[0])
 
 
-def _docs_of_run(data: Data, run: RunFile) -> Iterator[Finding]:
+def _docs_of_run(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
     if not data.corpus_is_whole or not data.doc_ids:
         return
     lacking = [d for d in run.docs if not data.in_corpus(d, run)]
     if not lacking:
         return
     at = _doc_places(run, lacking)
-    written = twins(lacking, data.doc_ids)
-    yield from _differ(run.path, "doc", written, _corpora(data), at)
-    lacking = [d for d in lacking if d not in dict(written)]
+    pairs = find_twins(lacking, data.doc_ids)
+    yield from _differ(run.path, "doc", pairs, _corpora(data), at)
+    lacking = [d for d in lacking if d not in dict(pairs)]
     if lacking:
-        yield found(
+        yield make_finding(
             "X502",
             run.path,
             f"{len(lacking):,} of {many(len(run.docs), 'returned doc')} {_are(lacking)} not in the corpus: "
-            f"{such_as(lacking)}",
+            f"{list_some(lacking)}",
             map(at, lacking),
             len(lacking),
         )
@@ -122,7 +122,7 @@ def _doc_places(run: RunFile, docs: Iterable[str]) -> Callable[[str], str]:
     return lambda d: run.at(int(np.argmax(run.doc == numbers[d])))
 
 
-def _is_gold(data: Data, run: RunFile) -> Iterator[Finding]:
+def _is_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
     """A run that holds the judgments of a file of gold, with their grades as scores."""
     for gold in data.gold:
         if len(run.query) != len(gold.queries) or not run.scored:
@@ -130,38 +130,40 @@ def _is_gold(data: Data, run: RunFile) -> Iterator[Finding]:
         rows = zip(run.query.tolist(), run.doc.tolist(), run.score.tolist(), strict=True)
         mine = {(run.queries[q], run.docs[d], s) for q, d, s in rows}
         if mine == set(zip(gold.queries, gold.docs, gold.grades.tolist(), strict=True)):
-            yield found("X520", run.path, f"its rows and scores are the judgments of {gold.path}", [run.path])
+            yield make_finding("X520", run.path, f"its rows and scores are the judgments of {gold.path}", [run.path])
 
 
-def _run_and_gold(data: Data, run: RunFile) -> Iterator[Finding]:
+def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
     yield from _is_gold(data, run)
     mine = {q: i for i, q in enumerate(run.queries)}
     shared = [q for q in data.grades if q in mine]
     missing = [q for q in data.grades if q not in mine]
-    pairs = twins(missing, (q for q in run.queries if q not in data.grades))
+    pairs = find_twins(missing, (q for q in run.queries if q not in data.grades))
     yield from _differ(
         run.path, "query", [(b, a) for a, b in pairs], _gold_file(data, pairs).path, lambda q: run.at_query(mine[q])
     )
     if not shared:
-        ids = f"the run has {such_as(run.queries)}; the gold has {such_as(list(data.grades))}"
-        yield found("X507", run.path, f"no query of the gold is in this run: {ids}", [run.at_query(0)] if mine else [])
+        ids = f"the run has {list_some(run.queries)}; the gold has {list_some(list(data.grades))}"
+        yield make_finding(
+            "X507", run.path, f"no query of the gold is in this run: {ids}", [run.at_query(0)] if mine else []
+        )
         return
     without = [q for q in run.queries if q not in data.grades]
     if without:
-        yield found(
+        yield make_finding(
             "X505",
             run.path,
             f"{len(without):,} of {many(len(run.queries), 'query', 'queries')} {_are(without)} without gold: "
-            f"{such_as(without)}",
+            f"{list_some(without)}",
             (run.at_query(mine[q]) for q in without),
             len(without),
         )
     if missing and run.whole:
-        yield found(
+        yield make_finding(
             "X506",
             run.path,
             f"{len(missing):,} of {many(len(data.grades), 'query', 'queries')} of the gold {_are(missing)} not in this "
-            f"run: {such_as(missing)}",
+            f"run: {list_some(missing)}",
             (data.gold_at[q] for q in missing),
             len(missing),
         )
@@ -169,16 +171,19 @@ def _run_and_gold(data: Data, run: RunFile) -> Iterator[Finding]:
     yield from _twin_docs(data, run, at_doc, shared)
     if not hits:
         q = shared[0]
-        ids = (
-            f"query {readable(q)} has {such_as(run.tops(1)[q])} in the run, {such_as(list(data.grades[q]))} in the gold"
-        )
+        docs = f"{list_some(run.tops(1)[q])} in the run, {list_some(list(data.grades[q]))} in the gold"
         if len(run.query):
-            yield found("X508", run.path, f"none of the returned docs is judged: {ids}", [run.at_query(mine[q])])
+            yield make_finding(
+                "X508",
+                run.path,
+                f"none of the returned docs is judged: query {quote_id(q)} has {docs}",
+                [run.at_query(mine[q])],
+            )
         return
     yield from _top(data, run, at_doc, shared, mine)
 
 
-def _level(data: Data, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
+def _level(data: FileSet, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
     """Whether gold is matched with the docs of chunks, and how many judged docs are returned."""
 
     def hits(names: list[str], codes: np.ndarray) -> int:
@@ -204,13 +209,13 @@ def _level(data: Data, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
     return docs > chunks, max(docs, chunks)
 
 
-def _twin_docs(data: Data, run: RunFile, at_doc: bool, shared: list[str]) -> Iterator[Finding]:
+def _twin_docs(data: FileSet, run: RunFile, at_doc: bool, shared: list[str]) -> Iterator[LintFinding]:
     """Gold docs that a run returns under another spelling; a corpus that knows both spellings makes them two docs."""
     returned = {data.parent(run, d): d for d in run.docs} if at_doc else dict.fromkeys(run.docs)
     lonely = {d for q in shared for d in data.grades[q] if d not in returned}
     pairs = [
         (d, other)
-        for d, other in twins(lonely, (d for d in returned if d not in data.judged_docs))
+        for d, other in find_twins(lonely, (d for d in returned if d not in data.judged_docs))
         if not (d in data.doc_ids and other in data.doc_ids)
     ]
     names = [((returned[other] or other) if at_doc else other, d) for d, other in sorted(pairs)]
@@ -218,8 +223,8 @@ def _twin_docs(data: Data, run: RunFile, at_doc: bool, shared: list[str]) -> Ite
     yield from _differ(run.path, "doc", names, data.gold[0].path, at)
 
 
-def _top(data: Data, run: RunFile, at_doc: bool, shared: list[str], mine: dict[str, int]) -> Iterator[Finding]:
-    """What the first results have to do with the gold: nothing known of them, or all too much."""
+def _top(data: FileSet, run: RunFile, at_doc: bool, shared: list[str], mine: dict[str, int]) -> Iterator[LintFinding]:
+    """How the first results relate to the gold: mostly unjudged, or exactly the same."""
     lists = run.tops(DEEPEST)
     if at_doc:
         lists = {q: list(dict.fromkeys(data.parent(run, d) for d in docs)) for q, docs in lists.items()}
@@ -229,25 +234,25 @@ def _top(data: Data, run: RunFile, at_doc: bool, shared: list[str], mine: dict[s
         wide = [q for q in shared if FEWEST_DOCS <= len(gold[q]) <= DEEPEST]
         own = [q for q in wide if set(lists[q][: len(gold[q])]) == set(gold[q])]
         if len(wide) >= max(FEWEST_QUERIES, len(shared) / 2) and len(own) >= OWN_GOLD * len(wide):
-            yield found(
+            yield make_finding(
                 "X512",
                 run.path,
                 f"the {what} docs are exactly the first results of this run in {len(own):,} of "
-                f"{many(len(wide), 'query', 'queries')}: {such_as(own)}",
+                f"{many(len(wide), 'query', 'queries')}: {list_some(own)}",
                 (run.at_query(mine[q]) for q in own),
                 len(own),
             )
             return
 
 
-def _unjudged(data: Data, run: RunFile, tops: dict[str, list[str]], mine: dict[str, int]) -> Iterator[Finding]:
+def _unjudged(data: FileSet, run: RunFile, tops: dict[str, list[str]], mine: dict[str, int]) -> Iterator[LintFinding]:
     total = sum(map(len, tops.values()))
     unjudged = {q: sum(d not in data.grades[q] for d in docs) for q, docs in tops.items()}
     count = sum(unjudged.values())
     if total and count > UNJUDGED * total:
         pooled = any(not is_relevant(g) for docs in data.grades.values() for g in docs.values())
         most = sorted(unjudged, key=lambda q: -unjudged[q])
-        yield found(
+        yield make_finding(
             "X515" if pooled else "X516",
             run.path,
             f"{count / total:.0%} of the top {TOP} has no judgment ({count:,} of {many(total, 'result')})",
@@ -256,7 +261,7 @@ def _unjudged(data: Data, run: RunFile, tops: dict[str, list[str]], mine: dict[s
         )
 
 
-def _runs(data: Data) -> Iterator[Finding]:
+def _runs(data: FileSet) -> Iterator[LintFinding]:
     """Runs against each other."""
     prints: dict[tuple[int, int, int], list[RunFile]] = {}
     for run in data.runs:
@@ -266,7 +271,7 @@ def _runs(data: Data) -> Iterator[Finding]:
         for run in alike if len(alike) > 1 else ():
             first = seen.setdefault(_print(run), run)
             if first is not run and len(run.query):
-                yield found(
+                yield make_finding(
                     "X517",
                     run.path,
                     f"has the same results in the same order as {first.path}",
@@ -278,10 +283,10 @@ def _runs(data: Data) -> Iterator[Finding]:
         # Lists of one length were cut there; lists of many lengths ended because nothing more was found.
         cut = np.count_nonzero(run.sizes == full) >= CUT * np.count_nonzero(run.sizes)
         if deepest is not None and cut and 0 < 2 * full < _depth(deepest):
-            yield found(
+            yield make_finding(
                 "X518",
                 run.path,
-                f"was cut after {many(full, 'result')}; {deepest.path} has {_depth(deepest):g} for the usual query",
+                f"is cut after {many(full, 'result')}; {deepest.path} has {_depth(deepest):g} for a typical query",
                 [run.path, deepest.path],
             )
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 WORDS, LETTERS = 0.8, 0.85
-"""The share of words, or of groups of three letters, from which on two texts are nearly the same."""
+"""The share of words, or of groups of three letters, from which two texts are nearly the same."""
 FEWEST_WORDS, FEWEST_LETTERS = 4, 15
 SPAN, WHOLE = 8, 6
 """Words in a row that make a quotation, and of a shorter query that is quoted as a whole."""
 MOST_PAIRS = 2_000_000
-"""Pairs that are compared before it is enough: queries made from one template are all alike."""
+"""Pairs that are compared at most: queries made from one template are all alike."""
 _MEANT = frozenset("#%&@*/+")
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
@@ -66,7 +66,7 @@ class Groups:
 
 
 def join_near(sets: Sequence[frozenset[str]], keys: Sequence[Hashable], threshold: float, groups: Groups) -> bool:
-    """Join all sets of one key whose Jaccard overlap reaches the threshold; whether all pairs were looked at.
+    """Join all sets of one key whose Jaccard overlap reaches the threshold; say whether all pairs were compared.
 
     Prefix filter (Chaudhuri et al. 2006): sets that overlap so much share one of their few rarest elements.
     """
@@ -95,7 +95,7 @@ def join_near(sets: Sequence[frozenset[str]], keys: Sequence[Hashable], threshol
 
 
 def near_groups(texts: Sequence[str]) -> tuple[list[list[int]], bool]:
-    """Groups of folded texts that share nearly all words or letters, and whether all pairs were looked at.
+    """Groups of folded texts that share nearly all words or letters, and whether all pairs were compared.
 
     Texts whose numbers differ ask for different things, however near they are.
     """

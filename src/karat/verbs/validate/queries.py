@@ -11,7 +11,7 @@ from karat.model.docs import text_of
 from karat.model.queries import truth
 from karat.verbs.validate.dates import as_date, later
 from karat.verbs.validate.fields import check_fields
-from karat.verbs.validate.findings import found, many, readable, such_as
+from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.ids import check_ids
 from karat.verbs.validate.overlap import fold, near_groups
 from karat.verbs.validate.tables import place
@@ -19,7 +19,7 @@ from karat.verbs.validate.tables import place
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import TableFile
 
 _NO = ("false", "0", "0.0", "no", "n", "")
@@ -27,8 +27,8 @@ _NO = ("false", "0", "0.0", "no", "n", "")
 
 def check_queries(
     table: TableFile, evaluated: Collection[str] | None = None, today: dt.date | None = None
-) -> Iterator[Finding]:
-    """All checks of this file; where it is known which queries are evaluated, only these can repeat each other."""
+) -> Iterator[LintFinding]:
+    """All checks of one table; where it is known which queries are evaluated, only these can repeat each other."""
     if not table.rows:
         return
     yield from check_ids(table.path, "query", [q for _, q, _ in table.rows], lambda i: _at(table, i))
@@ -45,22 +45,22 @@ def _at(table: TableFile, row: int) -> str:
     return place(table.path, table.rows[row][0])
 
 
-def _twice(table: TableFile) -> Iterator[Finding]:
+def _twice(table: TableFile) -> Iterator[LintFinding]:
     first: dict[str, int] = {}
     twice = [i for i, (_, q, _) in enumerate(table.rows) if first.setdefault(q, i) != i]
     if twice:
         q = table.rows[twice[0]][1]
-        yield found(
+        yield make_finding(
             "Q201",
             table.path,
-            f"{many(len(twice), 'query has', 'queries have')} an id that was there before: {readable(q)} is first at "
+            f"{many(len(twice), 'query has', 'queries have')} an id that another query has: {quote_id(q)} is first at "
             f"line {table.rows[first[q]][0]}",
             (_at(table, i) for i in twice),
             len(twice),
         )
 
 
-def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Finding]:
+def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[LintFinding]:
     """Texts that are missing, the same, or nearly the same."""
     if not table.has_text:
         return
@@ -70,10 +70,10 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Find
     empty = [i for i in rows if not text_of(table.rows[i][2]).strip()]
     if empty:
         ids = [table.rows[i][1] for i in empty]
-        yield found(
+        yield make_finding(
             "Q202",
             table.path,
-            f"{many(len(empty), 'query has', 'queries have')} no text: {such_as(ids)}",
+            f"{many(len(empty), 'query has', 'queries have')} no text: {list_some(ids)}",
             (_at(table, i) for i in empty),
             len(empty),
         )
@@ -84,7 +84,7 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Find
     same = [g for g in groups.values() if len(g) > 1]
     if same:
         extra = sum(len(g) - 1 for g in same)
-        yield found(
+        yield make_finding(
             "Q203",
             table.path,
             f"{many(extra, 'query repeats', 'queries repeat')} the text of another: {_pair(table, same[0])}",
@@ -96,7 +96,7 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Find
     if near:
         members = [[firsts[i] for i in g] for g in near]
         limit = "" if complete else " (so many queries are alike that not all pairs were compared)"
-        yield found(
+        yield make_finding(
             "Q204",
             table.path,
             f"{many(sum(map(len, near)), 'query', 'queries')} in {many(len(near), 'group')} with nearly the same text"
@@ -108,7 +108,7 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Find
 
 def _pair(table: TableFile, group: list[int]) -> str:
     (_, a, fields), (_, b, _) = (table.rows[i] for i in group[:2])
-    return f"{readable(a)} and {readable(b)}, {readable(text_of(fields), 90)}"
+    return f"{quote_id(a)} and {quote_id(b)}, {quote_id(text_of(fields), 90)}"
 
 
 def _with(table: TableFile, name: str) -> list[tuple[int, str, Any]]:
@@ -116,43 +116,43 @@ def _with(table: TableFile, name: str) -> list[tuple[int, str, Any]]:
     return [(i, q, f[name]) for i, (_, q, f) in enumerate(table.rows) if f.get(name) is not None]
 
 
-def _dates(table: TableFile, today: dt.date) -> Iterator[Finding]:
+def _dates(table: TableFile, today: dt.date) -> Iterator[LintFinding]:
     dated = [(i, value, as_date(value)) for i, _, value in _with(table, "as_of")]
     wrong = [(i, value) for i, value, date in dated if date is None]
     if wrong:
-        yield found(
+        yield make_finding(
             "Q205",
             table.path,
-            f"as_of is no date in {many(len(wrong), 'query', 'queries')}: {such_as([str(v) for _, v in wrong])}",
+            f"as_of is not a date in {many(len(wrong), 'query', 'queries')}: {list_some([str(v) for _, v in wrong])}",
             (_at(table, i) for i, _ in wrong),
             len(wrong),
         )
     ahead = [(i, date) for i, _, date in dated if date is not None and later(date, today.isoformat())]
     if ahead:
-        yield found(
+        yield make_finding(
             "Q206",
             table.path,
             f"as_of lies after today ({today}) in {many(len(ahead), 'query', 'queries')}: "
-            f"{such_as([d for _, d in ahead])}",
+            f"{list_some([d for _, d in ahead])}",
             (_at(table, i) for i, _ in ahead),
             len(ahead),
         )
 
 
-def _weights(table: TableFile) -> Iterator[Finding]:
+def _weights(table: TableFile) -> Iterator[LintFinding]:
     weights = [(i, value, _weight(value)) for i, _, value in _with(table, "weight")]
     wrong = [(i, value) for i, value, weight in weights if weight is None]
     if wrong:
-        yield found(
+        yield make_finding(
             "Q210",
             table.path,
-            f"weight is no number from 0 in {many(len(wrong), 'query', 'queries')}: "
-            f"{such_as([str(v) for _, v in wrong])}",
+            f"weight is not a number of at least 0 in {many(len(wrong), 'query', 'queries')}: "
+            f"{list_some([str(v) for _, v in wrong])}",
             (_at(table, i) for i, _ in wrong),
             len(wrong),
         )
     if len(weights) == len(table.rows) and all(weight == 0 for _, _, weight in weights):
-        yield found(
+        yield make_finding(
             "Q211",
             table.path,
             f"the weight of all {many(len(weights), 'query', 'queries')} is 0",
@@ -169,27 +169,27 @@ def _weight(value: Any) -> float | None:
     return weight if 0 <= weight < math.inf else None
 
 
-def _conversations(table: TableFile) -> Iterator[Finding]:
+def _conversations(table: TableFile) -> Iterator[LintFinding]:
     named = _with(table, "conversation")
     sizes = Counter(str(value) for _, _, value in named)
     if len(named) > 1 and max(sizes.values()) == 1:
-        yield found(
+        yield make_finding(
             "Q212",
             table.path,
-            f"each of the {len(sizes):,} conversations has one query: {such_as(list(sizes))}",
+            f"each of the {len(sizes):,} conversations has one query: {list_some(list(sizes))}",
             (_at(table, i) for i, _, _ in named),
             len(sizes),
         )
 
 
-def _answers(table: TableFile) -> Iterator[Finding]:
+def _answers(table: TableFile) -> Iterator[LintFinding]:
     unclear = [(i, v) for i, _, v in _with(table, "no_answer") if not truth(v) and str(v).strip().lower() not in _NO]
     if unclear:
-        yield found(
+        yield make_finding(
             "Q213",
             table.path,
             f"no_answer is neither yes nor no in {many(len(unclear), 'query', 'queries')}: "
-            f"{such_as([str(v) for _, v in unclear])}",
+            f"{list_some([str(v) for _, v in unclear])}",
             (_at(table, i) for i, _ in unclear),
             len(unclear),
         )

@@ -1,4 +1,4 @@
-"""What a file is for, told from its content and, where that leaves it open, from its name."""
+"""What a file is for, by its content and, where that is not enough, by its name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from karat.read.layout import ascii_split, lines_of
 from karat.read.queries import ID_NAMES
 from karat.read.topics import is_topics
 
-Role = Literal["qrels", "queries", "run", "corpus", "result", "config"]
-ROLES: dict[Role, str] = {
+FileRole = Literal["qrels", "queries", "run", "corpus", "result", "config"]
+ROLES: dict[FileRole, str] = {
     "qrels": "gold",
     "queries": "queries",
     "run": "run",
@@ -24,8 +24,8 @@ ROLES: dict[Role, str] = {
     "config": "configuration",
 }
 LONG = 300
-"""Characters from which on a text of usual length is a doc rather than a query."""
-_WORDS: dict[Role, str] = {
+"""The median length of texts from which they are docs rather than queries."""
+_WORDS: dict[FileRole, str] = {
     "qrels": r"qrels?|gold|judge?ments?|labels?|relevance",
     "corpus": r"corpus|collection|docs|documents|passages|chunks",
     "queries": r"quer(y|ies)|topics?|questions?|claims?|segments?",
@@ -35,8 +35,8 @@ _ONLY_GOLD = tuple(n for n in GRADE_NAMES if n not in SCORE_NAMES)
 _BEIR = ("query-id", "corpus-id")
 
 
-def role_of(path: str, head: bytes) -> Role | None:
-    """The role of a file by its first bytes, or None if it cannot be told."""
+def detect_role(path: str, head: bytes) -> FileRole | None:
+    """The role of a file by its first bytes; None if it is unclear."""
     if re.search(r"\.ya?ml$", path, re.IGNORECASE):
         return "config"
     if head[:4] == b"PAR1":
@@ -49,7 +49,7 @@ def role_of(path: str, head: bytes) -> Role | None:
     return _text_role(path, head)
 
 
-def by_name(path: str, among: tuple[Role, ...]) -> Role | None:
+def role_by_name(path: str, among: tuple[FileRole, ...]) -> FileRole | None:
     """The one role that the words of the file's name speak for, or those of its folder."""
     parts = os.path.abspath(path).split(os.sep)
     for part in (parts[-1], parts[-2] if len(parts) > 1 else ""):
@@ -59,7 +59,7 @@ def by_name(path: str, among: tuple[Role, ...]) -> Role | None:
     return None
 
 
-def _json_role(path: str, text: bytes) -> Role | None:
+def _json_role(path: str, text: bytes) -> FileRole | None:
     import msgspec
 
     rows: list[dict[str, Any]] = []
@@ -84,10 +84,10 @@ def _json_role(path: str, text: bytes) -> Role | None:
     return _object_role(path, text)
 
 
-def _object_role(path: str, text: bytes) -> Role | None:
+def _object_role(path: str, text: bytes) -> FileRole | None:
     """Gold or a run as one JSON object: {query: {doc: grade or score}}, or {query: docs}."""
     values = re.findall(rb"[{,]\s*\"(?:[^\"\\]|\\.)*\"\s*:\s*(-?\d[^,}\s]*)", text)
-    named = by_name(path, ("qrels", "run"))
+    named = role_by_name(path, ("qrels", "run"))
     if named is not None or not values:
         return named
     return (
@@ -108,11 +108,11 @@ def _parquet_rows(path: str) -> list[dict[str, Any]]:
         return []
 
 
-def _by_rows(path: str, rows: list[dict[str, Any]]) -> Role | None:
+def _by_rows(path: str, rows: list[dict[str, Any]]) -> FileRole | None:
     """The role of a table by the names of its columns, then by what they hold."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names:
-        return by_name(path, ("qrels", "run", "queries", "corpus"))
+        return role_by_name(path, ("qrels", "run", "queries", "corpus"))
     values = column(names, GRADE_NAMES)
     pairs = column(names, QUERY_NAMES) is not None and column(names, DOC_NAMES) is not None
     if pairs and values is not None and "text" not in names:
@@ -122,14 +122,14 @@ def _by_rows(path: str, rows: list[dict[str, Any]]) -> Role | None:
     return _queries_or_corpus(path, names, rows)
 
 
-def _gold_or_run(path: str, names: list[str], values: list[Any]) -> Role | None:
+def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | None:
     if any(n in names for n in _ONLY_GOLD) and not any(n in names for n in ("rank", "sim")):
         return "qrels"
     if "rank" in names or "sim" in names:
         return "run"
     if all(n in names for n in _BEIR):
         return "qrels"
-    named = by_name(path, ("qrels", "run"))
+    named = role_by_name(path, ("qrels", "run"))
     if named is not None:
         return named
     numbers = [number(str(v)) for v in values]
@@ -139,8 +139,8 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> Role | None:
     return "qrels" if all(-2 <= v <= 4 for v in whole) else None
 
 
-def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> Role | None:
-    named = by_name(path, ("queries", "corpus"))
+def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> FileRole | None:
+    named = role_by_name(path, ("queries", "corpus"))
     if "title" in names and any(n in names for n in TEXT_FIELDS):
         return named or "corpus"
     own = next(n for n in ID_NAMES if n in names)
@@ -156,10 +156,10 @@ def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) 
     return "corpus" if median(map(len, texts)) >= LONG else "queries"
 
 
-def _text_role(path: str, head: bytes) -> Role | None:
+def _text_role(path: str, head: bytes) -> FileRole | None:
     lines = [line for _, line in lines_of(head)][:50]
     if not lines:
-        return by_name(path, ("qrels", "run", "queries", "corpus"))
+        return role_by_name(path, ("qrels", "run", "queries", "corpus"))
     for mark in ("\t", ",", ";", "|", None):
         cells = [[c.strip().strip('"') for c in (line.split(mark) if mark else line.split())] for line in lines]
         names = [n.lower() for n in cells[0]]
@@ -171,7 +171,7 @@ def _text_role(path: str, head: bytes) -> Role | None:
         return "run"
     if len(words) == 4 and number(words[3]) is not None and "\t" not in lines[0].strip().replace("\t", "", 3):
         return "qrels"
-    named = by_name(path, ("qrels", "run", "queries", "corpus"))
+    named = role_by_name(path, ("qrels", "run", "queries", "corpus"))
     if named in ("qrels", "run"):
         return named
     if len(words) >= 2 and all(len(line.split("\t")) == 2 for line in lines):

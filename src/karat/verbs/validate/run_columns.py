@@ -13,11 +13,13 @@ from karat.model.policy import Policy
 from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.model.strings import PAD, hashed
 from karat.read import frames
-from karat.read.exact import Noted, number, read_rows
+from karat.read.exact import number, read_rows
 from karat.read.layout import detect, head_of, lines_of
 from karat.read.scan import fields
+from karat.read.sources import check_rivals
 from karat.read.textfile import Irregular, TextFile
 from karat.verbs.validate.tables import LogLine, RunFile
+from karat.verbs.validate.tolerant import FileProblems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from karat.read.exact import Row
     from karat.read.layout import Layout
     from karat.read.textfile import Block
-    from karat.verbs.validate.tolerant import Reading
 
 MOST_ROWS = 5_000_000
 """Rows of a run that are looked at."""
@@ -110,47 +111,49 @@ class _Columns:
         )
 
 
-def read_run(path: str, reading: Reading) -> RunFile | None:
+def read_run_columns(path: str, problems: FileProblems) -> RunFile | None:
     """The results that can be read."""
     try:
-        return _run(path, reading)
+        return _run(path, problems)
     except InputError as error:
-        reading.failed(error)
+        problems.add_error(error)
         return None
 
 
-def _run(path: str, reading: Reading) -> RunFile | None:
+def _run(path: str, problems: FileProblems) -> RunFile | None:
     from karat.read import jsonl
     from karat.read.run_log import is_run_log
 
     head = head_of(path)
     layout = detect(path, "run", None, head)
+    problems.notes = tuple(rival.note for rival in layout.rivals)
     if layout.kind == "json":
         run = jsonl.read_json(path, "run", path)
         assert isinstance(run, Run)
         return _from_lists(path, run)
     if layout.kind == "parquet":
-        return _from_parquet(path)
+        return _from_parquet(path, problems)
     if layout.kind == "jsonl" and is_run_log(head):
-        return _from_log(path, reading)
+        return _from_log(path, problems)
     if layout.kind == "jsonl":
-        rows = jsonl.read_json_rows(path, "run", None, reading.noted)
+        rows = jsonl.read_json_rows(path, "run", None, problems)
         ranks = _json_ranks(path) if b'"rank"' in head else {}
-        return _from_rows(path, rows, ranks, reading)
+        return _from_rows(path, rows, ranks, problems)
     file = TextFile(path, layout, "run")
+    check_rivals(file, problems)
     at = 3 if layout.kind == "trec" else layout.header.index("rank") if "rank" in layout.header else None
     try:
-        return _in_blocks(file, at, head, reading)
+        return _in_blocks(file, at, head, problems)
     except Irregular:
-        rows = file.exact_rows(reading.noted)
+        rows = file.exact_rows(problems)
     ranks = {}
     if at is not None:
         with_ranks = TextFile(path, replace(layout, value=at), "run")
-        ranks = {row[0]: row[3] for row in with_ranks.exact_rows(Noted(path))}
-    return _from_rows(path, rows, ranks, reading)
+        ranks = {row[0]: row[3] for row in with_ranks.exact_rows(FileProblems(path))}
+    return _from_rows(path, rows, ranks, problems)
 
 
-def _in_blocks(file: TextFile, at: int | None, head: bytes, reading: Reading) -> RunFile:
+def _in_blocks(file: TextFile, at: int | None, head: bytes, problems: FileProblems) -> RunFile:
     """All rows, block by block; `Irregular` where a file of usual size is better read line by line."""
     layout: Layout = file.layout
     line = next(lines_of(head))[0] + 1 if layout.header else 1
@@ -169,7 +172,7 @@ def _in_blocks(file: TextFile, at: int | None, head: bytes, reading: Reading) ->
             raise Irregular
         else:
             data = bytes(block.buffer[PAD : block.end])
-            rows = read_rows(data, layout, "run", file.path, line, reading.noted)
+            rows = read_rows(data, layout, "run", file.path, line, problems)
             out.add_rows(rows, {})
         line += block.buffer.count(b"\n", PAD, block.end)
     return out.run(file.path, parents=parents, whole=whole)
@@ -203,8 +206,8 @@ def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
     return _Cut(found[layout.query], found[layout.doc], score, rank, parents)
 
 
-def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], reading: Reading) -> RunFile:
-    if not rows and not reading.noted.lines:
+def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], problems: FileProblems) -> RunFile:
+    if not rows and not problems.items:
         raise InputError(f"{path}: holds no results, expected at least one")
     out = _Columns()
     out.add_rows(rows, ranks)
@@ -229,8 +232,8 @@ def _json_ranks(path: str) -> dict[int, float]:
     return out
 
 
-def _from_parquet(path: str) -> RunFile:
-    rows, _ = frames.parquet_rows(path, "run")
+def _from_parquet(path: str, problems: FileProblems) -> RunFile:
+    rows, problems.notes = frames.parquet_rows(path, "run")
     connection = frames.connect()
     source = frames.parquet(path)
     names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -263,21 +266,21 @@ def _from_lists(path: str, run: Run) -> RunFile:
     return out.run(path, parents=parents, listed=listed)
 
 
-def _from_log(path: str, reading: Reading) -> RunFile:
+def _from_log(path: str, problems: FileProblems) -> RunFile:
     from karat.model.run_log import ordered_items
     from karat.read.run_log import log_lines, trace_of, versions_of
 
     out, log, policy = _Columns(), list[LogLine](), Policy()
     parents: dict[str, str] = {}
     whole = True
-    for place, query, line in log_lines(path, reading.noted):
+    for place, query, line in log_lines(path, problems):
         if out.rows >= MOST_ROWS:
             whole = False
             break
         trace, complaints = trace_of(line)
         wrong = [text for field, text in complaints if field == "topk"]
         for text in wrong:
-            reading.noted.add(place, text)
+            problems.add(place, text)
         if wrong or trace.topk is None:
             continue
         items = ordered_items(trace.topk, policy)

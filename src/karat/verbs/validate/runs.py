@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import shown
 from karat.read.objects import is_finite
 from karat.verbs.validate.dates import as_date
-from karat.verbs.validate.findings import found, many, such_as
+from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.ids import check_ids
 from karat.verbs.validate.tables import place
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import RunFile
 
 MOST = 0.9
-"""The share of queries from which on a defect is that of the whole run."""
+"""The share of queries from which a defect belongs to the whole run."""
 TIED = 5
 """Docs that share one score before it is strange."""
 
 
-def check_run(run: RunFile) -> Iterator[Finding]:
+def check_run(run: RunFile) -> Iterator[LintFinding]:
     """All checks that need nothing but this file."""
     yield from check_ids(run.path, "query", run.queries, run.at_query)
     yield from check_ids(run.path, "doc", run.docs, lambda d: run.at(int(np.argmax(run.doc == d))))
@@ -42,14 +42,14 @@ def check_run(run: RunFile) -> Iterator[Finding]:
 
 
 def _queries(run: RunFile, numbers: NDArray[np.int64]) -> str:
-    return such_as([run.queries[n] for n in numbers[:4].tolist()])
+    return list_some([run.queries[n] for n in numbers[:4].tolist()])
 
 
 def _at_queries(run: RunFile, numbers: NDArray[np.int64]) -> Iterator[str]:
     return (run.at_query(n) for n in numbers.tolist())
 
 
-def _repeated(run: RunFile) -> Iterator[Finding]:
+def _repeated(run: RunFile) -> Iterator[LintFinding]:
     keys = run.query * len(run.docs) + run.doc
     order = np.argsort(keys, kind="stable")
     again = np.sort(order[1:][keys[order[1:]] == keys[order[:-1]]])
@@ -57,7 +57,7 @@ def _repeated(run: RunFile) -> Iterator[Finding]:
         row = int(again[0])
         where = f"query {run.queries[run.query[row]]}, doc {run.docs[run.doc[row]]}"
         queries = len(np.unique(run.query[again]))
-        yield found(
+        yield make_finding(
             "R301",
             run.path,
             f"{many(len(again), 'result repeats', 'results repeat')} a doc of the same query, in "
@@ -82,11 +82,11 @@ def _steps(run: RunFile, by: NDArray[np.float64] | None) -> tuple[NDArray[np.boo
     return rises, falls
 
 
-def _scores(run: RunFile) -> Iterator[Finding]:
+def _scores(run: RunFile) -> Iterator[LintFinding]:
     """Scores against ranks, against the order of the file, and against each other."""
     if not run.scored or run.listed:
         return
-    by_rank = run.ranked and _told_apart(run)
+    by_rank = run.ranked and _ranks_are_distinct(run)
     rises, falls = _steps(run, run.rank if by_rank else None)
     upside_down = rises & ~falls
     vary = int(np.count_nonzero(rises | falls))
@@ -95,7 +95,7 @@ def _scores(run: RunFile) -> Iterator[Finding]:
         numbers = np.flatnonzero(upside_down)
         code = ("R305" if run.is_log else "R303") if by_rank else "R304"
         over = "with the rank" if by_rank else "down the file"
-        yield found(
+        yield make_finding(
             code,
             run.path,
             f"scores rise {over} in {len(numbers):,} of {many(vary, 'query', 'queries')}: {_queries(run, numbers)}",
@@ -104,7 +104,7 @@ def _scores(run: RunFile) -> Iterator[Finding]:
         )
     elif by_rank and not run.is_log and rises.any():
         numbers = np.flatnonzero(rises)
-        yield found(
+        yield make_finding(
             "R302",
             run.path,
             f"a lower rank has a higher score in {len(numbers):,} of {many(len(run.queries), 'query', 'queries')}: "
@@ -117,7 +117,7 @@ def _scores(run: RunFile) -> Iterator[Finding]:
         all_tied = vary == 0 and bool(tied.any())
         numbers = np.flatnonzero(tied if all_tied else tied & (run.sizes >= TIED))
         if len(numbers):
-            yield found(
+            yield make_finding(
                 "R306",
                 run.path,
                 f"all docs have the same score in {len(numbers):,} of {many(len(run.queries), 'query', 'queries')}: "
@@ -128,7 +128,7 @@ def _scores(run: RunFile) -> Iterator[Finding]:
     if run.ranked and not run.is_log:
         zero = np.unique(run.query[run.rank == 0])
         if len(zero):
-            yield found(
+            yield make_finding(
                 "R307",
                 run.path,
                 f"ranks start at 0 in {many(len(zero), 'query', 'queries')}: {_queries(run, zero)}",
@@ -137,14 +137,14 @@ def _scores(run: RunFile) -> Iterator[Finding]:
             )
 
 
-def _told_apart(run: RunFile) -> bool:
-    """Whether no rank is given twice in a query; else the column is no order."""
+def _ranks_are_distinct(run: RunFile) -> bool:
+    """Whether no rank appears twice in a query; otherwise the column gives no order."""
     order = np.lexsort((run.rank, run.query))
     query, rank = run.query[order], run.rank[order]
     return not bool(((query[1:] == query[:-1]) & (rank[1:] == rank[:-1])).any())
 
 
-def _depth(run: RunFile) -> Iterator[Finding]:
+def _depth(run: RunFile) -> Iterator[LintFinding]:
     """Lists that are shorter than they should be."""
     sizes = run.sizes[run.sizes > 0]
     usual = int(np.median(sizes))
@@ -152,50 +152,50 @@ def _depth(run: RunFile) -> Iterator[Finding]:
     others = np.delete(run.sizes, last)
     others = others[others > 0]
     if run.whole and len(others) >= 2 and (others == others[0]).all() and 0 < run.sizes[last] < others[0]:
-        yield found(
+        yield make_finding(
             "R309",
             run.path,
-            f"the last query, {run.queries[last]}, has {many(int(run.sizes[last]), 'result')}, and each of the "
+            f"the last query, {run.queries[last]}, has {many(int(run.sizes[last]), 'result')}; each of the "
             f"{len(others):,} others has {others[0]:,}",
             [run.at(len(run.query) - 1)],
         )
         return
     short = np.flatnonzero((run.sizes > 0) & (2 * run.sizes < usual))
     if usual >= 10 and len(short) >= max(1, len(sizes) / 20):
-        yield found(
+        yield make_finding(
             "R308",
             run.path,
-            f"{many(len(short), 'query has', 'queries have')} less than half of the usual {usual:,} results: "
+            f"{many(len(short), 'query has', 'queries have')} less than half the usual {usual:,} results: "
             f"{_queries(run, short)}",
             _at_queries(run, short),
             len(short),
         )
 
 
-def _empty(run: RunFile) -> Iterator[Finding]:
+def _empty(run: RunFile) -> Iterator[LintFinding]:
     if run.is_log:
         empty = [(e.query, place(run.path, e.line)) for e in run.log if not e.results and e.retrieved is not False]
     else:
         sizes = run.sizes.tolist()
         empty = [(q, run.path) for q, size in zip(run.queries, sizes, strict=True) if not size]
     if empty:
-        yield found(
+        yield make_finding(
             "R310",
             run.path,
-            f"{many(len(empty), 'query has', 'queries have')} no results: {such_as([q for q, _ in empty])}",
+            f"{many(len(empty), 'query has', 'queries have')} no results: {list_some([q for q, _ in empty])}",
             (where for _, where in empty),
             len(empty),
         )
 
 
-def _log(run: RunFile) -> Iterator[Finding]:
+def _log(run: RunFile) -> Iterator[LintFinding]:
     """What only a run log can have: latencies, facts, gaps in the ranks, versions."""
     yield from _latencies(run)
     yield from _facts(run)
     gaps = [e for e in run.log if list(e.ranks) != list(range(1, len(e.ranks) + 1))]
     if gaps:
         ranks = ", ".join(map(str, list(gaps[0].ranks)[:5]))
-        yield found(
+        yield make_finding(
             "R314",
             run.path,
             f"{many(len(gaps), 'line has', 'lines have')} gaps in the ranks: query {gaps[0].query} has {ranks}",
@@ -204,32 +204,33 @@ def _log(run: RunFile) -> Iterator[Finding]:
         )
     undated = [(e.line, str(v)) for e in run.log for _, v in e.versions if as_date(v) is None]
     if undated:
-        yield found(
+        yield make_finding(
             "R315",
             run.path,
-            f"{many(len(undated), 'doc_version is', 'values of doc_version are')} no date: "
-            f"{such_as(list(dict.fromkeys(v for _, v in undated)))}",
+            f"{many(len(undated), 'doc_version is', 'values of doc_version are')} not a date: "
+            f"{list_some(list(dict.fromkeys(v for _, v in undated)))}",
             (place(run.path, line) for line, _ in undated),
             len(undated),
         )
 
 
-def _latencies(run: RunFile) -> Iterator[Finding]:
+def _latencies(run: RunFile) -> Iterator[LintFinding]:
     wrong: list[tuple[int, str]] = []
     stages: Counter[str] = Counter()
     for e in run.log:
-        measured = e.latency if isinstance(e.latency, dict) else {"latency_ms": e.latency}
-        for stage, value in measured.items():
+        latencies = e.latency if isinstance(e.latency, dict) else {"latency_ms": e.latency}
+        for stage, value in latencies.items():
             if value is None:
                 continue
             stages[stage] += 1
             if isinstance(value, bool) or not is_finite(value) or value < 0:
                 wrong.append((e.line, f"{stage} {shown(value)}"))
     if wrong:
-        yield found(
+        yield make_finding(
             "R312",
             run.path,
-            f"{many(len(wrong), 'latency is', 'latencies are')} no number from 0: {such_as([w for _, w in wrong])}",
+            f"{many(len(wrong), 'latency is not a number', 'latencies are not numbers')} of at least 0: "
+            f"{list_some([w for _, w in wrong])}",
             (place(run.path, line) for line, _ in wrong),
             len(wrong),
         )
@@ -238,7 +239,7 @@ def _latencies(run: RunFile) -> Iterator[Finding]:
     if some:
         stage = min(some, key=lambda s: some[s])
         lack = [e.line for e in run.log if _latency(e.latency, stage) is None]
-        yield found(
+        yield make_finding(
             "R311",
             run.path,
             f"{len(lack):,} of {many(total, 'line')} lack the latency of {shown(stage)}, which the others have",
@@ -251,8 +252,8 @@ def _latency(latency: Any, stage: str) -> Any:
     return latency.get(stage) if isinstance(latency, dict) else latency if stage == "latency_ms" else None
 
 
-def _facts(run: RunFile) -> Iterator[Finding]:
-    told, lines = [], []
+def _facts(run: RunFile) -> Iterator[LintFinding]:
+    texts, lines = [], []
     for fact in dict.fromkeys(name for e in run.log for name in e.facts):
         values: dict[str, list[int]] = {}
         for e in run.log:
@@ -260,13 +261,13 @@ def _facts(run: RunFile) -> Iterator[Finding]:
                 values.setdefault(shown(e.facts[fact]), []).append(e.line)
         if len(values) > 1:
             some = ", ".join(f"{value} on {many(len(on), 'line')}" for value, on in list(values.items())[:3])
-            told.append(f"{fact} ({some})")
+            texts.append(f"{fact} ({some})")
             lines += [on[0] for on in values.values()]
-    if told:
-        yield found(
+    if texts:
+        yield make_finding(
             "R313",
             run.path,
-            f"{many(len(told), 'fact varies', 'facts vary')} in this file: {'; '.join(told)}",
+            f"{many(len(texts), 'fact varies', 'facts vary')} in this file: {'; '.join(texts)}",
             (place(run.path, line) for line in lines),
-            len(told),
+            len(texts),
         )

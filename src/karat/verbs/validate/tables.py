@@ -178,7 +178,7 @@ class RunFile:
 
 
 @dataclass(frozen=True)
-class Data:
+class FileSet:
     """All files of one validation."""
 
     gold: Sequence[GoldFile] = ()

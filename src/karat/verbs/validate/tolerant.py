@@ -1,31 +1,31 @@
-"""Reading for a linter: every problem is noted and the rest is read, with line numbers."""
+"""FileProblems for a linter: every problem is noted and the rest is read, with line numbers."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError
+from karat.errors import InputError, Problem
 from karat.model.docs import title_and_text
 from karat.read import frames
 from karat.read.docs import PARENT
-from karat.read.exact import Noted
+from karat.read.exact import Problems
 from karat.read.layout import detect, head_of
 from karat.read.objects import text_id
 from karat.read.queries import DOCS, rows_with_ids, table_rows
+from karat.read.sources import check_rivals
 from karat.read.textfile import TextFile
 from karat.verbs.validate.dates import as_date
-from karat.verbs.validate.findings import found, many
+from karat.verbs.validate.findings import make_finding, many
 from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from karat.read.exact import Row
-    from karat.verbs.validate.findings import Finding
+    from karat.verbs.validate.findings import LintFinding
 
 EACH = 20
 """How many problems of one file are findings of their own; the rest is counted."""
@@ -33,58 +33,53 @@ MOST_DOCS = 5_000_000
 """Docs of a corpus that are looked at."""
 
 
-class Reading:
-    """The problems of one file, as findings."""
+class FileProblems(Problems):
+    """Every problem of one file: a linter reads on after each."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.noted = Noted(path)
-        self.raised: list[str] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.notes: tuple[str, ...] = ()
+        """How the file is read, where that may surprise."""
 
-    def failed(self, error: InputError) -> None:
+    def add(self, line: int | None, text: str) -> None:
+        """Note a problem."""
+        self.items.append(Problem(self.name, line, text))
+
+    def check(self) -> None:
+        """Raise nothing."""
+
+    def add_error(self, error: InputError) -> None:
         """Take over what a reader raised."""
-        self.raised += [str(p) for p in error.problems]
+        for problem in error.problems:
+            if isinstance(problem, Problem):
+                self.items.append(problem)
+            else:
+                self.add(None, problem.removeprefix(f"{self.name}: "))
 
-    def findings(self) -> list[Finding]:
-        """A finding for each problem, the first few by themselves and the rest as a number."""
-        problems = [(place(self.path, line), text) for line, text in self.noted.lines]
-        problems += [self._parted(text) for text in self.raised]
-        out = [found("F001", self.path, text, [where], 1, _fix(text)) for where, text in problems[:EACH]]
-        rest = problems[EACH:]
+    def findings(self) -> list[LintFinding]:
+        """A finding for each problem: the first few by themselves, the rest as a number."""
+        out = [make_finding("F007", self.name, note, [self.name]) for note in self.notes]
+        out += [make_finding("F001", self.name, p.detail, [place(p.file, p.line)]) for p in self.items[:EACH]]
+        rest = self.items[EACH:]
         if rest:
             more = f"{many(len(rest), 'more problem')} of this kind in this file"
-            out.append(found("F001", self.path, more, [w for w, _ in rest], len(rest)))
+            out.append(make_finding("F001", self.name, more, [place(p.file, p.line) for p in rest], len(rest)))
         return out
 
-    def _parted(self, text: str) -> tuple[str, str]:
-        match = re.match(re.escape(self.path) + r":(\d+)?:? ?(row \d+: )?", text)
-        if match is None:
-            return self.path, text
-        where = place(self.path, int(match[1])) if match[1] else self.path
-        return where, (match[2] or "") + text[match.end() :]
 
-
-def _fix(text: str) -> str | None:
-    """What to do about some problems more precisely than in general."""
-    if "finite number" in text:
-        return "Write a finite number, or remove the line."
-    if "break" in text:
-        return "Copy or write the file again."
-    return None
-
-
-def read_gold(path: str, reading: Reading) -> GoldFile | None:
+def read_gold_rows(path: str, problems: FileProblems) -> GoldFile | None:
     """The judgments that can be read."""
     try:
-        return _gold(path, reading)
+        return _gold(path, problems)
     except InputError as error:
-        reading.failed(error)
+        problems.add_error(error)
         return None
 
 
-def _gold(path: str, reading: Reading) -> GoldFile | None:
+def _gold(path: str, problems: FileProblems) -> GoldFile | None:
     head = head_of(path)
     layout = detect(path, "qrels", None, head)
+    problems.notes = tuple(rival.note for rival in layout.rivals)
     if layout.kind == "json":
         from karat.model.qrels import Qrels
         from karat.read.jsonl import read_json
@@ -94,18 +89,20 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
         names = [gold.query_ids[i] for i in gold.query_of.tolist()]
         return GoldFile(path, [-1] * len(names), names, list(gold.docs), gold.grades)
     if layout.kind == "parquet":
-        rows, _ = frames.parquet_rows(path, "qrels")
+        rows, problems.notes = frames.parquet_rows(path, "qrels")
         topics = rows.parent.texts() if rows.parent is not None else ()
         return GoldFile(path, range(1, len(rows) + 1), rows.query.texts(), rows.doc.texts(), rows.score, topics)
-    before = len(reading.noted.lines)
+    before = len(problems.items)
     listed: Sequence[Row]
     if layout.kind == "jsonl":
         from karat.read.jsonl import read_json_rows
 
-        listed = read_json_rows(path, "qrels", None, reading.noted)
+        listed = read_json_rows(path, "qrels", None, problems)
     else:
-        listed = TextFile(path, layout, "qrels").exact_rows(reading.noted)
-    if not listed and len(reading.noted.lines) == before:
+        file = TextFile(path, layout, "qrels")
+        listed = file.exact_rows(problems)
+        check_rivals(file, problems)
+    if not listed and len(problems.items) == before:
         raise InputError(f"{path}: holds no judgments, expected at least one")
     rows_ = [row for row in listed if row[1] and row[2]]
     return GoldFile(
@@ -118,17 +115,17 @@ def _gold(path: str, reading: Reading) -> GoldFile | None:
     )
 
 
-def read_table(path: str, reading: Reading) -> TableFile | None:
+def read_query_table(path: str, problems: FileProblems) -> TableFile | None:
     """The queries that can be read; an id that is there twice is left in."""
     try:
-        rows = list(rows_with_ids(table_rows(path, head_of(path), None, reading.noted), reading.noted))
+        rows = list(rows_with_ids(table_rows(path, head_of(path), None, problems), problems))
     except InputError as error:
-        reading.failed(error)
+        problems.add_error(error)
         return None
     return TableFile(path, rows)
 
 
-def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusFile | None:
+def read_corpus_rows(path: str, problems: FileProblems, wanted: Collection[str]) -> CorpusFile | None:
     """The docs that can be read; texts are kept of those that are wanted."""
     lines: list[int] = []
     ids: list[str] = []
@@ -138,8 +135,8 @@ def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusF
     parents: dict[str, str] = {}
     whole = True
     try:
-        rows = table_rows(path, head_of(path), None, reading.noted, DOCS)
-        for line, doc, fields in rows_with_ids(rows, reading.noted, DOCS):
+        rows = table_rows(path, head_of(path), None, problems, DOCS)
+        for line, doc, fields in rows_with_ids(rows, problems, DOCS):
             if len(ids) >= MOST_DOCS:
                 whole = False
                 break
@@ -157,7 +154,7 @@ def read_corpus(path: str, reading: Reading, wanted: Collection[str]) -> CorpusF
             if version is not None and as_date(version) is None:
                 undated.append((line, str(version)))
     except InputError as error:
-        reading.failed(error)
+        problems.add_error(error)
         if not ids:
             return None
     return CorpusFile(path, lines, ids, prints, texts, undated, whole, parents)
