@@ -60,7 +60,7 @@ class TestRelevant:
         gold = {"q1": {"d1": 1, "d2": 0.5}, "q2": {"d3": 0.5, "d4": 1}}
         result = karat.evaluate(gold, {"q1": {"d1": 2.0}, "q2": {"d4": 1.0}}, "recall@10", details=True)
         assert result.mean["recall@10"] == 1.0
-        (account,) = page_data(result, tmp_path / "report.html")["account"]
+        (account,) = page_data(result, tmp_path / "report.html")["rank_counts"]
         assert account["gold"] == 2
         assert account["counts"][-1] == 0  # never found
 
