@@ -14,6 +14,7 @@ from karat.report.html.sections import page_of
 from karat.report.html.source import source_from
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
+from saved_documents import read_document, saved_document
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     compare_view.show(karat.Comparison(check.result, "old", check.comparisons, 0.05))
     printed = " ".join(capsys.readouterr().out.split())
     document = json.loads(json.dumps(check.as_json()))
-    page = page_of(source_from(json.loads(json.dumps(check.full_json())))).script
+    page = page_of(source_from(read_document(saved_document(check)))).script
     comment = markdown.rendered(check)
     frame = check_frame(check)
     for i, decision in enumerate(check.comparisons):

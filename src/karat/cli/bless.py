@@ -36,13 +36,13 @@ def bless(
     from karat import bless as make_baseline
     from karat.report.outputs import make_folder
     from karat.report.terminal import evaluate as terminal
-    from karat.verbs.blessing import blessing
+    from karat.verbs.bless import prepare_blessing
 
     with terminal.progress(quiet) as watch:
         options = {**options, "watch": watch}
-        found = blessing(source, run=run, **options)
+        found = prepare_blessing(source, run=run, **options)
     path = output or found.place
-    changed = found.changed(path)  # before the file is replaced
+    changed = found.changes(path)  # before the file is replaced
     make_folder(path)
     make_baseline(found.result, path, run=found.run, metrics=found.metrics)
     if quiet:
