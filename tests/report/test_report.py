@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +24,7 @@ from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
 from karat.results.figures import difference_figure, figure, p_text
 from places import KETTLE
+from saved_documents import read_document, records, saved_document
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
 """Ids of queries that a link must carry."""
@@ -119,7 +119,7 @@ def opened(browser: Any, path: Path, link: str = "", *, width: int = 1300, **cho
 
 def text_of(document: dict[str, Any]) -> str:
     """The page of a saved document."""
-    return rendered(page_of(source_from(document)))
+    return rendered(page_of(source_from(read_document(document))))
 
 
 def until(page: Any, told: str) -> None:
@@ -152,7 +152,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
         done = CliRunner().invoke(app, ["check", str(folder), "--save", str(folder / "check.json"), "-q"])
         assert done.exit_code == 1, done.output  # recall@5 >= 0.99 fails
-    return Made(folder / "out/report.html", json.loads((folder / "check.json").read_text()), folder)
+    return Made(folder / "out/report.html", records(folder / "check.json"), folder)
 
 
 # ---- one file, no requests, and a policy that holds ----
@@ -217,7 +217,7 @@ def test_values_in_the_page_are_those_of_the_document(browser: Any, made: Made) 
 
 
 def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) -> None:
-    script = page_of(source_from(made.document)).script
+    script = page_of(source_from(read_document(made.document))).script
     at = {q: i for i, q in enumerate(script.queries.ids)}
     for run in made.document["runs"]:
         place = script.runs.index(run["name"])
@@ -510,17 +510,20 @@ def test_of_five_runs_the_chosen_one_is_compared_and_others_are_dimmed(
 
 
 def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, tmp_path: Path) -> None:
-    document = json.loads(json.dumps(made.document))
     ends = {"never_retrieved": 60, "lost_at.rerank": 10, "cut": 5, "delivered": 15}
     figures = {name: {"mean": n / 90, "ci": [0.01, 0.99], "n": 30} for name, n in ends.items()}
     change = {"mean_baseline": 0.5, "mean_candidate": 0.6, "delta": 0.1, "ci": [0.05, 0.15], "significant": False}
-    document["runs"][1]["components"] = {
+    components = {
         "k": 5,
         "funnel": {"measured": True, "counts": {"gold": 90, **ends}, "figures": figures, "tables": {"k": 5}},
         "reranker": {"measured": True, "changes": {"ndcg@5": change, "mrr": {**change, "significant": True}}},
         "router": {"measured": False, "missing": "needs `route` on the log's lines"},
     }
-    (tmp_path / "r.html").write_text(text_of(document), "utf-8")
+    source = source_of(made.folder / "check.json")
+    first, second, *others = source.result.runs
+    runs = (first, replace(second, components=components), *others)
+    page_data = page_of(replace(source, result=replace(source.result, runs=runs)))
+    (tmp_path / "r.html").write_text(rendered(page_data), "utf-8")
     with opened(browser, tmp_path / "r.html") as page:
         assert page.logged == []
         stages = [" ".join(t.split()) for t in page.locator("#funnel .stages li").all_text_contents()]
@@ -590,7 +593,7 @@ def test_all_gold_that_a_run_lacks_can_be_unfolded(browser: Any, tmp_path: Path)
     gold = {"q": {f"d{i:02}": 1 for i in range(40)}, "r": {"d00": 1}}
     run = {q: {"x": 2.0, "d00": 1.0} for q in gold}
     found = karat.evaluate(gold, run, "recall@10", details=True)
-    (tmp_path / "r.html").write_text(text_of(found.full_json()), "utf-8")
+    (tmp_path / "r.html").write_text(text_of(saved_document(found)), "utf-8")
     with opened(browser, tmp_path / "r.html", "#query=q") as page:
         assert page.opens("q")
         rows = page.locator("#query table.few tbody th[scope=row]", has_text="d")
@@ -614,8 +617,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Made:
             app, ["bench", *arguments, "-o", str(folder / "runs"), "--html", str(folder / "r.html")]
         )
         assert done.exit_code == 0, done.output
-    saved = json.loads(gzip.decompress((folder / "runs/result.json.gz").read_bytes()))
-    return Made(folder / "r.html", saved, folder)
+    return Made(folder / "r.html", records(folder / "runs/result.json.gz"), folder)
 
 
 def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -> None:
@@ -934,7 +936,7 @@ def blessed(tmp_path_factory: pytest.TempPathFactory) -> Made:
                 assert CliRunner().invoke(app, ["bless", "-o", "base.json"]).exit_code == 0
         done = CliRunner().invoke(app, ["check", "--html", "r.html", "--save", "check.json", "-q"])
         assert done.exit_code == 0, done.output
-    return Made(folder / "r.html", json.loads((folder / "check.json").read_text()), folder)
+    return Made(folder / "r.html", records(folder / "check.json"), folder)
 
 
 def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, made: Made) -> None:

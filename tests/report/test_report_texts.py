@@ -14,6 +14,7 @@ from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from
 from karat.report.html.texts import clean, name
+from saved_documents import read_document, saved_document
 
 MARKUP = (
     "<script>window.ran = 1</script>",
@@ -46,7 +47,7 @@ ODD = (
 
 def text_of(document: dict[str, Any], docs: Docs | None = None) -> str:
     """The page of a saved document."""
-    return rendered(page_of(source_from(document), docs=docs))
+    return rendered(page_of(source_from(read_document(document)), docs=docs))
 
 
 def result_with(texts: tuple[str, ...], *, run: str = "run") -> dict[str, Any]:
@@ -63,9 +64,7 @@ def result_with(texts: tuple[str, ...], *, run: str = "run") -> dict[str, Any]:
     queries = {q: {"text": q.split()[0], "topic": q.split()[0]} for q in ids}
     found = karat.compare(gold, runs, ["ndcg@10", "recall@5"], queries=queries, by="topic", details=True)
     named = {"§run§": run, **{f"§{i}§": t for i, t in enumerate(texts)}}
-    document = found.full_json()
-    document["texts"] = {q: q.split()[0] for q in ids}
-    return dict(put(document, named))
+    return dict(put(saved_document(found), named))
 
 
 def put(held: Any, named: dict[str, str]) -> Any:
@@ -100,14 +99,17 @@ def with_gates(document: dict[str, Any], run: str, texts: tuple[str, ...]) -> di
         }
         for t in texts
     ]
-    notes = {"notes": list(texts), "fingerprints": {"gold": texts[0]}, "conventions": {texts[1]: texts[0]}}
+    notes = {
+        "notes": list(texts),
+        "fingerprints": {"gold": {"hash": texts[0]}, "metrics": {}},
+        "conventions": {texts[1]: texts[0]},
+    }
     told = {"verdict": "BLOCK", "why": f"{texts[0]} fails", "dataset": texts[0], "candidates": [run]}
     return {**document, "kind": "check", "gates": gates, **told, **notes}
 
 
 def docs_for(document: dict[str, Any], texts: tuple[str, ...]) -> Docs:
-    ids = {row["doc"] for r in document["runs"] for held in r["lists"].values() for row in held["top"]}
-    return Docs({d: {"text": " ".join(texts)} for d in ids})
+    return Docs({d: {"text": " ".join(texts)} for d in document["record"]["docs"]})
 
 
 @pytest.mark.parametrize("texts", [MARKUP, ODD], ids=["markup", "odd characters"])

@@ -15,6 +15,7 @@ from karat.report.html.source import source_from
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
 from karat.report.view import view_of
+from saved_documents import read_document, saved_document
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     compare_view.show(compared)
     printed = " ".join(capsys.readouterr().out.split())
     document = json.loads(json.dumps(check.as_json()))
-    page = page_of(source_from(json.loads(json.dumps(check.full_json())))).script
+    page = page_of(source_from(read_document(saved_document(check)))).script
     comment, suite = markdown.render(view_of(check)), junit.render(view_of(check)).decode()
     outputs = markdown.render(view_of(compared))
     frame = check_frame(check)

@@ -185,7 +185,7 @@ def test_only_bless_makes_a_baseline(small: Path) -> None:
     karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr").save(str(small / "base.json"))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
-    assert 'is of kind "evaluation"; expected what `karat bless` wrote' in done.stderr
+    assert 'is of kind "evaluation"; expected what `karat bless` writes' in done.stderr
     assert not list(small.glob("*.baseline.json"))
 
 
@@ -919,7 +919,7 @@ def test_a_refusal_names_the_field_of_the_queries_that_differs(small: Path) -> N
 
 def test_a_baseline_of_an_older_version_is_compared_by_its_hash(small: Path) -> None:
     base = blessed(small)
-    document = json.loads(base.read_text())
+    document = {**json.loads(base.read_text()), "format_version": 1}
     for name in ("gold", "queries"):
         document["fingerprints"][name] = document["fingerprints"][name]["hash"]
     base.write_text(json.dumps(document))

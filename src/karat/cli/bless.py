@@ -36,13 +36,13 @@ def bless(
     from karat import bless as make_baseline
     from karat.report.outputs import make_folder
     from karat.report.terminal import evaluate as terminal
-    from karat.verbs.blessing import blessing
+    from karat.verbs.bless import prepare_blessing
 
     with terminal.progress(quiet) as watch:
         options = {**options, "watch": watch}
-        baseline = blessing(source, run=run, **options)
+        baseline = prepare_blessing(source, run=run, **options)
     path = output or baseline.place
-    difference = baseline.changed(path)  # before the file is replaced
+    difference = baseline.changes(path)  # before the file is replaced
     make_folder(path)
     make_baseline(baseline.result, path, run=baseline.run, metrics=baseline.metrics)
     if quiet:

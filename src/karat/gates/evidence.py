@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from karat.gates.judge import Kind, Ruling
     from karat.gates.language import Gate
+    from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval
@@ -59,29 +60,33 @@ class Judgment:
         """The segment in words; empty for all queries."""
         return ", ".join(f"{f} = {v}" for f, v in self.segment.items()) if self.segment else ""
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> GateJson:
         """This judgment as the JSON document has it."""
+        from msgspec import UNSET
+
+        from karat.results.document import GateJson
+
         gate, found = self.gate, self.found
-        out: dict[str, Any] = {
-            "gate": str(gate),
-            "name": gate.name or None,
-            "level": gate.level,
-            "run": self.run,
-            "metric": gate.metric,
-            "segment": dict(self.segment) if self.segment is not None else None,
-            "outcome": self.judged.outcome,
-            "why": self.judged.why,
-            "value": rounded(found.estimate),
-            "ci": _ends(found),
-            "op": gate.op,
-            "threshold": rounded(gate.threshold),
-            "n": found.n,
-            "confidence": rounded(found.confidence),
-            "more_queries": self.judged.more,
-        }
-        if self.against is not None:
-            out |= {"against": self.against, "margin": rounded(gate.value), "relative": gate.relative}
-        return out
+        return GateJson(
+            gate=str(gate),
+            name=gate.name or None,
+            level=gate.level,
+            run=self.run,
+            metric=gate.metric,
+            segment=dict(self.segment) if self.segment is not None else None,
+            outcome=self.judged.outcome,
+            why=self.judged.why,
+            value=rounded(found.estimate),
+            ci=_ends(found),
+            op=gate.op,
+            threshold=rounded(gate.threshold),
+            n=found.n,
+            confidence=rounded(found.confidence),
+            more_queries=self.judged.more,
+            against=self.against if self.against is not None else UNSET,
+            margin=rounded(gate.value) if self.against is not None else UNSET,
+            relative=gate.relative if self.against is not None else UNSET,
+        )
 
 
 def _ends(found: GateEvidence) -> list[float | None] | None:

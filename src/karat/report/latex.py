@@ -99,11 +99,11 @@ def _letter(i: int) -> str:
 
 def _beaten(view: View, i: int, metric: str) -> list[int]:
     """The systems that this one is significantly better than."""
-    found = view.pairs.get(metric)
+    test = view.pairs.get(metric)
     higher = parse(metric).metric.higher_is_better
-    if found is None or higher is None:
+    if test is None or higher is None:
         return []
-    mine, p = view.systems[i], found["p"].get(view.systems[i].name, {})
+    mine, p = view.systems[i], test.p.get(view.systems[i].name, {})
     out = []
     for j, other in enumerate(view.systems):
         value = p.get(other.name)
@@ -119,7 +119,7 @@ def _caption(view: View, several: bool) -> list[str]:
     queries = queries_text(max(run.counts["queries"] for run in view.result.runs))
     bold = " Best values in bold." if several else ""
     notes = [rf"{level}\% confidence intervals over {queries}.{bold}"]
-    if draws := {found["draws"] for found in view.pairs.values()}:
+    if draws := {pairwise.draws for pairwise in view.pairs.values()}:
         test = f"randomised Tukey HSD over all pairs, blocked by query, {max(draws):,} draws"
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import PRIMARY, parse
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
+    from karat.verbs.all_pairs import PairwiseTest
 
     Source = Result | Comparison | Check | Sweep
 
@@ -125,6 +126,11 @@ class View:
     """Files with the texts of queries and docs, for the page."""
 
     @property
+    def record(self) -> Result | Comparison | Check:
+        """What is saved and reported; of a sweep, the result that it rests on."""
+        return self.source.result if isinstance(self.source, Sweep) else self.source
+
+    @property
     def baseline(self) -> System | None:
         return next((s for s in self.systems if s.role == "baseline"), None)
 
@@ -154,7 +160,7 @@ class View:
         return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}")))
 
     @cached_property
-    def pairs(self) -> Mapping[str, Mapping[str, Any]]:
+    def pairs(self) -> Mapping[str, PairwiseTest]:
         """By metric: p of every pair of runs by randomised Tukey HSD, as `compare --all-pairs` has it."""
         if isinstance(self.source, Comparison) and self.source.pairs:
             return self.source.pairs

@@ -19,12 +19,12 @@ from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import verified
 from karat.results.remarks import warnings
-from karat.results.saved import load, load_baseline
+from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
 from karat.results.words import plural
 from karat.stats.paired import DRAWS
-from karat.store.codec import write_document
-from karat.verbs.compare import DEFAULT_TESTS, told_differences
+from karat.store.codec import as_plain
+from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.model.options import Options
     from karat.results.decisions import Decision
+    from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
@@ -147,33 +148,37 @@ class Check(Tabular):
         heads = ("outcome", "run", "gate", "value", "queries")
         return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}")
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        return {**self.result.as_json(), **self._own()}
+        from msgspec import UNSET, structs
 
-    def full_json(self) -> dict[str, Any]:
-        """The document that `save` writes, from which a report can be made."""
-        return {**self.result.full_json(), **self._own()}
+        from karat.results.document import BaselineJson
+        from karat.results.summary import differences_json
 
-    def save(self, path: str) -> None:
+        base = self.baseline
+        return structs.replace(
+            self.result.document(),
+            kind="check",
+            verdict=self.verdict,
+            why=self.why,
+            dataset=self.name or UNSET,
+            candidates=list(self.candidates),
+            gates=[row.document() for row in self.rows],
+            baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
+            comparisons=[c.document() for c in self.comparisons] or UNSET,
+            notes=list(self.notes) or UNSET,
+            warnings=[told for told, _ in self.remarks] or UNSET,
+            forced=differences_json(self.forced),
+            differences=differences_json(self.system),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
+
+    def save(self, path: str, *, label: str = "") -> None:
         """Write the check with the full result; a name that ends in .gz is packed."""
-        write_document(self.full_json(), path)
-
-    def _own(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"kind": "check", "verdict": self.verdict, "why": self.why}
-        if self.name:
-            document["dataset"] = self.name
-        document["candidates"] = list(self.candidates)
-        document["gates"] = [r.as_json() for r in self.rows]
-        if self.baseline is not None:
-            document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
-        if self.comparisons:
-            document["comparisons"] = [c.as_json() for c in self.comparisons]
-        if self.notes:
-            document["notes"] = list(self.notes)
-        if self.remarks:
-            document["warnings"] = [told for told, _ in self.remarks]
-        return document | told_differences(self.forced, self.system)
+        save(self.document(), self.result, path, label=label)
 
 
 def _rest(rows: Sequence[Judgment], outcome: str) -> str:

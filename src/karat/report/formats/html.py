@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 def write(view: View, path: str) -> None:
     """The report, with the texts of queries and docs where their tables are known."""
     from karat.report.html.write import write_report
-    from karat.verbs.sweep import Sweep
 
-    source = view.source.result if isinstance(view.source, Sweep) else view.source
-    write_report(source, path, **view.tables)
+    write_report(view.record, path, **view.tables)
 
 
 def write_error(problem: Problem, path: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from karat.errors import KaratError
 from karat.gates.evidence import Judgment
@@ -15,7 +17,7 @@ from karat.metrics.grammar import parse
 from karat.report.html.texts import name
 from karat.results.decisions import Decision, Family
 from karat.results.fingerprints import Difference
-from karat.results.saved import FULL, document_of, load_baseline, result_from
+from karat.results.saved import load_baseline, load_saved
 from karat.stats.intervals import Interval
 from karat.verbs.check import Check
 from karat.verbs.compare import Comparison
@@ -23,7 +25,9 @@ from karat.verbs.compare import Comparison
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.results.document import ComparisonJson, DifferenceJson, GateJson
     from karat.results.result import Result, RunResult
+    from karat.results.saved import Saved
     from karat.verbs.diagnose import Diagnosis
 
 
@@ -64,7 +68,7 @@ def source_of(made: Result | Comparison | Check | str | os.PathLike[str]) -> Sou
             )
         )
     if isinstance(made, (str, os.PathLike)):
-        return source_from(document_of(os.fspath(made), FULL, "a file written by --save"))
+        return source_from(load_saved(os.fspath(made)))
     return _with_names(Source(made))
 
 
@@ -117,80 +121,77 @@ def _between(decision: Decision, candidate: str, baseline: str) -> Decision:
     return other
 
 
-# A saved document, read back. What the objects above hold is all that a page knows of it.
-
-
-def source_from(document: Mapping[str, Any]) -> Source:
-    """The source of a page from a saved document."""
-    result = result_from(dict(document))
-    base = document.get("baseline") or {}
+def source_from(saved: Saved) -> Source:
+    """The source of a page from a file: what the objects above hold is all that a page knows of it."""
+    result, document = saved.result, saved.document
+    base = document.baseline or None
     source = Source(
         result,
-        base.get("name"),
-        tuple(document.get("candidates", ())),
-        tuple(_decision(c) for c in document.get("comparisons", ())),
-        tuple(_judgment(g) for g in document.get("gates", ())),
-        document.get("verdict") or "",
-        document.get("why") or "",
-        document.get("dataset", ""),
-        _differences(document.get("forced", ())),
-        _differences(document.get("differences", ())),
-        tuple(document.get("notes", ())),
+        base.name if base is not None else None,
+        tuple(document.candidates or ()),
+        tuple(_decision(row) for row in document.comparisons or ()),
+        tuple(_judgment(row) for row in document.gates or ()),
+        document.verdict or "",
+        document.why or "",
+        document.dataset or "",
+        _differences(document.forced or ()),
+        _differences(document.differences or ()),
+        tuple(document.notes or ()),
     )
-    if base.get("file"):
+    if base is not None and base.file:
         try:
-            run = load_baseline(base["file"]).runs[0]
+            run = load_baseline(base.file).runs[0]
         except KaratError:  # the file is gone or was blessed again: the page does without its values
-            return _with_names(replace(source, base=f"baseline ({base['name']})"))
+            return _with_names(replace(source, base=f"baseline ({base.name})"))
         source = _beside(source, replace(run, sampling=replace(result.runs[0].sampling, by=(), fields={})))
     return _with_names(source)
 
 
-def _differences(rows: Sequence[Mapping[str, str]]) -> tuple[Difference, ...]:
-    return tuple(Difference(d["what"], d["here"], d["baseline"]) for d in rows)
+def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
+    return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
 
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _decision(row: Mapping[str, Any]) -> Decision:
-    low, high = row["ci"] or (None, None)
-    family = row.get("family")
+def _decision(row: ComparisonJson) -> Decision:
+    low, high = row.ci or (None, None)
+    family = row.family or None
     decision = Decision(
-        metric=row["metric"],
-        baseline=row["baseline"],
-        candidate=row["candidate"],
-        segment=row["segment"],
-        mean_baseline=_number(row["mean_baseline"]),
-        mean_candidate=_number(row["mean_candidate"]),
-        difference=Interval(_number(row["delta"]), _number(low), _number(high), row["ci_method"], row["n"]),
-        p={test: _number(p) for test, p in row["p"].items()},
-        p_adjusted=_number(row["p_adjusted"]),
-        correction=row["correction"],
-        effect_size=_number(row["effect_size"]),
-        wins=row["wins"],
-        ties=row["ties"],
-        losses=row["losses"],
-        small=row.get("small", False),
-        better_when_higher=parse(row["metric"]).metric.higher_is_better,
-        significant=row["significant"],
-        decided_by=row["decided_by"],
-        margin=row.get("margin"),
-        non_inferior=row.get("non_inferior"),
-        equivalent=row.get("equivalent"),
-        noise=row.get("noise_floor"),
-        against_trend=row.get("against_trend", False),
-        family=Family(**family) if family else None,
+        metric=row.metric,
+        baseline=row.baseline,
+        candidate=row.candidate,
+        segment=row.segment,
+        mean_baseline=_number(row.mean_baseline),
+        mean_candidate=_number(row.mean_candidate),
+        difference=Interval(_number(row.delta), _number(low), _number(high), row.ci_method, row.n),
+        p={test: _number(p) for test, p in row.p.items()},
+        p_adjusted=_number(row.p_adjusted),
+        correction=row.correction,
+        effect_size=_number(row.effect_size),
+        wins=row.wins,
+        ties=row.ties,
+        losses=row.losses,
+        small=row.small or False,
+        better_when_higher=parse(row.metric).metric.higher_is_better,
+        significant=row.significant,
+        decided_by=row.decided_by,
+        margin=row.margin or None,
+        non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
+        equivalent=None if row.equivalent is UNSET else row.equivalent,
+        noise=None if row.noise_floor is UNSET else row.noise_floor,
+        against_trend=row.against_trend or False,
+        family=Family(family.method, family.size, family.over) if family is not None else None,
     )
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.
-    vars(decision).update(detectable=_number(row["smallest_detectable"]), needed=row["queries_needed"])
+    vars(decision).update(detectable=_number(row.smallest_detectable), needed=row.queries_needed)
     return decision
 
 
-def _judgment(row: Mapping[str, Any]) -> Judgment:
-    low, high = row["ci"] or (None, None)
-    gate = replace(parse_gate(row["gate"]), level=row["level"], name=row["name"] or "")
-    evidence = GateEvidence(_number(row["value"]), _number(low), _number(high), row["n"], confidence=row["confidence"])
-    ruling = Ruling(row["outcome"], row["why"], row["more_queries"])
-    return Judgment(gate, row["run"], row["segment"], evidence, ruling, row.get("against"))
+def _judgment(row: GateJson) -> Judgment:
+    low, high = row.ci or (None, None)
+    gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
+    evidence = GateEvidence(_number(row.value), _number(low), _number(high), row.n, confidence=_number(row.confidence))
+    ruling = Ruling(row.outcome, row.why, row.more_queries)
+    return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)

@@ -19,7 +19,7 @@ from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.retrieve.store import Store
-from karat.store.codec import write_document
+from karat.store.codec import as_plain, write_document
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.model.options import Options
+    from karat.results.document import DocumentJson
     from karat.results.result import Result
     from karat.retrieve.corpus import Corpus
     from karat.verbs.bench.dataset import Dataset
@@ -120,20 +121,26 @@ class Bench(Tabular):
         columns = ("dataset", "run", "metric", "value", "low", "high", "n")
         return Table(columns, rows, ("dataset", "run", *metrics), cells)
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        head: dict[str, Any] = {"format_version": FORMAT_VERSION, "kind": "bench", "bench": dict(self.facts)}
-        head["datasets"] = [
-            {
-                "name": p.dataset.name,
-                "version": p.dataset.version,
-                "logs": dict(p.logs),
-                "notes": list(p.notes),
-                "result": p.document.as_json(),
-            }
-            for p in self.parts
-        ]
-        return head | ({"languages": self.languages.as_json()} if self.languages is not None else {})
+        from msgspec import UNSET
+
+        from karat.results.document import DatasetJson, DocumentJson
+
+        return DocumentJson(
+            format_version=FORMAT_VERSION,
+            kind="bench",
+            bench=dict(self.facts),
+            datasets=[
+                DatasetJson(p.dataset.name, p.dataset.version, dict(p.logs), list(p.notes), p.document.document())
+                for p in self.parts
+            ],
+            languages=self.languages.as_json() if self.languages is not None else UNSET,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
 
     def save(self, path: str) -> None:
         """Write the full result of one dataset, from which reports and checks are made."""
@@ -141,7 +148,7 @@ class Bench(Tabular):
 
     def write(self, path: str) -> None:
         """Write what `as_json` gives."""
-        write_document(self.as_json(), path)
+        write_document(self.document(), path)
 
 
 @takes_options
