@@ -257,6 +257,28 @@ def config_schema() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def result_schema() -> str:
+    """docs/schemas/result.schema.json, from the types of the document."""
+    import msgspec
+
+    from karat.results.document import DocumentJson
+
+    schema = msgspec.json.schema(DocumentJson)
+    document = schema["$defs"].pop("DocumentJson")
+    text = json.dumps(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **document,
+            "title": "Karat result",
+            "anyOf": [{"required": [part]} for part in ("runs", "curves", "datasets", "error")],
+            "$defs": schema["$defs"],
+        },
+        ensure_ascii=False,
+        indent=2,
+    )
+    return text.replace('"#/$defs/DocumentJson"', '"#"') + "\n"
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
     diagnosis = DOCS / "diagnosis.md"
@@ -266,6 +288,7 @@ def main(arguments: list[str]) -> int:
         DOCS / "validate.md": validate_page(),
         diagnosis: diagnosis_page(before),
         DOCS / "schemas" / "config.schema.json": config_schema(),
+        DOCS / "schemas" / "result.schema.json": result_schema(),
     }
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
     if "--check" in arguments:

@@ -5,7 +5,7 @@ KaratError                  exit code 2
 │   ├── MetricError         an unknown metric, parameter or cutoff
 │   └── MissingPackage      an optional package that is not installed
 ├── InputError              a file, table or object that cannot be used; holds its problems
-│   ├── AmbiguousFormat     a file whose format cannot be told from its content
+│   ├── AmbiguousFormat     a file whose format its content does not show
 │   └── NotComparable       two results that rest on different gold, queries or definitions
 └── ResultError             a question that this result cannot answer
 """
@@ -43,7 +43,7 @@ PACKAGES = {
 
 
 class KaratError(Exception):
-    """The root of all errors that are the caller's to mend."""
+    """The root of all errors that the caller can fix."""
 
     exit_code = 2
 
@@ -97,8 +97,8 @@ class Problem(str):
 class InputError(KaratError, ValueError):
     """A file, table or object that cannot be used.
 
-    `problems` holds one line for each thing that is wrong, each with its place, what was
-    found, what was expected and, where it helps, what to do.
+    `problems` holds one line per problem: where it is, what was found, what was expected and, if
+    it helps, what to do.
     """
 
     def __init__(self, problems: str | Iterable[str], *, more: bool = False) -> None:
@@ -112,7 +112,7 @@ class InputError(KaratError, ValueError):
 
 
 class AmbiguousFormat(InputError):
-    """A file whose format cannot be told from its content."""
+    """A file whose format its content does not show."""
 
 
 class NotComparable(InputError):
@@ -134,5 +134,5 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     import difflib
 
     lowered = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
-    return lowered[found[0]] if found else None
+    matches = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[matches[0]] if matches else None

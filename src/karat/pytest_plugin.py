@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from karat.gates.evidence import Judgement
+    from karat.gates.evidence import Judgment
     from karat.verbs.check import Check
 
 Inconclusive = Literal["pass", "fail", "skip"]
@@ -107,7 +107,7 @@ def _shown(line: str) -> str:
     return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
-def _listed(rows: Sequence[Judgement], title: str) -> list[str]:
+def _listed(rows: Sequence[Judgment], title: str) -> list[str]:
     from karat.gates.wording import advise, figure_of, label_gate, value_text
 
     out = []

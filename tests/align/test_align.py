@@ -33,7 +33,7 @@ import karat
 import karat.align
 import karat.align.sql
 import karat.read.textfile
-from karat.align.columns import derived_parents
+from karat.align.columns import derive_parents
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import policy as choose
 from karat.model.strings import PAD, Strings, hashed, ranked_by_bytes
@@ -90,8 +90,8 @@ def found(
     qrels = karat.read_qrels(gold)
     run = karat.read_run(source, policy=chosen)
     aligned, _ = karat.align.align(qrels, run, chosen, threads=threads, memory=memory)
-    out: Seen = {q: (n, {}) for q, n in zip(qrels.query_ids, aligned.found.returned.tolist(), strict=True) if n >= 0}
-    for place, rank in zip(aligned.found.gold.tolist(), aligned.found.rank.tolist(), strict=True):
+    out: Seen = {q: (n, {}) for q, n in zip(qrels.query_ids, aligned.hits.returned.tolist(), strict=True) if n >= 0}
+    for place, rank in zip(aligned.hits.gold.tolist(), aligned.hits.rank.tolist(), strict=True):
         out[qrels.query_ids[qrels.query_of[place]]][1][qrels.docs[place]] = rank
     return out, aligned.counts
 
@@ -886,7 +886,7 @@ def test_parents_are_what_stands_before_the_separator() -> None:
     ids = ["d1#1", "d1", "#x", "a#b#c", "", "long-document-id#", "ä#1"]
     for separator in ("#", "#b", "nt-"):
         expected_parents = [i.partition(separator)[0] for i in ids]
-        assert derived_parents(Strings.of(ids), separator).texts() == expected_parents
+        assert derive_parents(Strings.of(ids), separator).texts() == expected_parents
 
 
 # --- stages and dates ---------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def test_json_on_standard_output_is_the_documented_shape_and_nothing_else(
 ) -> None:
     assert run("evaluate", "gold.txt", "a.run", "b.run", "-m", "mrr", "-m", "P@1,recall@2", "--json", "-") == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["format_version"] == 1
+    assert document["format_version"] == 2
     assert document["kind"] == "evaluation"
     assert [r["name"] for r in document["runs"]] == ["a", "b"]
     # a: q1 has its first relevant doc at rank 1, q2 none: (1 + 0) / 2

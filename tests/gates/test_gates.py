@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
 from karat.errors import UsageError
-from karat.gates import Evidence, Gate, judge, parse_gate, verdict_of
+from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
 from karat.gates.kinds import KINDS, GateKind
 from karat.stats.intervals import quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
@@ -21,17 +21,19 @@ NAN = math.nan
 LATENCIES = np.arange(1.0, 101.0)
 
 
-def mean(estimate: float, low: float, high: float, n: int = 100, deviation: float = 0.3, **more: object) -> Evidence:
-    return Evidence(estimate, low, high, n, deviation, **more)  # type: ignore[arg-type]
+def mean(
+    estimate: float, low: float, high: float, n: int = 100, deviation: float = 0.3, **more: object
+) -> GateEvidence:
+    return GateEvidence(estimate, low, high, n, deviation, **more)  # type: ignore[arg-type]
 
 
-def share(successes: int, n: int) -> Evidence:
-    return Evidence(successes / n, *wilson(successes, n, 0.95), n, kind="share")
+def share(successes: int, n: int) -> GateEvidence:
+    return GateEvidence(successes / n, *wilson(successes, n, 0.95), n, kind="share")
 
 
-def times(q: float, values: np.ndarray = LATENCIES) -> Evidence:
+def times(q: float, values: np.ndarray = LATENCIES) -> GateEvidence:
     found = quantile_interval(values, q)
-    return Evidence(found.estimate, found.low, found.high, found.n, kind="quantile", values=values, quantile=q)
+    return GateEvidence(found.estimate, found.low, found.high, found.n, kind="quantile", values=values, quantile=q)
 
 
 # gate, what was measured, outcome, words of the reason, queries still needed (None: not told)
@@ -61,7 +63,7 @@ TABLE = [
     ("hit@1 >= 80% at the mean", mean(0.79, 0.60, 0.95), "fail", "mean", None),
     ("hit@1 >= 80% at the mean", mean(0.80, NAN, NAN, n=1), "pass", "mean", None),
     ("hit@1 > 80% at the mean", mean(0.80, 0.7, 0.9), "fail", "mean", None),
-    ("hit@1 >= 80% at the mean", Evidence(NAN), "undecided", "undefined", None),
+    ("hit@1 >= 80% at the mean", GateEvidence(NAN), "undecided", "undefined", None),
     # Against a baseline: the difference, and which way is better.
     ("ndcg@10 no worse than baseline by 0.01", mean(0.02, -0.005, 0.04), "pass", "right side", None),
     ("ndcg@10 no worse than baseline by 0.01", mean(-0.05, -0.08, -0.02), "fail", "wrong side", None),
@@ -95,8 +97,8 @@ TABLE = [
     ("hit@10 >= 0.95", share(92, 100), "undecided", "inside", 409),
     ("hit@10 >= 0.95", share(85, 100), "fail", "wrong side", None),
     # Nothing passes without a value.
-    ("ndcg@10 >= 0.5", Evidence(NAN), "undecided", "undefined", None),
-    ("ndcg@10 >= 0.5", Evidence(NAN, missing="no query has topic = x"), "undecided", "no query has", None),
+    ("ndcg@10 >= 0.5", GateEvidence(NAN), "undecided", "undefined", None),
+    ("ndcg@10 >= 0.5", GateEvidence(NAN, missing="no query has topic = x"), "undecided", "no query has", None),
     ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=1, deviation=NAN), "undecided", "no interval with 1 query", None),
     ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=50), "undecided", "no interval", None),
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9 queries", 1),
@@ -109,7 +111,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("text", "found", "outcome", "why", "more"), TABLE)
-def test_a_gate_is_judged(text: str, found: Evidence, outcome: str, why: str, more: int | None) -> None:
+def test_a_gate_is_judged(text: str, found: GateEvidence, outcome: str, why: str, more: int | None) -> None:
     judged = judge(parse_gate(text), found)
     assert judged.outcome == outcome
     assert why in judged.why

@@ -20,8 +20,9 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSp
 import karat
 from karat.gates import wording
 from karat.report import junit, latex, markdown
-from karat.report.outputs import Files, write
+from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
+from karat.report.view import view_of
 from places import ROOT, SUPPORT
 
 KETTLE = SUPPORT / "kettle"
@@ -82,7 +83,7 @@ def hostile(request: pytest.FixtureRequest) -> karat.Check:
 
 
 def test_junit_is_well_formed_and_valid_whatever_the_names_are(hostile: karat.Check) -> None:
-    data = junit.rendered(hostile)
+    data = junit.render(view_of(hostile))
     XSD.validate(data.decode())
     root = ET.fromstring(data)
     cases = root.findall(".//testcase")
@@ -94,7 +95,7 @@ def test_junit_is_well_formed_and_valid_whatever_the_names_are(hostile: karat.Ch
 
 def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     path = tmp_path / "gates.xml"
-    path.write_bytes(junit.rendered(judged(HOSTILE["cdata"])))
+    path.write_bytes(junit.render(view_of(judged(HOSTILE["cdata"]))))
     (suite,) = list(junitparser.JUnitXml.fromfile(str(path)))
     cases = list(suite)
     kinds = [type(c.result[0]).__name__ if c.result else "passed" for c in cases]
@@ -112,7 +113,7 @@ def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
 
 
 def test_the_schema_refuses_what_consumers_would_misread() -> None:
-    good = junit.rendered(judged("plain")).decode()
+    good = junit.render(view_of(judged("plain"))).decode()
     XSD.validate(good)
     assert not XSD.is_valid(good.replace('errors="1"', 'errors="one"'))
     assert not XSD.is_valid(good.replace(' type="undecided"', ""))
@@ -123,7 +124,7 @@ def test_the_schema_refuses_what_consumers_would_misread() -> None:
 
 
 def test_checks_follow_the_schema_whatever_the_names_are(hostile: karat.Check, tmp_path: Path) -> None:
-    write(hostile, Files(json=str(tmp_path / "c.json"), save=str(tmp_path / "s.json.gz")))
+    write(view_of(hostile), Files({"json": str(tmp_path / "c.json"), "save": str(tmp_path / "s.json.gz")}))
     document = json.loads((tmp_path / "c.json").read_bytes())
     RESULT.validate(document)
     assert document["verdict"] == "BLOCK"
@@ -151,7 +152,7 @@ def test_tables_hold_every_value_whatever_the_names_are(hostile: karat.Check, tm
     import duckdb
 
     path = tmp_path / f"t.{ending}"
-    write(hostile, Files(per_query=str(path)))
+    write(view_of(hostile), Files({"per_query": str(path)}))
     if ending == "parquet":
         rows = duckdb.sql(f"SELECT count(*), sum(value) FROM '{path}'").fetchall()[0]
     elif ending == "jsonl":
@@ -170,11 +171,11 @@ def test_tables_hold_every_value_whatever_the_names_are(hostile: karat.Check, tm
 
 
 def html(check: karat.Check) -> str:
-    return cmarkgfm.github_flavored_markdown_to_html(markdown.rendered(check), cmarkgfm.Options.CMARK_OPT_UNSAFE)
+    return cmarkgfm.github_flavored_markdown_to_html(markdown.render(view_of(check)), cmarkgfm.Options.CMARK_OPT_UNSAFE)
 
 
 def test_a_comment_begins_with_the_verdict_and_is_short(hostile: karat.Check) -> None:
-    text = markdown.rendered(hostile)
+    text = markdown.render(view_of(hostile))
     assert text.splitlines()[0].startswith("## ⛔ BLOCK: ")
     assert len(text) < 5_000
     assert "[Full report](https://ci.example/report?a=1&b=%282%29)" in text
@@ -197,7 +198,7 @@ def test_no_markup_of_a_name_gets_into_a_comment(hostile: karat.Check) -> None:
 
 
 def test_every_row_of_a_comment_has_as_many_cells_as_its_head(hostile: karat.Check) -> None:
-    for source in (html(hostile), MarkdownIt("commonmark").enable("table").render(markdown.rendered(hostile))):
+    for source in (html(hostile), MarkdownIt("commonmark").enable("table").render(markdown.render(view_of(hostile)))):
         rows = [len(re.findall(r"<t[hd][ >]", row)) for row in re.findall(r"<tr>.*?</tr>", source, re.DOTALL)]
         assert rows and set(rows) == {4}  # metric, baseline, candidate, difference
         assert 1 < len(rows) <= 6  # the head, and at most five metrics
@@ -237,14 +238,14 @@ def test_thirty_gates_in_fifty_segments_make_a_comment_of_less_than_5000_charact
     result = karat.evaluate(gold, runs, "mrr", queries=table, by="seg")
     found = karat.check(result, [f"mrr >= {0.5 + i / 100} for every seg" for i in range(30)])
     assert len(found.rows) == 30 * 50 * 2
-    text = markdown.rendered(found)
+    text = markdown.render(view_of(found))
     assert len(text) < 5_000
     assert "more" in text and text.startswith("## ")
 
 
 def test_a_link_that_is_no_web_address_is_left_out() -> None:
     found = replace(judged("plain"), link="javascript:alert(1)")
-    assert "javascript" not in markdown.rendered(found)
+    assert "javascript" not in markdown.render(view_of(found))
 
 
 # LaTeX
@@ -277,10 +278,10 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
 
 
 def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
-    source = latex.rendered(hostile)
+    source = latex.render(view_of(hostile))
     figures, gates = tables(source)
-    assert columns(figures) == 3 and set(rows(figures)) == {3}
-    assert len(rows(figures)) == 1 + 2 * 3 + 1  # head, two lines a metric, note
+    assert columns(figures) == 4 and set(rows(figures)) == {4}
+    assert len(rows(figures)) == 1 + 2 * 2 + 2  # head, two lines per system, notes on intervals and on superscripts
     assert columns(gates) == 5 and set(rows(gates)) == {5}
     assert len(rows(gates)) == 1 + 7 + 1
     bare = re.sub(r"\\[{}\\%]", "", re.sub(r"(?<!\\)%.*", "", source))
@@ -373,7 +374,7 @@ def test_other_gold_is_refused_and_force_is_said_in_every_output(
     for output, text in told.items():
         assert "18 queries with 18 judgments" in text, output
         assert output == "json" or re.search(r"although (they|these) differ", text), output
-    (note,) = [line for line in told["tex"].splitlines() if "footnotesize 95" in line]
+    (note,) = [line for line in told["tex"].splitlines() if "footnotesize Compared" in line]
     assert "Compared by force although gold differ" in note  # in the table that is printed, not only in a comment
     suite = ET.fromstring(told["xml"]).find("testsuite")
     assert suite is not None and "--force" in (suite.findtext("system-out") or "")
@@ -387,7 +388,7 @@ def test_the_summary_of_a_github_step_grows(tmp_path: Path, monkeypatch: pytest.
     summary.write_text("# What other steps wrote\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     for _ in range(2):
-        write(judged("plain"), Files())
+        summarise(view_of(judged("plain")))
     text = summary.read_text("utf-8")
     assert text.startswith("# What other steps wrote\n## ⛔ BLOCK")
     assert text.count("## ⛔ BLOCK") == 2
@@ -396,7 +397,7 @@ def test_the_summary_of_a_github_step_grows(tmp_path: Path, monkeypatch: pytest.
 def test_a_summary_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     with pytest.raises(karat.InputError, match=r"GITHUB_STEP_SUMMARY.*cannot be written"):
-        write(judged("plain"), Files())
+        summarise(view_of(judged("plain")))
 
 
 @pytest.mark.parametrize("kind", ["json", "markdown", "junit", "latex"])
@@ -424,7 +425,7 @@ def test_undefined_values_are_null_and_dashes_not_nan() -> None:
     found = karat.check(result, ["mrr >= 0.5 where kind = b", "mrr >= 0.5"])
     assert math.isnan(found.rows[0].found.estimate)
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
-    for text in (markdown.rendered(found), junit.rendered(found).decode(), latex.rendered(found)):
+    for text in (markdown.render(view_of(found)), junit.render(view_of(found)).decode(), latex.render(view_of(found))):
         assert "nan" not in text.lower()
 
 
@@ -466,7 +467,7 @@ def test_an_error_leaves_no_older_verdict_behind(
 ) -> None:
     config = str(place(tmp_path, ["hit@1 >= 0.5"], outputs=OUTPUTS))
     assert run("check", config) == 0
-    kept = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
+    older = {n: (tmp_path / n).read_bytes() for n in ("c.tex", "s.json", "v.csv")}
     (tmp_path / "gold.json").write_text('{"q00": {"yes": "<b>@one</b>"}}')
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     capfd.readouterr()
@@ -483,7 +484,8 @@ def test_an_error_leaves_no_older_verdict_behind(
     XSD.validate((tmp_path / "c.xml").read_text("utf-8"))
     (suite,) = list(junitparser.JUnitXml.fromfile(str(tmp_path / "c.xml")))
     assert (suite.tests, suite.failures, suite.errors, suite.name) == (1, 0, 1, "toy")
-    assert {n: (tmp_path / n).read_bytes() for n in kept} == kept
+    assert all((tmp_path / n).read_bytes() != data for n, data in older.items())
+    assert "no result" in (tmp_path / "c.tex").read_text("utf-8")
 
 
 def test_an_error_makes_no_new_files_and_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -513,7 +515,8 @@ def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
     (row,) = [line for line in lines if line.startswith("hit@1")]
     assert row.count("0.9000 [") == 2 and "+0.0000 [0.000, 0.000]" in row
     assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
-    assert "Metric & baseline & new" in (tmp_path / "c.tex").read_text("utf-8")
+    table = (tmp_path / "c.tex").read_text("utf-8")
+    assert "baseline$^{a}$ & " in table and "new$^{b}$ & " in table
     assert '<property name="baseline" value="baseline" />' in (tmp_path / "c.xml").read_text("utf-8")
     parts = json.loads((tmp_path / "karat.yaml").read_text())
     (tmp_path / "karat.yaml").write_text(json.dumps({**parts, "runs": {"newer": "new.json"}}))
@@ -636,7 +639,7 @@ def test_values_carry_units_and_a_difference_of_quantiles_says_what_is_not_known
     assert found.why == "latency.p90 is 61.0 ms [57.0, 65.0]; at most 40 ms is allowed"
     assert (found.rows[1].outcome, found.rows[1].found.estimate) == ("undecided", 6.0)
     unknown = "the number of queries needed is not known for a difference of quantiles"
-    assert wording.advise(found.rows[1]).endswith(unknown) and unknown in junit.rendered(found).decode()
+    assert wording.advise(found.rows[1]).endswith(unknown) and unknown in junit.render(view_of(found)).decode()
     assert wording.note_reference(found.rows[2]) == "Δ to 98% of the baseline's value"
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,9 +18,13 @@ from typer.testing import CliRunner
 
 import karat
 from karat.cli.app import app
-from karat.report.html.data import TOP, view_of
+from karat.report.html.data import TOP
 from karat.report.html.page import rendered
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_from, source_of
+from karat.results.figures import difference_figure, figure, p_text
 from places import KETTLE
+from saved_documents import read_document, records, saved_document
 
 ODD = ("a b", "x/y", "50%", 'say "hi"', "日本", "<i>", "a&b=c", "#1", "it's", "%41")
 """Ids of queries that a link must carry."""
@@ -114,6 +117,11 @@ def opened(browser: Any, path: Path, link: str = "", *, width: int = 1300, **cho
         context.close()
 
 
+def text_of(document: dict[str, Any]) -> str:
+    """The page of a saved document."""
+    return rendered(page_of(source_from(read_document(document))))
+
+
 def until(page: Any, told: str) -> None:
     """Wait until this is true in the page, whose policy forbids the way in which Playwright would wait."""
     for _ in range(200):
@@ -125,7 +133,7 @@ def until(page: Any, told: str) -> None:
 
 def drawn(page: Any) -> None:
     """Wait until every chart is there."""
-    until(page, "[...document.querySelectorAll('.chart')].every(c => c.dataset.drawn === 'yes')")
+    until(page, "[...document.querySelectorAll('.chart')].every(c => c.dataset.ready === 'yes')")
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
         done = CliRunner().invoke(app, ["check", str(folder), "--save", str(folder / "check.json"), "-q"])
         assert done.exit_code == 1, done.output  # recall@5 >= 0.99 fails
-    return Made(folder / "out/report.html", json.loads((folder / "check.json").read_text()), folder)
+    return Made(folder / "out/report.html", records(folder / "check.json"), folder)
 
 
 # ---- one file, no requests, and a policy that holds ----
@@ -209,14 +217,25 @@ def test_values_in_the_page_are_those_of_the_document(browser: Any, made: Made) 
 
 
 def test_values_of_queries_have_six_digits_of_those_in_the_document(made: Made) -> None:
-    view = view_of(made.document)
-    for r, run in enumerate(made.document["runs"]):
-        at = {q: i for i, q in enumerate(view["queries"]["ids"])}
-        for m, name in enumerate(view["metrics"]):
-            for q, value in zip(run["query_ids"], run["per_query"][name["name"]], strict=True):
-                shown = view["queries"]["values"][[x["name"] for x in view["runs"]].index(run["name"])][m][at[q]]
-                assert shown == pytest.approx(value, rel=1e-5)
-        assert len(view["queries"]["lists"][r][0][0]) <= TOP
+    script = page_of(source_from(read_document(made.document))).script
+    at = {q: i for i, q in enumerate(script.queries.ids)}
+    for run in made.document["runs"]:
+        place = script.runs.index(run["name"])
+        for m, column in enumerate(script.metrics):
+            for q, value in zip(run["query_ids"], run["per_query"][column.name], strict=True):
+                assert script.queries.values[place][m][at[q]] == pytest.approx(value, rel=1e-5)
+        assert len(script.queries.lists[place][0][0]) <= TOP
+
+
+def test_scripts_write_numbers_as_python_does(browser: Any, systems: Made) -> None:
+    values = (0.0, 1.0, 0.123456, 0.00004, 0.000049999, 0.00005, 0.5, 12.345, 1234.5678, 0.0712, 0.999)
+    with opened(browser, systems.path) as page:
+        for metric in ("ndcg@10", "latency.p90"):
+            for value in values:
+                assert page.evaluate(f"figure('{metric}', {value!r})") == figure(metric, value).text
+                for signed in (value, -value):
+                    text = difference_figure(metric, signed).text.replace("-", "−")
+                    assert page.evaluate(f"figure('{metric}', {signed!r}, true)") == text
 
 
 def test_the_first_screen_says_the_verdict_why_and_which_gates_failed(browser: Any, made: Made) -> None:
@@ -270,7 +289,7 @@ def test_misses_are_queries_without_gold_in_the_top_k(browser: Any, made: Made) 
         page.select_option("#outcome", "never")
         assert set(page.column(1)) == never
         total = sum(r is None for ranks in gold.values() for r in ranks)
-        assert f"never found {total} of {3 * 30} relevant docs" in page.text_content("#misses-told")
+        assert f"missed {total} of {3 * 30} relevant docs" in page.text_content("#misses-note")
 
 
 def test_every_column_sorts_both_ways(browser: Any, made: Made) -> None:
@@ -314,6 +333,7 @@ def test_a_link_opens_its_query_whatever_its_id(browser: Any, made: Made, query:
         assert page.opens(query)
         assert page.evaluate("document.getElementById('queries').getBoundingClientRect().top") < 200
         page.evaluate("location.hash = ''")
+        until(page, "!choice.pin")
         page.locator("#rows tr[data-query] a", has_text=query).first.click()
         assert page.evaluate("location.hash") == "#query=" + quote(query, safe="!'()*~")
 
@@ -340,7 +360,7 @@ def test_a_query_shows_both_lists_with_grades_moves_and_the_gold_that_was_missed
         assert set(page.locator("#query table.few >> nth=1 >> tbody th > bdi").all_text_contents()) == set(missed)
         page.locator("#query .doc details").first.click()
         assert "Text of d" in page.locator("#query .doc details p").first.inner_text()
-        page.click("text=Show the first 20")
+        page.click("text=Show the top 20")
         assert page.count("#query .doc") == 40
 
 
@@ -393,7 +413,7 @@ def test_most_broken_queries_and_misses_link_to_their_queries(browser: Any, made
 
 
 def test_a_link_opens_the_meaning_of_a_metric(browser: Any, made: Made) -> None:
-    with opened(browser, made.path, "#metric=ndcg%4010") as page:
+    with opened(browser, made.path, "#meaning=ndcg%4010") as page:
         assert page.locator("#metrics details[open]").count() == 1
         assert "Normali" in page.inner_text("#metrics details[open]")
 
@@ -466,8 +486,8 @@ def test_a_single_run_without_gates_has_a_first_screen(browser: Any, tmp_path: P
     with opened(browser, out) as page:
         drawn(page)
         assert page.logged == []
-        assert "dense reaches ndcg@10 0.7841" in page.text_content(".why")
-        assert page.count("#gates, #moved, #scatter, #change") == 0
+        assert "dense: ndcg@10 0.7841 [" in page.text_content(".why")
+        assert page.count("#gates, #moved, #scatter, #change, #ranking") == 0
         assert page.is_visible("#curves svg") and page.is_visible("#account svg")
         assert page.number() == 18
 
@@ -489,45 +509,38 @@ def test_of_five_runs_the_chosen_one_is_compared_and_others_are_dimmed(
         assert page.locator("#rows thead button").all_text_contents() == ["Query", "old", "n2", "Δ ▲"]
 
 
-def test_components_and_diagnosis_are_shown_where_a_document_has_them(browser: Any, made: Made, tmp_path: Path) -> None:
-    document = json.loads(json.dumps(made.document))
+def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, tmp_path: Path) -> None:
     ends = {"never_retrieved": 60, "lost_at.rerank": 10, "cut": 5, "delivered": 15}
     figures = {name: {"mean": n / 90, "ci": [0.01, 0.99], "n": 30} for name, n in ends.items()}
-    change = {"mean_baseline": 0.5, "mean_candidate": 0.6, "delta": 0.1, "ci": [0.05, 0.15]}
-    document["runs"][1]["components"] = {
+    change = {"mean_baseline": 0.5, "mean_candidate": 0.6, "delta": 0.1, "ci": [0.05, 0.15], "significant": False}
+    components = {
         "k": 5,
         "funnel": {"measured": True, "counts": {"gold": 90, **ends}, "figures": figures, "tables": {"k": 5}},
-        "reranker": {"measured": True, "changes": {"ndcg@5": change}},
+        "reranker": {"measured": True, "changes": {"ndcg@5": change, "mrr": {**change, "significant": True}}},
         "router": {"measured": False, "missing": "needs `route` on the log's lines"},
     }
-    evidence = {"value": "mrr", "estimate": 0.4, "ci": [0.3, 0.5], "n": 30, "side": "low", "threshold": 0.6}
-    finding = {
-        "title": "The order is wrong",
-        "evidence": [evidence],
-        "cause": "scoring",
-        "try": ["rerank the top 50"],
-        "queries": ["a b", "q3"],
-        "count": 2,
-    }
-    document["diagnosis"] = {"run": "new", "findings": [finding]}
-    (tmp_path / "r.html").write_text(rendered(document), "utf-8")
+    source = source_of(made.folder / "check.json")
+    first, second, *others = source.result.runs
+    runs = (first, replace(second, components=components), *others)
+    page_data = page_of(replace(source, result=replace(source.result, runs=runs)))
+    (tmp_path / "r.html").write_text(rendered(page_data), "utf-8")
     with opened(browser, tmp_path / "r.html") as page:
         assert page.logged == []
         stages = [" ".join(t.split()) for t in page.locator("#funnel .stages li").all_text_contents()]
         assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
         assert "+0.100" in page.text_content("#components") and "needs `route`" in page.text_content("#components")
-        assert "mrr 0.400 (0.300 to 0.500), below 0.6, 30 queries" in page.text_content("#diagnosis")
-        page.click("#diagnosis .chip >> nth=0")
-        assert page.opens("a b")
+        # Both intervals exclude 0; only the change that the test calls significant has a colour.
+        assert page.locator("#components td.up").count() == 1
 
 
 def test_chunks_of_a_doc_in_the_gold_have_its_grade(tmp_path: Path) -> None:
     line = {"query_id": "q", "topk": [{"rank": 1, "chunk_id": "a#2", "doc_id": "a"}, {"rank": 2, "chunk_id": "b#1"}]}
     (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
     found = karat.evaluate({"q": {"a": 2, "c": 1}}, str(tmp_path / "log.jsonl"), "ndcg@10", details=True)
-    view = view_of(found.full_json())
-    assert [view["docs"]["ids"][d] for d in view["queries"]["lists"][0][0][0]] == ["a#2", "b#1"]
-    assert view["queries"]["lists"][0][0][1] == "2-"  # grade 2, and not judged
+    script = page_of(source_of(found)).script
+    docs, grades, _ = script.queries.lists[0][0]
+    assert [script.docs.ids[d] for d in docs] == ["a#2", "b#1"]
+    assert grades == "2-"  # grade 2, and not judged
 
 
 def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: Path) -> None:
@@ -536,7 +549,10 @@ def test_a_result_without_lists_or_intervals_has_a_page(browser: Any, tmp_path: 
     with opened(browser, tmp_path / "r.html") as page:
         drawn(page)
         assert page.logged == []
-        assert page.text_content(".why") == "b and a cannot be told apart with 1 query: ndcg@10 −1.0000."
+        assert (
+            page.text_content(".why")
+            == "b against a, ndcg@10: no significant difference (1 query; randomization, p adj. 1.0000)."
+        )
         assert page.count("#misses, #sweep, #funnel") == 0
 
 
@@ -577,7 +593,7 @@ def test_all_gold_that_a_run_lacks_can_be_unfolded(browser: Any, tmp_path: Path)
     gold = {"q": {f"d{i:02}": 1 for i in range(40)}, "r": {"d00": 1}}
     run = {q: {"x": 2.0, "d00": 1.0} for q in gold}
     found = karat.evaluate(gold, run, "recall@10", details=True)
-    (tmp_path / "r.html").write_text(rendered(found.full_json()), "utf-8")
+    (tmp_path / "r.html").write_text(text_of(saved_document(found)), "utf-8")
     with opened(browser, tmp_path / "r.html", "#query=q") as page:
         assert page.opens("q")
         rows = page.locator("#query table.few tbody th[scope=row]", has_text="d")
@@ -601,8 +617,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Made:
             app, ["bench", *arguments, "-o", str(folder / "runs"), "--html", str(folder / "r.html")]
         )
         assert done.exit_code == 0, done.output
-    saved = json.loads(gzip.decompress((folder / "runs/result.json.gz").read_bytes()))
-    return Made(folder / "r.html", saved, folder)
+    return Made(folder / "r.html", records(folder / "runs/result.json.gz"), folder)
 
 
 def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -> None:
@@ -610,14 +625,14 @@ def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -
         drawn(page)
         assert page.count("#tradeoff svg .mark-symbol.role-mark path") == 3
         offered = page.eval_on_selector_all("#systems-metric option", "nodes => nodes.map(n => n.value)")
-        assert offered == ["ild@10", "latency.p50", "latency.p90"]
-        held = {t["metric"]: t["values"] for t in page.evaluate("data.tradeoffs")}
+        assert offered == ["latency.p50", "latency.p90", "ild@10"]  # costs first
+        estimates = page.evaluate("data.estimates")
         for run in systems.document["runs"]:
             for metric in ("ndcg@10", "ild@10"):
-                assert held[metric][run["name"]][0] == pytest.approx(run["metrics"][metric]["mean"], rel=1e-6)
+                assert estimates[metric][run["name"]][0] == pytest.approx(run["metrics"][metric]["mean"], rel=1e-6)
         page.select_option("#systems-metric", "latency.p90")
         drawn(page)
-        assert "latency.p90, less is better" in page.inner_text("#tradeoff")
+        assert "latency.p90 (ms), less is better" in page.inner_text("#tradeoff")
         assert page.logged == []
 
 
@@ -665,10 +680,10 @@ def _rank(lists: dict[str, Any], query: str, doc: str) -> int | None:
     return int(found) if found else None
 
 
-def test_the_curve_says_whether_it_is_flat(browser: Any, systems: Made) -> None:
+def test_the_curve_says_whether_it_has_levelled_off(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
-        said = page.inner_text("#sweep-told")
-        assert "still rises at k = 20: it is not flat yet" in said or "is flat from k = " in said
+        note = page.inner_text("#sweep-note")
+        assert "has not levelled off by k = 20" in note or "levels off at k = " in note
         page.set_viewport_size({"width": 390, "height": 800})
         shown = page.locator("#rows tbody tr[data-query]").first.locator("td:visible").all_text_contents()
         assert len(shown) == 2 and len(shown[0]) > 10  # the text and the change
@@ -680,7 +695,7 @@ def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, system
     nobody = {(q, d) for q, d in gold if all(_rank(lists, q, d) is None for lists in held.values())}
     with opened(browser, systems.path) as page:
         page.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
-        page.click("text=All gold that was never found")
+        page.click("text=All relevant docs that were missed")
         page.select_option("#never-of", "nobody")
         assert page.inner_text("#never-count").startswith(f"{len(nobody)} relevant doc")
         page.click("#never-copy")
@@ -694,9 +709,319 @@ def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, system
         assert page.logged == []
 
 
-def test_of_several_systems_sentence_and_figures_are_of_the_best_one(browser: Any, systems: Made) -> None:
+def test_the_leaderboard_is_sorted_by_the_primary_metric_and_marks_the_best(browser: Any, systems: Made) -> None:
+    means = {r["name"]: r["metrics"]["ndcg@10"]["mean"] for r in systems.document["runs"]}
+    order = sorted(means, key=means.__getitem__, reverse=True)
+    rows = {c["candidate"]: c for c in systems.document["comparisons"] if c["metric"] == "ndcg@10" and not c["segment"]}
+    with opened(browser, systems.path) as page:
+        board = "#ranking tbody tr"
+        listed = page.eval_on_selector_all(board, "nodes => nodes.map(n => n.dataset.system)")
+        assert listed == order
+        assert page.locator(f"{board} .best-tag").count() == 1
+        assert "best" in page.locator(board).first.inner_text()
+        assert page.locator(board).last.bounding_box()["y"] < 900  # seen without scrolling
+        for name, row in rows.items():
+            line = page.inner_text(f"#ranking tr[data-system='{name}']")
+            assert ("no significant difference" in line) == (not row["significant"])
+            assert f"adjusted {p_text(row['p_adjusted'])}" in line
+        assert "baseline" in page.inner_text("#ranking tr[data-system=bm25]")
+        page.select_option("#metric", "latency.p90")
+        slow = {r["name"]: r["metrics"]["latency.p90"]["mean"] for r in systems.document["runs"]}
+        listed = page.eval_on_selector_all(board, "nodes => nodes.map(n => n.dataset.system)")
+        assert listed == sorted(slow, key=slow.__getitem__)  # less is better
+
+
+def test_choosing_a_run_changes_title_sentence_tiles_diagnosis_and_curves_together(browser: Any, systems: Made) -> None:
     means = {r["name"]: r["metrics"]["ndcg@10"]["mean"] for r in systems.document["runs"] if r["name"] != "bm25"}
     best = max(means, key=means.__getitem__)
+    (other,) = set(means) - {best}
+    tile, lit = "#verdict .figures:visible dt >> nth=0", "#curves-legend [aria-pressed=true]"
+
+    def speaks_of(run: str) -> None:
+        assert page.inner_text("h1") == f"{run} against bm25" and page.title().startswith(f"{run} against bm25")
+        assert run in page.inner_text("#verdict .why:visible") and page.inner_text(tile) == f"ndcg@10 {run}"
+        assert page.locator("#diagnosis > div:visible").count() == 1
+        assert page.inner_text("#diagnosis > div:visible >> nth=0").startswith(f"{run}: ")
+        assert page.inner_text(lit) == run and page.input_value("#run") == run
+        assert f"{run} against bm25" in page.inner_text("#moved-count")
+
     with opened(browser, systems.path) as page:
-        assert page.inner_text("#verdict .figures dt >> nth=0") == f"ndcg@10 {best}"
-        assert page.inner_text("#verdict p >> nth=0").startswith(f"{best} ") and page.input_value("#run") == best
+        speaks_of(best)
+        page.click(f"#ranking button >> text={other}")
+        speaks_of(other)
+        page.click(f"#curves-legend button >> text={best}")
+        speaks_of(best)
+        assert page.logged == []
+
+
+def test_a_view_is_restored_from_its_address(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        page.select_option("#run", "dense")
+        page.select_option("#metric", "recall@10")
+        page.select_option("#outcome", "broken")
+        page.select_option("#field-filters select[data-field=language]", '"de"')
+        page.fill("#search", "e")
+        page.click("#rows thead th:nth-child(1) button")
+        page.locator("#rows tbody tr[data-query]").nth(1).click()
+        page.click("nav a >> text=Queries")
+        link, listed, query = page.evaluate("location.hash"), page.column(1), page.opened()
+        assert len(listed) > 1
+    with opened(browser, systems.path, link) as page:
+        assert page.input_value("#run") == "dense" and page.input_value("#metric") == "recall@10"
+        assert page.input_value("#search") == "e" and page.input_value("#outcome") == "broken"
+        assert page.column(1) == listed and page.opens(query)
+        assert page.inner_text("h1") == "dense against bm25"
+        assert page.evaluate("location.hash") == link
+    with opened(browser, systems.path) as page:
+        first = page.input_value("#run")
+        other = "both" if first == "dense" else "dense"
+        page.select_option("#run", other)
+        page.locator("#moved-lists a").first.click()  # links inside the page keep the choice
+        assert page.input_value("#run") == other and f"run={other}" in page.evaluate("location.hash")
+
+
+def test_the_pane_follows_the_search_and_enter_opens_the_first_hit(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("LBX")
+        assert page.opened() in page.column(1)
+        page.keyboard.press("Enter")
+        assert page.opened() == page.column(1)[0]
+        assert page.evaluate("document.activeElement.id") == "query"
+        assert page.evaluate("location.hash").startswith("#query=") and "search=LBX" in page.evaluate("location.hash")
+        page.fill("#search", "no such words anywhere")
+        assert page.number() == 0 and page.inner_text("#query") == ""
+
+
+def test_words_of_the_query_are_marked_in_texts_as_text(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(3)}
+    run = {q: {"a": 2.0, "b": 1.0} for q in gold}
+    table = {
+        "q0": {"text": "how are tracheïds <b>formed"},
+        "q1": {"text": "how are 日本語の検索"},
+        "q2": {"text": "how are"},
+    }
+    docs = {"a": {"text": "Tracheids are cells. <b>bold</b> 検索エンジンは"}, "b": {"text": "Nothing here."}}
+    found = karat.evaluate(gold, run, "ndcg@10", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"), queries=table, docs=docs)
+    with opened(browser, tmp_path / "r.html", "#query=q0") as page:
+        first = page.locator("#query .doc").first
+        assert {"Tracheids"} <= set(first.locator("summary mark").all_text_contents())
+        assert page.locator("#query .doc b, #query h3 b").count() == 0
+        page.keyboard.press("j")
+        page.evaluate("location.hash = '#query=q1'")
+        assert page.opens("q1")
+        assert "検索" in page.locator("#query .doc summary mark").all_text_contents()
+
+
+def test_long_queries_unfold(browser: Any, tmp_path: Path) -> None:
+    text = "why does the pump " + "stall and restart " * 60 + "at night"
+    found = karat.evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}}, "ndcg@10", details=True)
+    karat.write_report(found, str(tmp_path / "r.html"), queries={"q": {"text": text}})
+    with opened(browser, tmp_path / "r.html") as page:
+        assert not page.inner_text("#query-title").endswith("at night")
+        page.click("text=Show the whole query")
+        assert page.inner_text("#query-title") == text
+
+
+def crowd(folder: Path) -> Path:
+    """Ten runs with long names, six metrics, twenty segments and a long query."""
+    rng = random.Random(2)
+    ids = [f"query-{i}" for i in range(60)]
+    gold = {q: {f"{q}-d{j}": 1 + j % 3 for j in range(4)} for q in ids}
+    runs = {
+        f"retriever-number-{n}-of-the-release": {
+            q: {d: rng.random() for d in [*gold[q], *(f"{q}-x{j}" for j in range(30))]} for q in ids
+        }
+        for n in range(10)
+    }
+    long = " of a very long question that goes on" * 30
+    table = {
+        q: {"text": f"what is the synchronization{long if i == 0 else ''} {i}", "topic": f"topic number {i % 20}"}
+        for i, q in enumerate(ids)
+    }
+    found = karat.compare(
+        gold,
+        runs,
+        ["ndcg@10", "recall@5", "mrr", "hit@1", "map", "precision@5"],
+        queries=table,
+        by="topic",
+        min_segment=3,
+        details=True,
+    )
+    karat.write_report(found, str(folder / "crowd.html"), queries=table)
+    return folder / "crowd.html"
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ten")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
+        return crowd(folder)
+
+
+def test_ten_runs_have_whole_legends_and_every_chart_shows_its_axis(browser: Any, ten: Path) -> None:
+    with opened(browser, ten, width=1400) as page:
+        drawn(page)
+        for chart in ("curves", "forest", "account"):
+            card = page.locator(f".card:has(#{chart})").bounding_box()
+            for key in page.locator(f"#{chart}-legend > *").all():
+                box = key.bounding_box()
+                assert card["x"] <= box["x"] and box["x"] + box["width"] <= card["x"] + card["width"]
+                assert box["y"] + box["height"] <= card["y"] + card["height"]
+        assert page.count("#curves-legend > *") == 10
+        # No chart stands in a scroller that is smaller than itself: the axis at its foot can be seen.
+        hidden = page.evaluate(
+            """[...document.querySelectorAll('.chart')].filter(c => {
+              for (let n = c; n && n !== document.body; n = n.parentElement)
+                if (getComputedStyle(n).overflowY !== 'visible' && n.scrollHeight > n.clientHeight + 1) return true;
+            }).map(c => c.id)"""
+        )
+        assert hidden == []
+        assert page.count("#forest .role-axis-label text") > 10
+        page.click("#forest-more")
+        drawn(page)
+        assert page.count("#forest .mark-symbol.role-mark path") == 21
+        # The two columns end near each other.
+        foot = "n => [...n.lastElementChild.children].at(-1).getBoundingClientRect().bottom"
+        ends = page.eval_on_selector_all(".stack", f"nodes => nodes.map({foot})")
+        assert abs(ends[0] - ends[1]) < 450
+        assert page.logged == []
+
+
+def test_nothing_is_wider_than_a_phone(browser: Any, ten: Path, made: Made, systems: Made) -> None:
+    for path, query in ((ten, "query-0"), (made.path, "q3"), (systems.path, "de-003")):
+        with opened(browser, path, f"#query={query}", width=390) as page:
+            drawn(page)
+            for fold in page.locator("main details:not(.text)").all():
+                fold.evaluate("n => { n.open = true }")
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+            # Tables scroll inside their cards; everything else fits.
+            wide = page.evaluate(
+                """[...document.querySelectorAll('main *')].filter(
+                  n => !n.closest('.scroll, svg, .rows, .sr, .strip, thead, .text')
+                    && n.getBoundingClientRect().right > 391
+                ).map(n => n.outerHTML.slice(0, 120))"""
+            )
+            assert wide == []
+
+
+# ---- a blessed baseline ----
+
+
+@pytest.fixture(scope="module")
+def blessed(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A check of `candidate` against a file in which another `candidate` was blessed."""
+    folder = tmp_path_factory.mktemp("blessed")
+    write_data(folder)
+    config = json.loads((folder / "karat.yaml").read_text())
+    config.pop("outputs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KARAT_CACHE_DIR", str(folder / "cache"))
+        patch.chdir(folder)
+        for run, more in (("old", {}), ("new", {"baseline": "base.json"})):
+            gate = "ndcg@10 no worse than baseline by 0.9" if more else "ndcg@10 >= 0.01"
+            text = json.dumps(
+                {
+                    **config,
+                    "runs": {"candidate": f"{run}.json"},
+                    "gates": [gate],
+                    **more,
+                    **({} if more else {"baseline": None}),
+                }
+            )
+            (folder / "karat.yaml").write_text(text)
+            if not more:
+                assert CliRunner().invoke(app, ["bless", "-o", "base.json"]).exit_code == 0
+        done = CliRunner().invoke(app, ["check", "--html", "r.html", "--save", "check.json", "-q"])
+        assert done.exit_code == 0, done.output
+    return Made(folder / "r.html", records(folder / "check.json"), folder)
+
+
+def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, made: Made) -> None:
+    runs = {r["name"]: r for r in made.document["runs"]}  # the same two runs, both evaluated
+    before, after = (
+        dict(zip(runs[n]["query_ids"], runs[n]["per_query"]["ndcg@10"], strict=True)) for n in ("old", "new")
+    )
+    with opened(browser, blessed.path) as page:
+        drawn(page)
+        assert page.logged == []
+        assert "candidate against baseline (candidate)" in page.title()
+        cell = "#metrics td[data-metric='ndcg@10'][data-run='baseline (candidate)']"
+        assert float(page.get_attribute(cell, "data-value")) == pytest.approx(runs["old"]["metrics"]["ndcg@10"]["mean"])
+        page.select_option("#outcome", "broken")
+        assert set(page.column(1)) == {q for q in before if after[q] < before[q]}
+        assert page.count("#points .mark-symbol.role-mark path") == 30
+        assert page.locator("#moved-lists a").count() > 0
+        assert "holds values, not lists" in page.inner_text("#query")
+        assert page.locator("#query .lists > div").count() == 1
+        # What a file does not hold is not called missed.
+        assert "baseline (candidate)" not in page.inner_text("#misses")
+
+
+def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(blessed.folder)
+    assert page_of(source_of("check.json")).run_names == ["baseline (candidate)", "candidate"]
+
+
+# ---- decisions ----
+
+
+HOLM = {"method": "holm", "size": 1, "over": "candidates"}
+
+
+def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Made, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(made.document))
+    for row in document["comparisons"]:
+        row |= {
+            "delta": 0.1,
+            "ci": [0.05, 0.15],
+            "significant": False,
+            "p": {"randomization": 0.03},
+            "p_adjusted": 0.12,
+        }
+        family = {"method": "bh", "size": 3, "over": "segments"} if row["segment"] else {**HOLM}
+        row |= {"decided_by": "randomization", "family": family}
+        if row["metric"] == "mrr":
+            row |= {"significant": True, "p_adjusted": 0.04, "small": row["segment"] is not None}
+    (tmp_path / "r.html").write_text(text_of(document), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        toned = page.eval_on_selector_all(
+            "#metrics td.up, #metrics td.down", "nodes => nodes.map(n => n.dataset.delta)"
+        )
+        assert toned == ["mrr"]
+        cell = page.inner_text("#metrics td[data-delta='ndcg@10']")
+        assert "p 0.0300, adjusted 0.1200" in cell and "no significant difference" in cell
+        assert page.count("#segments td.up, #segments td.down") == 0
+        assert page.inner_text("#forest-legend").split("\n") == ["no significant difference"]
+        page.select_option("#metric", "mrr")
+        assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
+        assert (
+            "p adjusted within each metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
+            in page.inner_text("#metrics")
+        )
+
+
+def test_the_diagnosis_is_that_of_the_verb_and_names_rules_that_were_skipped(browser: Any, systems: Made) -> None:
+    found = karat.diagnose(karat.load(str(systems.folder / "runs/result.json.gz")), "dense")
+    with opened(browser, systems.path) as page:
+        page.select_option("#run", "dense")
+        text = page.inner_text("#diagnosis > div:visible")
+        assert [f.title for f in found.findings] == page.locator(
+            "#diagnosis > div:visible h3 > bdi"
+        ).all_text_contents()
+        assert found.summary in text
+        assert found.unchecked
+        page.click("#diagnosis > div:visible summary")
+        listed = page.inner_text("#diagnosis > div:visible details")
+        assert all(code in listed for code in found.unchecked)
+        for finding in found.findings:
+            assert finding.advice[0] in text
+
+
+def test_code_that_changed_is_the_users(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        text = page.inner_text("#facts")
+        assert "your retriever's code" in text and "code version" not in text

@@ -11,7 +11,10 @@ import pytest
 import karat
 from karat.model.docs import Docs
 from karat.report.html.page import rendered
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_from
 from karat.report.html.texts import clean, name
+from saved_documents import read_document, saved_document
 
 MARKUP = (
     "<script>window.ran = 1</script>",
@@ -42,6 +45,11 @@ ODD = (
 )
 
 
+def text_of(document: dict[str, Any], docs: Docs | None = None) -> str:
+    """The page of a saved document."""
+    return rendered(page_of(source_from(read_document(document)), docs=docs))
+
+
 def result_with(texts: tuple[str, ...], *, run: str = "run") -> dict[str, Any]:
     """A saved comparison in which every text stands in every place: id and text of a query, doc, segment and run.
 
@@ -56,9 +64,7 @@ def result_with(texts: tuple[str, ...], *, run: str = "run") -> dict[str, Any]:
     queries = {q: {"text": q.split()[0], "topic": q.split()[0]} for q in ids}
     found = karat.compare(gold, runs, ["ndcg@10", "recall@5"], queries=queries, by="topic", details=True)
     named = {"§run§": run, **{f"§{i}§": t for i, t in enumerate(texts)}}
-    document = found.full_json()
-    document["texts"] = {q: q.split()[0] for q in ids}
-    return dict(put(document, named))
+    return dict(put(saved_document(found), named))
 
 
 def put(held: Any, named: dict[str, str]) -> Any:
@@ -93,21 +99,24 @@ def with_gates(document: dict[str, Any], run: str, texts: tuple[str, ...]) -> di
         }
         for t in texts
     ]
-    notes = {"notes": list(texts), "fingerprints": {"gold": texts[0]}, "conventions": {texts[1]: texts[0]}}
+    notes = {
+        "notes": list(texts),
+        "fingerprints": {"gold": {"hash": texts[0]}, "metrics": {}},
+        "conventions": {texts[1]: texts[0]},
+    }
     told = {"verdict": "BLOCK", "why": f"{texts[0]} fails", "dataset": texts[0], "candidates": [run]}
     return {**document, "kind": "check", "gates": gates, **told, **notes}
 
 
 def docs_for(document: dict[str, Any], texts: tuple[str, ...]) -> Docs:
-    ids = {row["doc"] for r in document["runs"] for held in r["lists"].values() for row in held["top"]}
-    return Docs({d: {"text": " ".join(texts)} for d in ids})
+    return Docs({d: {"text": " ".join(texts)} for d in document["record"]["docs"]})
 
 
 @pytest.mark.parametrize("texts", [MARKUP, ODD], ids=["markup", "odd characters"])
 def test_texts_of_all_kinds_are_shown_and_never_run(browser: Any, tmp_path: Path, texts: tuple[str, ...]) -> None:
     document = with_gates(result_with(texts, run=texts[0]), texts[0], texts)
     path = tmp_path / "report.html"
-    path.write_bytes(rendered(document, docs=docs_for(document, texts)).encode("utf-8"))
+    path.write_bytes(text_of(document, docs_for(document, texts)).encode("utf-8"))
     logged: list[str] = []
     context = browser.new_context(viewport={"width": 1200, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
@@ -129,10 +138,13 @@ def test_texts_of_all_kinds_are_shown_and_never_run(browser: Any, tmp_path: Path
     assert page.evaluate("window.ran") is None
     # Nothing that a text holds became an element: these are made by no template and no script of ours.
     assert (
-        page.locator("main img, main i:not(.legend i), main u, main textarea, main iframe, [onmouseover]").count() == 0
+        page.locator(
+            "main img, main i:not(.legend i, .keys i), main u, main textarea, main iframe, [onmouseover]"
+        ).count()
+        == 0
     )
     assert page.locator("h1").count() == 1
-    assert page.locator("script").count() == 6
+    assert page.locator("script").count() == 8
     assert "49" not in page.inner_text("#gates")
     names = page.locator("#gates tbody th bdi").all_text_contents()
     assert {clean(t) for t in texts} <= set(names)
@@ -143,7 +155,7 @@ def test_a_mark_that_turns_the_direction_ends_with_the_text_that_holds_it(browse
     turned = "\u202eevil"
     document = with_gates(result_with((turned, "plain")), "run", (turned, "plain"))
     path = tmp_path / "report.html"
-    path.write_text(rendered(document), "utf-8")
+    path.write_text(text_of(document), "utf-8")
     page = browser.new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=yes]")
@@ -166,7 +178,7 @@ def test_a_megabyte_in_any_place_leaves_the_page_small_and_working(browser: Any,
     texts = (big, big + " two", "small")
     document = with_gates(result_with(texts, run=big), big, texts)
     path = tmp_path / "report.html"
-    path.write_text(rendered(document, docs=docs_for(document, ("y" * 1_000_000,))), "utf-8")
+    path.write_text(text_of(document, docs_for(document, ("y" * 1_000_000,))), "utf-8")
     assert path.stat().st_size < 1.5e6
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     logged: list[str] = []
@@ -192,7 +204,7 @@ def test_control_characters_have_a_picture_and_broken_pairs_a_mark() -> None:
 
 
 def test_data_cannot_end_its_script_element() -> None:
-    text = rendered(result_with(MARKUP))
+    text = text_of(result_with(MARKUP))
     data = text.split('id="data">', 1)[1].split("</script>", 1)[0]
     assert "<" not in data
     assert json.loads(data)["queries"]["texts"] == [t for _, t in sorted((f"{t} {i}", t) for i, t in enumerate(MARKUP))]

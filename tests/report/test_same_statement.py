@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import karat
-from karat.report import markdown
-from karat.report.html.data import view_of
+from karat.report import junit, latex, markdown
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_from
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
+from karat.report.view import view_of
+from saved_documents import read_document, saved_document
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +63,18 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     assert worse and worse[0].candidate == "new"
     check_view.show_check(check, "gold", verbose=True)
     terminal = capsys.readouterr().out
-    compare_view.show(karat.Comparison(check.result, "old", check.comparisons, 0.05))
+    compared = karat.Comparison(check.result, "old", check.comparisons, 0.05)
+    compare_view.show(compared)
     printed = " ".join(capsys.readouterr().out.split())
     document = json.loads(json.dumps(check.as_json()))
-    page = view_of(json.loads(json.dumps(check.full_json())))
-    comment = markdown.rendered(check)
+    page = page_of(source_from(read_document(saved_document(check)))).script
+    comment, suite = markdown.render(view_of(check)), junit.render(view_of(check)).decode()
+    outputs = markdown.render(view_of(compared))
     frame = check_frame(check)
     for i, decision in enumerate(check.comparisons):
         row = document["comparisons"][i]
         assert (row["statement"], row["outcome"]) == (decision.statement, decision.outcome)
-        assert (page["comparisons"][i]["statement"], page["comparisons"][i]["outcome"]) == (
+        assert (page.changes[i].statement.replace("−", "-"), page.changes[i].outcome) == (
             decision.statement,
             decision.outcome,
         )
@@ -79,6 +84,9 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert (decision.statement in " ".join(terminal.split())) == (decision.outcome == "worse")
     for decision in worse[:3]:
         assert markdown.text(decision.statement, markdown.SENTENCE) in comment
+        assert f"significantly worse: {decision.statement}" in suite
+    for decision in [d for d in check.comparisons if d.segment is None]:
+        assert markdown.text(decision.statement, markdown.SENTENCE) in outputs
 
 
 def check_frame(check: karat.Check) -> dict[str, list[object]]:
@@ -95,3 +103,19 @@ def test_results_show_themselves_and_give_frames(result: karat.Result, check: ka
     assert "p adj." in compared._repr_html_()
     assert len(repr(result["new"])) < 120
     assert set(result.to_pandas().columns) == {"run", "metric", "value", "low", "high", "n"}
+
+
+def test_latex_prints_systems_as_rows_with_what_each_significantly_beats(result: karat.Result) -> None:
+    old, *candidates = (replace(result, runs=(run,)) for run in result)
+    compared = karat.compare(old, candidates, all_pairs=True)
+    table = latex.render(view_of(compared))
+    rows = [line for line in table.splitlines() if "$^{" in line]
+    assert [row.split("$")[0] for row in rows] == ["old (baseline)", "new", "alike"]
+    p = compared.pairs["mrr"]["p"]
+    marks = {name: row.split("&")[2] for name, row in zip(("old", "new", "alike"), rows, strict=True)}
+    mean = {run.name: run.mean["mrr"] for run in result}
+    for name, cell in marks.items():
+        beaten = [x for x, letter in (("old", "a"), ("new", "b"), ("alike", "c")) if letter in cell.partition("$")[2]]
+        assert beaten == [x for x in mean if x != name and p[name][x] < 0.05 and mean[name] > mean[x]]
+        assert ("textbf" in cell) == (mean[name] == max(mean.values()))
+    assert "randomised Tukey HSD over all pairs" in table

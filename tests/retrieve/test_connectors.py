@@ -421,7 +421,7 @@ def test_pgvector_asks_a_table_that_is_there(ids: str, pg: Any, database: Any) -
         pg(**{**there, "vector_column": "note"}).retrieve(QUERIES, 3)
     with pytest.raises(InputError, match="has vectors of 24 numbers, and shorter makes 8"):
         pg(**there, encoder=shorter).retrieve(QUERIES, 3)
-    with pytest.raises(InputError, match="has no table 'nowhere'; mend the name"):
+    with pytest.raises(InputError, match="has no table 'nowhere'; fix the name"):
         pg(table="nowhere", create=False).retrieve(QUERIES, 3)
 
 
@@ -480,7 +480,7 @@ def test_a_postgres_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -
     [
         ({}, "expected one of dsn="),
         ({"dsn": "postgresql://me:hunter2@h/d"}, "dsn holds a password; .*dsn_env="),
-        ({"dsn": "what is this"}, "dsn is no connection string"),
+        ({"dsn": "what is this"}, "dsn is not a connection string"),
         ({"dsn": "postgresql://h/d", "metric": "cos"}, "metric must be one of cosine, l2, ip"),
         ({"dsn": "postgresql://h/d", "index": "flat"}, "index must be one of none, hnsw, ivfflat"),
         ({"dsn": "postgresql://h/d", "create": False}, "name it by table="),

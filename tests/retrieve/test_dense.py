@@ -607,7 +607,7 @@ class TestErrors:
             ("dense(model=os:sep)", UsageError, r"os:sep must be a function \(list of texts\) -> vectors, found '/'"),
             ("dense(model=/no/such/folder)", InputError, "/no/such/folder: no such folder"),
             ("dense(model=./folder)", InputError, r"\./folder: no such folder"),
-            ("dense(model=openai:)", UsageError, "expected openai:MODEL, such as openai:text-embedding-3-small"),
+            ("dense(model=openai:)", UsageError, "expected openai:MODEL, for example openai:text-embedding-3-small"),
             ("dense(model=openai:m)", UsageError, "needs a key; set the environment variable OPENAI_API_KEY"),
             ("dense(model=openai:m, key_env=NO_SUCH)", UsageError, "needs a key; set the environment variable NO_SUCH"),
             ("dense(model=openai:m, base_url=host)", UsageError, 'must be an address such as https.*found "host"'),
@@ -688,7 +688,7 @@ class TestErrors:
         monkeypatch.setattr(dense, "BLOCK", 1)
         with pytest.raises(InputError, match="gave vectors of 1 and then of 2 numbers"):
             indexed(["a", "bb"], model=f"{name}:encode")
-        with pytest.raises(InputError, match="gave a query 3 numbers, and passages 1"):
+        with pytest.raises(InputError, match="gives a query 3 numbers and passages 1"):
             indexed(["a"], model=f"{name}:encode").retrieve([Query("ccc")], 1)
 
     def test_retrieving_before_indexing_is_told(self, module: Any) -> None:

@@ -215,7 +215,7 @@ def test_fields_of_a_query_fill_places_with_their_own_type() -> None:
     }
     assert fill(template, query, 5) == {"y": 2024, "t": ["a", "b"], "l": "x-de", "n": "en", "s": "2024!"}
     assert fill_url("/{language}?y={field.year}", query, 5) == "/de?y=2024"
-    with pytest.raises(InputError, match=r"query q1: the request asks for \{field.area\}.*language, year, tags"):
+    with pytest.raises(InputError, match=r"query q1: the request needs \{field.area\}.*language, year, tags"):
         fill("{field.area}", query, 5)
     with pytest.raises(InputError, match=r"Write \{language:-something\}"):
         fill_url("{language}", "plain text", 5)

@@ -18,7 +18,7 @@ import karat
 from karat.errors import InputError, KaratError, UsageError
 from karat.retrieve import all_kinds, make_retriever, ranking
 from karat.retrieve.bm25 import BM25
-from karat.retrieve.corpus import Corpus, read_corpus, rechunked
+from karat.retrieve.corpus import Corpus, read_corpus, rechunk
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.protocol import Answer, Query, everything_in, read_answer
 from karat.retrieve.spec import Spec, parse_spec
@@ -320,7 +320,7 @@ def test_no_language_can_be_written_as_text_and_keeps_stop_words_and_endings() -
 
 
 def test_a_corpus_of_stop_words_alone_is_told() -> None:
-    with pytest.raises(InputError, match="corpus: no passage has a word to index beside stop words"):
+    with pytest.raises(InputError, match="corpus: no passage has a word to index apart from stop words"):
         make_retriever("bm25").index(Corpus(["a", "b"], ["the of", ""]))
 
 
@@ -452,7 +452,7 @@ def test_a_corpus_without_texts_is_an_error(given: Any) -> None:
 
 def test_docs_are_cut_into_overlapping_passages() -> None:
     words = " ".join(f"w{i}" for i in range(10))
-    cut = rechunked(Corpus(["a#p1", "a#p2", "b"], [words, "x y", "z"], [{"source": "s"}, {}, {}]), 5, 2)
+    cut = rechunk(Corpus(["a#p1", "a#p2", "b"], [words, "x y", "z"], [{"source": "s"}, {}, {}]), 5, 2)
     # 12 words of a: 0–4, 3–7, 6–10, 9–11; each begins with the last two of the one before
     assert [t.split() for t in cut.texts[:4]] == [
         ["w0", "w1", "w2", "w3", "w4"],
@@ -463,7 +463,7 @@ def test_docs_are_cut_into_overlapping_passages() -> None:
     assert list(cut.ids) == ["a#5-2-1", "a#5-2-2", "a#5-2-3", "a#5-2-4", "b#5-2-1"]
     assert cut.about("a#5-2-1") == {"source": "s"} and cut.chunker == {"algo": "words", "size": 5, "overlap": 2}
     with pytest.raises(UsageError):
-        rechunked(corpus(), 5, 5)
+        rechunk(corpus(), 5, 5)
 
 
 def test_the_page_names_every_retriever_and_parameter() -> None:

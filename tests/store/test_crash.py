@@ -27,8 +27,10 @@ from karat.store.faults import POINTS
 WRITER = """
 import sys, os
 from dataclasses import replace
+os.environ["SOURCE_DATE_EPOCH"] = "0"  # equal results are equal bytes
 import karat
 from karat.report.outputs import Files, write
+from karat.report.view import view_of
 
 def judged(hits):
     gold = {f"q{i:04}": {"d": 1} for i in range(400)}
@@ -37,8 +39,10 @@ def judged(hits):
 
 def outputs(check, folder):
     place = lambda name: os.path.join(folder, name)
-    write(check, Files(place("c.json"), place("c.md"), place("c.xml"), place("c.tex"), place("t.csv"), place("s.json")))
-    write(check, Files(per_query=place("t.parquet"), save=place("s.json.gz")))
+    names = {"json": "c.json", "markdown": "c.md", "junit": "c.xml", "latex": "c.tex"}
+    names |= {"per_query": "t.csv", "save": "s.json"}
+    write(view_of(check), Files({name: place(file) for name, file in names.items()}))
+    write(view_of(check), Files({"per_query": place("t.parquet"), "save": place("s.json.gz")}))
     karat.bless(check.result, place("base.json"))
 
 states = [judged(300), judged(40)]
@@ -61,7 +65,7 @@ def parsed(path: Path) -> None:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     if ".json" in path.name:
-        assert json.loads(data)["format_version"] == 1
+        assert json.loads(data)["format_version"] == 2
     elif path.suffix == ".xml":
         ET.fromstring(data)
     elif path.suffix == ".parquet":

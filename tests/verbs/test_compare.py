@@ -142,7 +142,7 @@ def test_all_pairs_by_hsd_are_symmetric_and_more_careful_than_pairs_alone() -> N
     gold, runs, _ = planted(gain=0.15)
     third = planted(gain=0.05, seed=0)[1]["cand"]
     found = karat.compare(gold, {**runs, "third": third}, "mrr", all_pairs=True, draws=20_000)
-    p = found.pairs["mrr"]["p"]
+    p = found.pairs["mrr"].p
     assert p["base"]["cand"] == p["cand"]["base"]
     assert p["base"]["third"] >= found.of("mrr", "third")[0].p["randomization"] * 0.9
 

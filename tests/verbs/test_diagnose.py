@@ -322,11 +322,13 @@ def test_the_only_stage_is_not_said_to_dominate_and_may_have_a_tail(tmp_path: Pa
     assert [(f.code, f.subject) for f in tail.findings] == [("slow-tail", "retrieve")]
 
 
-def test_a_run_that_was_read_is_looked_up_in_its_file_and_standard_input_is_refused(tmp_path: Path) -> None:
+def test_a_run_that_was_read_and_standard_input_tell_as_much_as_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gold, log, queries = CASES["slow-stage"][0].write(tmp_path)
     assert [f.code for f in karat.diagnose(gold, karat.read_run(log), queries=queries).findings] == ["slow-stage"]
-    with pytest.raises(karat.UsageError, match="standard input"):
-        karat.diagnose(gold, "-")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(log).read_bytes())))
+    assert [f.code for f in karat.diagnose(gold, "-", queries=queries).findings] == ["slow-stage"]
 
 
 # --- Saved results --------------------------------------------------------------------------------------------------

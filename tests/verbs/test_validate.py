@@ -217,7 +217,7 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "F003",
         "info",
         "old.json",
-        lambda f: f.update({"old.json": '{"format_version": 1, "kind": "evaluation"}'}),
+        lambda f: f.update({"old.json": '{"format_version": 2, "kind": "evaluation"}'}),
     ),
     "a configuration without gates": ("K604", "warning", "karat.yaml", config("gates: []\n")),
     "a configuration with an unknown key": ("K601", "error", "karat.yaml:2", config("gates: ['mrr > 0']\ngats: []\n")),
@@ -251,7 +251,7 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "karat.yaml:4",
         both(
             config("gates: ['mrr > 0']\n" + NAMED + "baseline: base.json\n"),
-            lambda f: f.update({"base.json": '{"format_version": 1, "kind": "evaluation", "runs": []}'}),
+            lambda f: f.update({"base.json": '{"format_version": 2, "kind": "evaluation", "runs": []}'}),
         ),
     ),
     "a configuration in which one file is gold and run": (

@@ -13,8 +13,8 @@ import numpy as np
 
 from karat.align.columns import NotGrouped
 from karat.align.gold import GoldIndex
-from karat.align.hits import Aligned, Found, RepeatedDocs, into_rankings
-from karat.align.lists import align_ordered, align_scored, ordered, with_known_parents
+from karat.align.hits import Aligned, Hits, RepeatedDocs, into_rankings
+from karat.align.lists import align_ordered, align_scored, order_lists, with_known_parents
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 IN_MEMORY = 64 << 20
 """A text file up to this size that is not grouped by query is put in order in memory."""
 
-__all__ = ["Aligned", "Found", "align", "find", "into_rankings"]
+__all__ = ["Aligned", "Hits", "align", "find", "into_rankings"]
 
 
 def align(
@@ -44,8 +44,8 @@ def align(
     keep_items: int = 0,
 ) -> tuple[Aligned, tuple[str, ...]]:
     """Line a run up with its gold; also what should be said about how that was done."""
-    found, notes = find(qrels, run, policy, threads=threads, memory=memory, keep_items=keep_items)
-    return into_rankings(qrels, found, policy, no_answer), notes
+    hits, notes = find(qrels, run, policy, threads=threads, memory=memory, keep_items=keep_items)
+    return into_rankings(qrels, hits, policy, no_answer), notes
 
 
 def find(
@@ -56,18 +56,18 @@ def find(
     threads: int | None = None,
     memory: int | None = None,
     keep_items: int = 0,
-) -> tuple[Found, tuple[str, ...]]:
+) -> tuple[Hits, tuple[str, ...]]:
     """Find the judged docs and their ranks, at the level of chunks or of docs."""
     threads = threads or default_threads()
     aligner = _Aligner(qrels, run, policy, threads, memory, keep_items)
-    found, notes = _at_level(qrels, run, policy, aligner)
+    hits, notes = _at_level(qrels, run, policy, aligner)
     content = run.content
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
-    return (replace(found, chunked=True) if chunked else found), notes
+    return (replace(hits, chunked=True) if chunked else hits), notes
 
 
-def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Found, tuple[str, ...]]:
+def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Hits, tuple[str, ...]]:
     if policy.level != "auto":
         return aligner.at(policy.level == "doc"), run.notes
     by_chunk = aligner.at(False)
@@ -100,19 +100,19 @@ class _Aligner:
             self._gold = GoldIndex(self.qrels)
         return self._gold
 
-    def at(self, at_doc: bool) -> Found:
+    def at(self, at_doc: bool) -> Hits:
         """What is found when gold ids are matched with chunks, or with their docs."""
         try:
-            found = self._found(at_doc)
-            return replace(found, at_doc=True) if at_doc else found
+            hits = self._match(at_doc)
+            return replace(hits, at_doc=True) if at_doc else hits
         except RepeatedDocs as repeated:
-            raise repeated.told(self.run.path or self.run.name) from None
+            raise repeated.as_error(self.run.path or self.run.name) from None
 
-    def _found(self, at_doc: bool) -> Found:
+    def _match(self, at_doc: bool) -> Hits:
         content = self._content
         if isinstance(content, ScoredLists):
             if at_doc:
-                content = ordered(content, self.policy)
+                content = order_lists(content, self.policy)
                 return align_ordered(self.qrels, content, self.policy, True, self.keep_items)
             return align_scored(self.qrels, content, self.policy, self.keep_items)
         if isinstance(content, OrderedLists):
@@ -130,7 +130,7 @@ class _Aligner:
         assert isinstance(content, TextFile)
         return self._file(content, at_doc)
 
-    def _file(self, file: TextFile, at_doc: bool) -> Found:
+    def _file(self, file: TextFile, at_doc: bool) -> Hits:
         try:
             return align_stream(
                 self.qrels,
@@ -149,16 +149,16 @@ class _Aligner:
             regular = False
         file = replace(file, watchers=())  # they have seen its bytes already
         if file.size() > min(IN_MEMORY, (self.memory or IN_MEMORY * 16) // 16):
-            found = self._sql(file, at_doc)
-            if found is not None:
-                return found
+            hits = self._sql(file, at_doc)
+            if hits is not None:
+                return hits
         rows = file.everything() if regular else file.exactly()
         if len(rows) == 0:
             raise InputError(f"{file.path}: holds no results, expected at least one")
         self._content = Table(rows)
-        return self._found(at_doc)
+        return self._match(at_doc)
 
-    def _sql(self, file: TextFile, at_doc: bool) -> Found | None:
+    def _sql(self, file: TextFile, at_doc: bool) -> Hits | None:
         from karat.align.sql import align_sql
         from karat.read import duck
         from karat.read.frames import connect
@@ -167,7 +167,7 @@ class _Aligner:
         if clean is None:
             return None
         source, queries = clean
-        found = align_sql(
+        hits = align_sql(
             self.qrels,
             source,
             self.policy,
@@ -179,9 +179,9 @@ class _Aligner:
             keep_items=self.keep_items,
             parents=self.run.parents,
         )
-        return replace(found, without_gold=queries - int((found.returned >= 0).sum()))
+        return replace(hits, without_gold=queries - int((hits.returned >= 0).sum()))
 
-    def has_parents(self, found: Found) -> bool:
+    def has_parents(self, hits: Hits) -> bool:
         """Whether an id of the run could belong to a doc with another id, where gold was not found by chunk."""
         content, mark = self._content, self.policy.separator
         if self.run.parents:
@@ -192,7 +192,7 @@ class _Aligner:
             return False
         if isinstance(content, (ScoredLists, OrderedLists)):
             missed = np.ones(len(self.qrels.docs), dtype=bool)
-            missed[found.gold] = False
+            missed[hits.gold] = False
             queries = dict.fromkeys(self.qrels.query_of[missed].tolist())
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):

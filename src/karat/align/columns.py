@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.align.gold import equal
-from karat.align.hits import Found, Item, RepeatedDocs
+from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
 from karat.model.rankings import place_in_group
@@ -39,8 +39,8 @@ class NotGrouped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one block of whole queries yields."""
+class BlockHits:
+    """The hits of one block of whole queries."""
 
     queries: Indices
     returned: Indices
@@ -51,10 +51,10 @@ class Part:
     without_gold: tuple[bytes, ...]
     duplicates: int
     repeated: list[tuple[str, str]]
-    items: dict[int, list[Item]]
+    items: dict[int, list[ReturnedDoc]]
 
 
-def grouped(rows: Rows) -> Rows:
+def group_rows(rows: Rows) -> Rows:
     """The rows with those of each query brought together, in the order the queries first appear."""
     first: dict[bytes, int] = {}
     starts = _starts(rows.query)
@@ -65,7 +65,7 @@ def grouped(rows: Rows) -> Rows:
     return rows.take(np.argsort(code, kind="stable"))
 
 
-def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_items: int = 0) -> Part:
+def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_items: int = 0) -> BlockHits:
     """Find the judged docs of a block of whole queries, with their ranks; by their parents if `at_doc`."""
     starts = _starts(rows.query)
     names = rows.query.take(starts).bytes()
@@ -87,12 +87,12 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     words = rows.doc.words()
     keys = gold.keys(words, query)
     rank = np.arange(1, len(rows) + 1) - starts[group]
-    repeated = _repeated(keys)
+    repeated = _find_repeats(keys)
     scores, unsorted = _order(rows, words, group, policy)
     again = np.concatenate((group[repeated], unsorted))
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
-        dropped = _ranked_again(rows, scores, words, keys, group, again, rank, policy)
+        dropped = _rerank(rows, scores, words, keys, group, again, rank, policy)
     if len(dropped):
         lengths = lengths - np.bincount(group[dropped], minlength=len(known))
     repeated_docs: list[tuple[str, str]] = []
@@ -111,7 +111,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         order = np.lexsort((rank[judged], which))
         judged, which = judged[order], which[order]
         later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
-    return Part(
+    return BlockHits(
         queries=known,
         returned=lengths,
         gold=which[~later],
@@ -125,7 +125,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     )
 
 
-def joined(parts: Sequence[Part], size: int) -> Found:
+def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
     """The parts of all blocks as one; a query in two of them was not grouped."""
     queries = np.concatenate([p.queries for p in parts]) if parts else np.zeros(0, np.int64)
     if (np.bincount(queries, minlength=size) > 1).any():
@@ -140,7 +140,7 @@ def joined(parts: Sequence[Part], size: int) -> Found:
     def together(name: str) -> Indices:
         return np.concatenate([getattr(p, name) for p in parts]) if parts else np.zeros(0, np.int64)
 
-    return Found(
+    return Hits(
         gold=together("gold"),
         rank=together("rank"),
         returned=returned,
@@ -152,7 +152,7 @@ def joined(parts: Sequence[Part], size: int) -> Found:
     )
 
 
-def derived_parents(chunks: Strings, separator: str) -> Strings:
+def derive_parents(chunks: Strings, separator: str) -> Strings:
     """The part of each id before the separator; the whole id where there is none."""
     mark = separator.encode()
     hit = chunks.buffer[: len(chunks.buffer) - len(mark) + 1] == mark[0]
@@ -175,7 +175,7 @@ def _starts(query: Strings) -> Indices:
     return np.flatnonzero(new)
 
 
-def _repeated(keys: Words) -> Indices:
+def _find_repeats(keys: Words) -> Indices:
     """Rows whose key another row has too. A scatter table finds them without sorting."""
     if len(keys) < 2:
         return np.zeros(0, dtype=np.int64)
@@ -203,7 +203,7 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
         return scores, np.zeros(0, dtype=np.int64)
     within = group[1:] == group[:-1]
     if rows.near is not None:
-        scores = _sure_enough(rows, scores, within, policy)
+        scores = _settle_close_scores(rows, scores, within, policy)
     scores = policy.compared(scores)
     rising = (scores[1:] > scores[:-1]) & within
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
@@ -214,7 +214,7 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     return scores, group[wrong]
 
 
-def _sure_enough(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:
+def _settle_close_scores(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:
     """Replace scores that are only near by exact ones, wherever that could change the order."""
     assert rows.near is not None
     margin = np.abs(scores) * 2.0**-50
@@ -224,10 +224,10 @@ def _sure_enough(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: 
     unsure[:-1] |= close
     if policy.score_precision == "float32":
         unsure |= policy.compared(scores - margin) != policy.compared(scores + margin)
-    return _refined(rows, scores, np.flatnonzero(unsure & rows.near))
+    return _refine_scores(rows, scores, np.flatnonzero(unsure & rows.near))
 
 
-def _refined(rows: Rows, scores: NDArray[np.float64], where: Indices) -> NDArray[np.float64]:
+def _refine_scores(rows: Rows, scores: NDArray[np.float64], where: Indices) -> NDArray[np.float64]:
     if len(where) == 0 or rows.score_text is None:
         return scores
     scores = scores.copy()
@@ -245,7 +245,7 @@ def _greater(a: list[Words], b: list[Words]) -> Mask:
     return out
 
 
-def _ranked_again(
+def _rerank(
     rows: Rows,
     scores: NDArray[np.float64],
     words: list[Words],
@@ -260,7 +260,7 @@ def _ranked_again(
     flagged[again] = True
     sub = np.flatnonzero(flagged[group])
     if rows.near is not None:
-        scores = policy.compared(_refined(rows, scores, sub[rows.near[sub]]))
+        scores = policy.compared(_refine_scores(rows, scores, sub[rows.near[sub]]))
     turned = ranked_by_bytes([w[sub] for w in words])
     sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
     by_key = np.argsort(keys[sub], kind="stable")
@@ -276,14 +276,14 @@ def _ranked_again(
     return np.sort(dropped)
 
 
-def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[Item]]:
+def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[ReturnedDoc]]:
     if depth == 0 or rows.parent is None:
         return {}
     top = np.flatnonzero((rank > 0) & (rank <= depth))
     top = top[np.lexsort((rank[top], query[top]))]
-    exact = _refined(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
-    out: dict[int, list[Item]] = {}
+    exact = _refine_scores(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
+    out: dict[int, list[ReturnedDoc]] = {}
     texts = (rows.doc.take(top).texts(), exact[top].tolist(), rows.parent.take(top).texts())
     for q, *item in zip(query[top].tolist(), *texts, strict=True):
-        out.setdefault(q, []).append(Item(*item))
+        out.setdefault(q, []).append(ReturnedDoc(*item))
     return out

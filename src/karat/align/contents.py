@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.hits import condensed
+from karat.align.hits import condense
 from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
 from karat.model.policy import earns_gain, is_relevant
@@ -44,18 +44,18 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
     assert needs.embeddings is not None
     depth = needs.deepest("embeddings")
     looked_at = np.flatnonzero(items.rank <= depth)
-    gold = _by_falling_id(aligned, qrels, earns_gain(qrels.grades)) if "gold_embeddings" in needs.parts else []
+    gold = _order_by_id(aligned, qrels, earns_gain(qrels.grades)) if "gold_embeddings" in needs.parts else []
     number: dict[str, int] = {}
     returned = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
     judged = [number.setdefault(qrels.docs[j], len(number)) for _, j in gold]
-    found = vectors_of(needs.embeddings, list(number))
+    vectors = vectors_of(needs.embeddings, list(number))
     place = f"in the top {depth}" if depth < 10**9 else "in the results"
     _refuse_missing(
         needs.embeddings.name,
         "vector",
         needs.first("embeddings"),
         place,
-        (docs[i] for i, n in zip(looked_at.tolist(), returned, strict=True) if found.row[n] < 0),
+        (docs[i] for i, n in zip(looked_at.tolist(), returned, strict=True) if vectors.row[n] < 0),
         "add their vectors; ids must be those of the run",
     )
     if gold:
@@ -64,23 +64,23 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
             "vector",
             needs.first("gold_embeddings"),
             "in the gold",
-            (qrels.docs[j] for (_, j), n in zip(gold, judged, strict=True) if found.row[n] < 0),
+            (qrels.docs[j] for (_, j), n in zip(gold, judged, strict=True) if vectors.row[n] < 0),
             "the ideal order is chosen among them: add their vectors, or use ideal=plain, which needs none of the gold",
         )
     item = np.full(len(docs), -1, dtype=np.int64)
-    item[looked_at] = found.row[returned] if returned else 0
+    item[looked_at] = vectors.row[returned] if returned else 0
     return Vectors(
-        found.matrix,
-        found.length,
+        vectors.matrix,
+        vectors.length,
         item,
         np.array([q for q, _ in gold], dtype=np.int64),
         qrels.grades[[j for _, j in gold]],
-        found.row[judged] if judged else np.zeros(0, dtype=np.int64),
+        vectors.row[judged] if judged else np.zeros(0, dtype=np.int64),
     )
 
 
-def _by_falling_id(aligned: Aligned, qrels: Qrels, which: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Query (by its number in the rankings) and judgment of the chosen gold, by query and falling doc id."""
+def _order_by_id(aligned: Aligned, qrels: Qrels, which: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Query (by its number in the rankings) and judgment of the chosen gold, by query and descending doc id."""
     out = []
     for number, q in enumerate(aligned.queries.tolist()):
         mine = range(int(qrels.offsets[q]), int(qrels.offsets[q + 1]))
@@ -93,8 +93,8 @@ def _refuse_missing(name: str, what: str, metric: str, place: str, ids: Iterable
     missing = list(dict.fromkeys(ids))
     if missing:
         many = f"{len(missing)} docs" if len(missing) > 1 else "1 doc"
-        told = ", ".join(map(shown, missing[:NAMED])) + (", …" if len(missing) > NAMED else "")
-        raise InputError(f"{name}: no {what} for {many} {place}, which {metric} needs: {told}; {advice}")
+        some = ", ".join(map(shown, missing[:NAMED])) + (", …" if len(missing) > NAMED else "")
+        raise InputError(f"{name}: no {what} for {many} {place}, which {metric} needs: {some}; {advice}")
 
 
 def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
@@ -119,7 +119,16 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
 
 
 def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
-    """The subtopics that relevant docs cover: of those that were returned, at their ranks, and of all gold."""
+    """The subtopics that relevant docs cover: of those that were returned, at their ranks, and of all gold.
+
+    One row per (judgment, subtopic), numbered within its query:
+
+        gold            subtopics   code     run            seen: rank, code    all gold: ordinal, code
+        q1 d1           a, b        0, 1     d2 at rank 1   1, 1                d2 → 0, 1
+        q1 d2           b           1        d1 at rank 3   3, 0 and 3, 1       d1 → 1, 0 and 1, 1
+
+    `ordinal` is the place of a doc among its query's covering docs by descending id: the ideal order breaks ties so.
+    """
     by = qrels.subtopics
     assert by is not None
     relevant = np.flatnonzero(is_relevant(by.grades))
@@ -136,9 +145,7 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     place[aligned.queries] = np.arange(len(aligned.queries))
 
     rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    found, at = (
-        (aligned.found.gold, aligned.found.rank) if not policy.condensed else condensed(qrels, aligned.found)[:2]
-    )
+    found, at = (aligned.hits.gold, aligned.hits.rank) if not policy.condensed else condense(qrels, aligned.hits)[:2]
     rank[found] = at
     query = place[qrels.query_of[judgment]]
     held = query >= 0
@@ -149,7 +156,7 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     covering[judgment] = True
     ordinal = np.zeros(len(qrels.docs), dtype=np.int64)
     before, count = -1, 0
-    for q, j in _by_falling_id(aligned, qrels, covering):
+    for q, j in _order_by_id(aligned, qrels, covering):
         before, count = q, count + 1 if q == before else 0
         ordinal[j] = count
     all_gold = np.flatnonzero(held)

@@ -1,4 +1,4 @@
-"""What every way of aligning yields, and how it becomes rankings."""
+"""What every aligner returns, and how that becomes rankings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
 
 
-class Item(NamedTuple):
+class ReturnedDoc(NamedTuple):
     """A doc as it was returned, the doc that it is a chunk of, and the day of its version."""
 
     doc: str
@@ -31,13 +31,13 @@ class Item(NamedTuple):
 
 
 class RepeatedDocs(Exception):
-    """Docs that were returned twice where that is to be an error: (query, doc) pairs."""
+    """Docs that were returned twice where the policy refuses that: (query, doc) pairs."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         super().__init__()
         self.pairs = list(pairs)
 
-    def told(self, name: str) -> InputError:
+    def as_error(self, name: str) -> InputError:
         """The error that names the run."""
         return InputError(
             f"{name}: query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
@@ -47,7 +47,7 @@ class RepeatedDocs(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Hits:
     """Judged docs at their ranks.
 
     `gold` and `rank` are one row per judged doc that was returned (an index into the qrels, and its
@@ -66,7 +66,7 @@ class Found:
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool = False
     """Whether the run names chunks apart from their docs."""
-    items: dict[int, list[Item]] = field(default_factory=dict)
+    items: dict[int, list[ReturnedDoc]] = field(default_factory=dict)
     """The top docs in their order, by query of the gold, where they were asked for."""
 
 
@@ -78,17 +78,17 @@ class Aligned:
     counts: dict[str, int]
     queries: NDArray[np.int64]
     """Which queries of the qrels the rankings hold."""
-    found: Found
+    hits: Hits
 
 
-def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
+def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
     """Apply the policies on queries, and sort what was found by query and rank."""
     relevant = np.bincount(qrels.query_of[is_relevant(qrels.grades)], minlength=len(qrels))
     unanswerable = np.zeros(len(qrels), dtype=bool)
     for q in no_answer:
         if q in qrels.query_index:
             unanswerable[qrels.query_index[q]] = True
-    absent, empty = (found.returned < 0) & ~unanswerable, (relevant == 0) & ~unanswerable
+    absent, empty = (hits.returned < 0) & ~unanswerable, (relevant == 0) & ~unanswerable
     keep = ~unanswerable
     if policy.missing == "skip":
         keep &= ~absent
@@ -97,22 +97,22 @@ def into_rankings(qrels: Qrels, found: Found, policy: Policy, no_answer: Sequenc
     counts = {
         "queries": int(keep.sum()),
         "missing": int(absent.sum()),
-        "without_gold": found.without_gold,
+        "without_gold": hits.without_gold,
         "empty_gold": int(empty.sum()),
         "no_answer": len(set(no_answer)),
-        "duplicates": found.duplicates,
+        "duplicates": hits.duplicates,
     }
-    returned = np.maximum(found.returned, 0)
-    gold, rank = found.gold, found.rank
-    later = (found.later_gold, found.later_rank)
+    returned = np.maximum(hits.returned, 0)
+    gold, rank = hits.gold, hits.rank
+    later = (hits.later_gold, hits.later_rank)
     if policy.condensed:
-        gold, rank, later, returned = condensed(qrels, found)
+        gold, rank, later, returned = condense(qrels, hits)
     rankings = _rankings(qrels, keep, gold, rank, returned)
     if len(later[0]):
         earn = policy.chunk_credit == "all"
         rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
-    counts["unjudged_at_10"] = int(_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
-    return Aligned(rankings, counts, np.flatnonzero(keep), found)
+    counts["unjudged_at_10"] = int(_count_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
+    return Aligned(rankings, counts, np.flatnonzero(keep), hits)
 
 
 def _rankings(
@@ -135,13 +135,13 @@ def _rankings(
     )
 
 
-def condensed(
-    qrels: Qrels, found: Found
+def condense(
+    qrels: Qrels, hits: Hits
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
     """Ranks among the judged docs alone. A negative grade is not a judgment."""
-    gold = np.concatenate((found.gold, found.later_gold))
-    rank = np.concatenate((found.rank, found.later_rank))
-    first = np.arange(len(gold)) < len(found.gold)
+    gold = np.concatenate((hits.gold, hits.later_gold))
+    rank = np.concatenate((hits.rank, hits.later_rank))
+    first = np.arange(len(gold)) < len(hits.gold)
     judged = is_judged(qrels.grades[gold])
     gold, rank, first = gold[judged], rank[judged], first[judged]
     order = np.lexsort((rank, qrels.query_of[gold]))
@@ -152,7 +152,7 @@ def condensed(
     return gold[first], place[first], (gold[~first], place[~first]), returned
 
 
-def _unjudged(
+def _count_unjudged(
     qrels: Qrels,
     keep: NDArray[np.bool_],
     gold: NDArray[np.int64],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.hits import Found, Item, RepeatedDocs
+from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, ScoredLists
 from karat.read.objects import checked_scores
@@ -26,7 +26,7 @@ _FEW = 250
 """With fewer judged docs than one in so many returned, each is counted for itself."""
 
 
-def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int = 0) -> Found:
+def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int = 0) -> Hits:
     """The rank of a judged doc is 1 + the docs with a higher score + the tied ones with a greater id."""
     lists = run.lists
     if policy.ignore_self:
@@ -40,14 +40,14 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
         return align_scored(qrels, ScoredLists(checked_scores(run.lists, run.source), run.source), policy, keep_items)
     scores = policy.compared(scores)
     score = _scores_of_gold(qrels, mine)
-    found = np.flatnonzero(~np.isnan(score))
-    score = policy.compared(score[found])
-    query = qrels.query_of[found]
-    rank, ties = _counted(scores, starts, sizes, query, score)
+    judged = np.flatnonzero(~np.isnan(score))
+    score = policy.compared(score[judged])
+    query = qrels.query_of[judged]
+    rank, ties = _count_higher(scores, starts, sizes, query, score)
     for q in dict.fromkeys(query[ties].tolist()):
-        _ranked_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), found, rank, policy)
-    return Found(
-        found,
+        _rank_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), judged, rank, policy)
+    return Hits(
+        judged,
         rank,
         returned,
         without_gold=len(lists) - int(np.count_nonzero(returned >= 0)),
@@ -56,7 +56,7 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
 
 
 def _all_scores(lists: Sequence[Mapping[str, float] | None], count: int) -> NDArray[np.float64] | None:
-    """The scores of all lists one after the other; None if one is no finite number."""
+    """The scores of all lists one after the other; None if one is not a finite number."""
     try:
         scores = np.fromiter(chain.from_iterable(docs.values() for docs in lists if docs), np.float64, count=count)
     except (TypeError, ValueError, OverflowError):
@@ -75,7 +75,7 @@ def _scores_of_gold(qrels: Qrels, lists: Sequence[Mapping[str, float] | None]) -
     return np.fromiter(chain.from_iterable(own), np.float64, count=len(docs))
 
 
-def _counted(
+def _count_higher(
     scores: NDArray[np.float64],
     starts: NDArray[np.int64],
     sizes: NDArray[np.int64],
@@ -92,7 +92,7 @@ def _counted(
             rank[i] = np.count_nonzero(others > own) + 1
             tied[i] = np.count_nonzero(others == own) > 1
         return rank, tied
-    ordered = _each_sorted(scores, starts, sizes)
+    ordered = _sort_each(scores, starts, sizes)
     low, high = starts[query], starts[query] + sizes[query]
     first_place, last_place = low.copy(), high.copy()
     for _ in range(int(sizes.max(initial=0)).bit_length()):  # all bisections at once: the end of the own score
@@ -104,10 +104,8 @@ def _counted(
     return last_place - low + 1, (below < low - 1) & (ordered[below] == score)
 
 
-def _each_sorted(
-    scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Every query's scores in rising order, in their place."""
+def _sort_each(scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Every query's scores in ascending order, in place."""
     width, count = int(sizes.max(initial=0)), int(np.count_nonzero(sizes))
     if width * count == len(scores):
         return np.sort(scores.reshape(count, width), axis=1).ravel() if width else scores
@@ -123,47 +121,47 @@ def _each_sorted(
     return ordered
 
 
-def _ranked_among_ties(
+def _rank_among_ties(
     qrels: Qrels,
     docs: Mapping[str, float],
     rows: NDArray[np.int64],
-    found: NDArray[np.int64],
+    judged: NDArray[np.int64],
     rank: NDArray[np.int64],
     policy: Policy,
 ) -> None:
     """Put one query's docs in full order, and take the ranks from there."""
-    place = {doc: i for i, (doc, _) in enumerate(ranked(docs, policy), start=1)}
+    place = {doc: i for i, (doc, _) in enumerate(rank_docs(docs, policy), start=1)}
     for row in rows.tolist():
-        rank[row] = place[qrels.docs[int(found[row])]]
+        rank[row] = place[qrels.docs[int(judged[row])]]
 
 
-def ranked(docs: Mapping[str, float], policy: Policy) -> list[tuple[str, float]]:
-    """Docs by falling score, then by falling id. The order of code points is that of UTF-8 bytes."""
+def rank_docs(docs: Mapping[str, float], policy: Policy) -> list[tuple[str, float]]:
+    """Docs by descending score, then by descending id. The order of code points is that of UTF-8 bytes."""
     ids = list(docs)
     compared = policy.compared(np.fromiter(docs.values(), np.float64, count=len(docs))).tolist()
     order = sorted(zip(compared, ids, strict=True), reverse=True)
     return [(doc, docs[doc]) for _, doc in order]
 
 
-def _top(lists: Sequence[Mapping[str, float] | None], policy: Policy, depth: int) -> dict[int, list[Item]]:
+def _top(lists: Sequence[Mapping[str, float] | None], policy: Policy, depth: int) -> dict[int, list[ReturnedDoc]]:
     if not depth:
         return {}
     mark = policy.separator
     return {
-        q: [Item(doc, score, parent_of(doc, mark)) for doc, score in ranked(docs, policy)[:depth]]
+        q: [ReturnedDoc(doc, score, parent_of(doc, mark)) for doc, score in rank_docs(docs, policy)[:depth]]
         for q, docs in enumerate(lists)
         if docs is not None
     }
 
 
-def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, keep_items: int = 0) -> Found:
+def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, keep_items: int = 0) -> Hits:
     """The rank of a doc is its place in the list; a doc that comes again is dropped."""
     returned = np.full(len(qrels), -1, dtype=np.int64)
     duplicates, repeats = 0, []
     gold: list[int] = []
     rank: list[int] = []
     later: list[tuple[int, int]] = []
-    items: dict[int, list[Item]] = {}
+    items: dict[int, list[ReturnedDoc]] = {}
     bounds = qrels.offsets.tolist()
     for i, query in enumerate(qrels.query_ids):
         listed = run.lists.get(query)
@@ -200,7 +198,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
             scores = run.scores.get(query) if run.scores else None
             days = run.versions.get(query) if run.versions else None
             items[i] = [
-                Item(
+                ReturnedDoc(
                     d,
                     scores[p] if scores else None,
                     whole[p] if whole else parent_of(d, policy.separator),
@@ -210,7 +208,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
             ]
     if repeats:
         raise RepeatedDocs(repeats)
-    return Found(
+    return Hits(
         np.array(gold, dtype=np.int64),
         np.array(rank, dtype=np.int64),
         returned,
@@ -226,7 +224,7 @@ def with_known_parents(content: Any, known: Mapping[str, str], policy: Policy) -
     """Lists with the docs that are known of their chunks, where the run itself does not name another."""
     if not known or not isinstance(content, (ScoredLists, OrderedLists)):
         return content
-    lists = ordered(content, policy) if isinstance(content, ScoredLists) else content
+    lists = order_lists(content, policy) if isinstance(content, ScoredLists) else content
 
     def parents(query: str, chunks: Sequence[str]) -> list[str]:
         derived = [parent_of(chunk, policy.separator) for chunk in chunks]
@@ -239,8 +237,8 @@ def with_known_parents(content: Any, known: Mapping[str, str], policy: Policy) -
     return replace(lists, parents={q: parents(q, chunks) for q, chunks in lists.lists.items()})
 
 
-def ordered(run: ScoredLists, policy: Policy) -> OrderedLists:
+def order_lists(run: ScoredLists, policy: Policy) -> OrderedLists:
     """Scored lists as ordered ones."""
-    order = {q: ranked(docs, policy) for q, docs in run.lists.items()}
+    order = {q: rank_docs(docs, policy) for q, docs in run.lists.items()}
     scores: Any = {q: [s for _, s in docs] for q, docs in order.items()}
     return OrderedLists({q: [d for d, _ in docs] for q, docs in order.items()}, scores=scores)

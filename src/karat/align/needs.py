@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.pipeline import Asked
+from karat.align.pipeline import PipelineExpectations
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
 from karat.model.policy import is_judged
 from karat.model.run import OrderedLists
-from karat.read.logged import FIELDS
+from karat.model.run_log import AMOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.align.hits import Aligned, Item
+    from karat.align.hits import Aligned, ReturnedDoc
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.items import Log
@@ -41,7 +41,7 @@ class Needs:
     depth: int
     """How many docs of each query are looked at; 0 for none."""
     as_of: Mapping[str, float] = field(default_factory=dict)
-    asked: Asked = field(default_factory=Asked)
+    pipeline: PipelineExpectations = field(default_factory=PipelineExpectations)
     embeddings: Embeddings | None = None
     docs: Docs | None = None
     """The table of docs, for their texts."""
@@ -63,7 +63,7 @@ class Needs:
         # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
         needs = Needs(asking, parts, depth if cuts else 0, docs=docs)
-        needs = replace(needs, asked=Asked.of(asking, queries))
+        needs = replace(needs, pipeline=PipelineExpectations.of(asking, queries))
         if "embeddings" in parts and embeddings is None:
             raise UsageError(
                 f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
@@ -81,7 +81,7 @@ class Needs:
             )
         if "as_of" not in parts:
             return needs
-        from karat.read.logged import as_of_days
+        from karat.read.log_lists import as_of_days
 
         days = as_of_days(queries) if queries is not None else {}
         if not days:
@@ -120,8 +120,8 @@ def check_gold(qrels: Qrels, needs: Needs) -> None:
 def check_run(run: Run, needs: Needs, policy: Policy) -> None:
     """Refuse a run that lacks what a metric needs on every line; one that lacks it on some is fine."""
     for measure in needs.measures:
-        for kind in (n for n in measure.needs if n in FIELDS):
-            _check_logged(run, measure, kind)
+        for kind in (n for n in measure.needs if n in AMOUNTS):
+            _check_amounts(run, measure, kind)
     if "doc_version" not in needs.parts:
         return
     name = needs.first("doc_version")
@@ -133,17 +133,22 @@ def check_run(run: Run, needs: Needs, policy: Policy) -> None:
         raise InputError(f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items")
 
 
-def _check_logged(run: Run, measure: Measure, kind: str) -> None:
-    known = run.log.get(kind)
+def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
+    known, name = _amounts(run, kind), AMOUNTS[kind]
     if not known:
-        raise InputError(
-            f"run {run.name!r} has no {FIELDS[kind]}: {measure.name} needs a run log with {FIELDS[kind]} on its lines"
-        )
+        raise InputError(f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines")
     asked = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(known))
     if asked not in known:
         near = nearest(asked, known)
         hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
-        raise InputError(f"run {run.name!r} has no {shown(asked)} in {FIELDS[kind]}: {measure.name} needs it; {hint}")
+        raise InputError(f"run {run.name!r} has no {shown(asked)} in {name}: {measure.name} needs it; {hint}")
+
+
+def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
+    """Latency or cost by key and query; nothing for a run without a log."""
+    if run.log is None:
+        return {}
+    return run.log.latency if kind == "latency" else run.log.cost
 
 
 def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: Policy) -> Rankings:
@@ -161,11 +166,11 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
 
         rankings = replace(rankings, topics=topics(aligned, qrels, policy))
     log: Log = {
-        kind: {key: _by_query(values, rankings.query_ids) for key, values in logged.items()}
-        for kind, logged in run.log.items()
-        if kind in FIELDS
+        kind: {key: _by_query(values, rankings.query_ids) for key, values in _amounts(run, kind).items()}
+        for kind in AMOUNTS
+        if kind in needs.parts
     }
-    if asked := needs.asked.rankings(run, policy):
+    if asked := needs.pipeline.rankings(run, policy):
         rankings = replace(rankings, asked=asked)
     return replace(rankings, log=log) if log else rankings
 
@@ -176,14 +181,14 @@ def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarr
 
 def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tuple[Items, list[str]]:
     """The items, and their ids."""
-    judged = _judged(aligned, qrels) if policy.condensed else None
+    judged = _judged_ranks(aligned, qrels) if policy.condensed else None
     query: list[int] = []
     rank: list[int] = []
     version: list[float] = []
     first: list[bool] = []
     docs: list[str] = []
     for number, q in enumerate(aligned.queries.tolist()):
-        top: Sequence[Item] = aligned.found.items.get(q, ())
+        top: Sequence[ReturnedDoc] = aligned.hits.items.get(q, ())
         if judged is not None:
             top = [item for place, item in enumerate(top, start=1) if (q, place) in judged]
         seen: set[str] = set()
@@ -204,10 +209,10 @@ def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tupl
     return items, docs
 
 
-def _judged(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
+def _judged_ranks(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
     """Query and rank of the docs that have a judgment."""
-    found = aligned.found
-    gold = np.concatenate((found.gold, found.later_gold))
-    rank = np.concatenate((found.rank, found.later_rank))
+    hits = aligned.hits
+    gold = np.concatenate((hits.gold, hits.later_gold))
+    rank = np.concatenate((hits.rank, hits.later_rank))
     kept = is_judged(qrels.grades[gold])
     return set(zip(qrels.query_of[gold[kept]].tolist(), rank[kept].tolist(), strict=True))

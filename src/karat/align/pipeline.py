@@ -1,4 +1,4 @@
-"""Queries that metrics of the pipeline are about, with gold or without, and what became of each."""
+"""The queries that pipeline metrics are about, with gold or without, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NOWHERE = "\x00"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is expected of the pipeline for each query, and by which measures it is asked."""
+class PipelineExpectations:
+    """What is expected of the pipeline for each query, and the measures that need it."""
 
     measures: tuple[Measure, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Asked:
     no_answer: tuple[str, ...] = ()
 
     @staticmethod
-    def of(measures: Sequence[Measure], queries: Queries | None) -> Asked:
+    def of(measures: Sequence[Measure], queries: Queries | None) -> PipelineExpectations:
         """The fields of the queries that these measures need."""
         from karat.read import query_fields
 
@@ -57,7 +57,7 @@ class Asked:
             found[name] = read(queries) if queries is not None else ()
             if not found[name]:
                 raise UsageError(f"{first} needs queries with a field {name}; give a table of queries that has it")
-        return Asked(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
+        return PipelineExpectations(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
 
     def rankings(self, run: Run, policy: Policy) -> Rankings | None:
         """The outcomes of all queries that are asked about, in a ranking of their own."""
@@ -65,15 +65,15 @@ class Asked:
             return None
         ids = sorted({*self.sources, *self.needing, *self.no_answer})
         rows: dict[str, list[float]] = {n: [math.nan] * len(ids) for n in (*routing(None, ""), *gating(True, True))}
-        routes, retrieved = self._logged(run, ROUTER[0]), self._logged(run, GATE[0]).get(GATE[0], {})
-        chosen = {q: source for source, queries in routes.items() for q in queries}
-        logged = run.content.lists if isinstance(run.content, OrderedLists) else {}
+        routes: Mapping[str, str] = self._decisions(run, ROUTER[0])
+        retrieved: Mapping[str, bool] = self._decisions(run, GATE[0])
+        lists = run.content.lists if isinstance(run.content, OrderedLists) else {}
         for i, q in enumerate(ids):
             outcomes: dict[str, float] = {}
-            if q in self.sources and (q in logged or policy.missing == "zero"):
-                outcomes |= routing(chosen.get(q), self.sources[q])
+            if q in self.sources and (q in lists or policy.missing == "zero"):
+                outcomes |= routing(routes.get(q), self.sources[q])
             if q in self.needing and q in retrieved:
-                outcomes |= gating(bool(retrieved[q]), self.needing[q])
+                outcomes |= gating(retrieved[q], self.needing[q])
             for name, value in outcomes.items():
                 rows[name][i] = value
         none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -81,12 +81,16 @@ class Asked:
         items, returned = self._items(run, policy, ids)
         return Rankings(ids, none, none, empty, returned, none, empty, items=items, log=log)
 
-    def _logged(self, run: Run, part: str) -> Mapping[str, Mapping[str, float]]:
+    def _decisions(self, run: Run, part: str) -> Mapping[str, Any]:
+        """What a part of the pipeline decided for each query, where a measure needs it."""
         first = next((m.name for m in self.measures if part in m.metric.needs), None)
-        found = run.log.get(part, {})
-        if first is not None and not found:
+        if first is None:
+            return {}
+        log = run.log
+        decisions = {} if log is None else log.routes if part == ROUTER[0] else log.retrieved
+        if not decisions:
             raise InputError(f"run {run.name!r} has no {part}: {first} needs a run log with {part} on its lines")
-        return found
+        return decisions
 
     def _items(self, run: Run, policy: Policy, ids: Sequence[str]) -> tuple[Items | None, Any]:
         """The scores of what queries without an answer got; −1 returned for those that the run lacks."""

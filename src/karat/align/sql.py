@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.align.hits import Found, Item, RepeatedDocs
+from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def align_sql(
     threads: int,
     keep_items: int,
     parents: Mapping[str, str],
-) -> Found:
+) -> Hits:
     """Align the rows (query, doc, score) that this SQL yields; `connect` opens the engine."""
     folder = tempfile.mkdtemp(prefix="karat-")
     try:
@@ -68,7 +68,7 @@ def align_sql(
         engine.execute("SET preserve_insertion_order = false")
         wanted = at_doc or keep_items > 0
         _load(engine, folder, qrels, source, policy, has_parent, wanted, parents if wanted else {})
-        return _ranked(engine, qrels, policy, at_doc, memory, keep_items)
+        return _rank_rows(engine, qrels, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -116,7 +116,7 @@ def _insert(engine: Any, folder: str, table: str, rows: Iterable[tuple[Any, ...]
     os.unlink(path)
 
 
-def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int | None, keep_items: int) -> Found:
+def _rank_rows(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int | None, keep_items: int) -> Hits:
     rows = engine.execute("SELECT count(*) FROM run").fetchone()[0]
     at_once = min(ROWS_AT_ONCE, memory // 2 // _BYTES_PER_ROW) if memory else ROWS_AT_ONCE
     shares = max(1, -(-rows // max(1, at_once)))
@@ -126,7 +126,7 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
     rank: list[int] = []
     later_gold: list[int] = []
     later_rank: list[int] = []
-    items: dict[int, list[Item]] = {}
+    items: dict[int, list[ReturnedDoc]] = {}
     duplicates = 0
     for share in range(shares):
         parent = ", arg_max(parent, score) AS parent" if at_doc or keep_items else ""
@@ -155,9 +155,9 @@ def _ranked(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int
             for query, *item in engine.execute(
                 f"SELECT query, doc, score, parent FROM ranked WHERE place <= {int(keep_items)} ORDER BY query, place"
             ).fetchall():
-                items.setdefault(query, []).append(Item(*item))
+                items.setdefault(query, []).append(ReturnedDoc(*item))
         engine.execute("DROP TABLE ranked")
-    return Found(
+    return Hits(
         np.array(gold, dtype=np.int64),
         np.array(rank, dtype=np.int64),
         returned,

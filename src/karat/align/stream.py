@@ -8,15 +8,15 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from karat.align.columns import align_block, derived_parents, grouped, joined
+from karat.align.columns import align_block, derive_parents, group_rows, join_blocks
 from karat.model.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from karat.align.columns import Part
+    from karat.align.columns import BlockHits
     from karat.align.gold import GoldIndex
-    from karat.align.hits import Found
+    from karat.align.hits import Hits
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Rows, StreamedFile
@@ -38,20 +38,20 @@ def align_stream(
     keep_items: int,
     marked: list[bool],
     parents: Mapping[str, str],
-) -> Found:
+) -> Hits:
     """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
 
-    `marked` is told of the first block that holds the mark between a doc and its chunks.
+    `marked` gets an entry once a block holds the separator between a doc and its chunks.
     """
     mark = policy.separator.encode()
 
-    def work(block: Any) -> Part:
+    def work(block: Any) -> BlockHits:
         if not marked and mark in block.buffer:
             marked.append(True)
         rows = with_parents(file.rows(block), policy, parents, wanted=at_doc or keep_items > 0)
         return align_block(rows, gold, policy, at_doc, keep_items)
 
-    return joined(_in_order(work, file.blocks(), threads), len(qrels))
+    return join_blocks(_in_order(work, file.blocks(), threads), len(qrels))
 
 
 def align_table(
@@ -63,10 +63,10 @@ def align_table(
     at_doc: bool,
     keep_items: int,
     parents: Mapping[str, str],
-) -> Found:
+) -> Hits:
     """Align rows that are all in memory, in any order."""
-    whole = with_parents(grouped(rows), policy, parents, wanted=at_doc or keep_items > 0)
-    return joined([align_block(whole, gold, policy, at_doc, keep_items)], len(qrels))
+    whole = with_parents(group_rows(rows), policy, parents, wanted=at_doc or keep_items > 0)
+    return join_blocks([align_block(whole, gold, policy, at_doc, keep_items)], len(qrels))
 
 
 def with_parents(rows: Rows, policy: Policy, known: Mapping[str, str], *, wanted: bool) -> Rows:
@@ -76,7 +76,7 @@ def with_parents(rows: Rows, policy: Policy, known: Mapping[str, str], *, wanted
     """
     if not wanted:
         return rows if rows.parent is None else replace(rows, parent=None)
-    derived = derived_parents(rows.doc, policy.separator)
+    derived = derive_parents(rows.doc, policy.separator)
     if known:
         pairs = zip(rows.doc.texts(), derived.texts(), strict=True)
         derived = Strings.of(known.get(chunk, before) for chunk, before in pairs)
@@ -89,14 +89,14 @@ def with_parents(rows: Rows, policy: Policy, known: Mapping[str, str], *, wanted
     return replace(rows, parent=Strings.of(own or before for own, before in named))
 
 
-def _in_order(work: Callable[[Any], Part], blocks: Iterator[Any], threads: int) -> list[Part]:
+def _in_order(work: Callable[[Any], BlockHits], blocks: Iterator[Any], threads: int) -> list[BlockHits]:
     """The work on each block, in the order of the blocks. Each thread holds one block at a time."""
     first = next(blocks, None)
     second = next(blocks, None) if first is not None else None
     if threads <= 1 or second is None:
         return [work(block) for block in chain((first, second), blocks) if block is not None]
     numbered = enumerate(chain((first, second), blocks))
-    parts: dict[int, Part] = {}
+    parts: dict[int, BlockHits] = {}
     failures: list[BaseException] = []
     turn = threading.Lock()
 

@@ -10,12 +10,14 @@ import typer
 
 from karat.cli import options as o
 from karat.cli.codes import INTERRUPTED
+from karat.cli.outputs import Asked, takes_outputs
 from karat.errors import KaratError, UsageError
 
 _RUN, _TIME = "What to run", "How"
 
 
 @o.takes_options
+@takes_outputs("bench")
 def bench(
     dataset: Annotated[
         list[str] | None,
@@ -69,12 +71,9 @@ def bench(
         ),
     ] = None,
     metric: o.Metrics = None,
-    html: o.HtmlFile = None,
     no_html: Annotated[
         bool, typer.Option("--no-html", help="Write no report into the folder of the runs.", rich_help_panel=o.OUTPUTS)
     ] = False,
-    save: o.SaveFile = None,
-    json: o.JsonFile = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Queries to run at once (default 1).")
     ] = None,
@@ -89,6 +88,7 @@ def bench(
     ] = False,
     quiet: o.Quiet = False,
     *,
+    outputs: Asked,
     options: o.Options,
 ) -> None:
     """Run retrievers over a dataset, time them, write run logs, and compare them.
@@ -107,32 +107,32 @@ def bench(
         bench_view.show_kinds()
         return
     from karat import bench as run_bench
+    from karat.report.outputs import Files
     from karat.verbs.bench.request import asked_of
 
-    asked = asked_of(
+    request = asked_of(
         dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
     )
-    if len(asked["dataset"]) > 1 and (save is not None or html is not None):
-        raise UsageError(
-            f"{'--save' if save else '--html'} is of one dataset; with several, the folder of each has its own"
-        )
-    asked |= {**({"metrics": metric} if metric else {}), **options}
+    files = Files.of(outputs)
+    single = [name for name in files.places if name != "json"]
+    if len(request["dataset"]) > 1 and single:
+        flag = f"--{single[0].replace('_', '-')}"
+        raise UsageError(f"{flag} is of one dataset; with several, the folder of each has its own result and report")
+    request |= {**({"metrics": metric} if metric else {}), **options}
     try:
         # What a retriever prints must not get between the lines of a document.
         with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
-            found = run_bench(**asked, fresh=fresh, watch=watch)
+            benchmark = run_bench(**request, fresh=fresh, watch=watch)
     except KeyboardInterrupt:
         typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    failed: KaratError | None = None
-    written: list[str] = []
+    problem: KaratError | None = None
+    paths: list[str] = []
     try:
-        written = bench_view.write(found, str(asked["out"]), save=save, html=html, report=not no_html)
-    except KaratError as error:  # the numbers are told all the same
-        failed = error
-    if json is not None:
-        bench_view.write_json(found, json)
-    if json != "-" and not quiet:
-        bench_view.show(found, written)
-    if failed is not None:
-        raise failed
+        paths = bench_view.write(benchmark, str(request["out"]), files, report=not no_html)
+    except KaratError as error:  # the figures are printed anyway
+        problem = error
+    if not files.printed and not quiet:
+        bench_view.show(benchmark, paths)
+    if problem is not None:
+        raise problem

@@ -36,19 +36,21 @@ def bless(
     from karat import bless as make_baseline
     from karat.report.outputs import make_folder
     from karat.report.terminal import evaluate as terminal
-    from karat.verbs.blessing import blessing
+    from karat.verbs.bless import prepare_blessing
 
     with terminal.progress(quiet) as watch:
         options = {**options, "watch": watch}
-        found = blessing(source, run=run, **options)
-    path = output or found.place
-    changed = found.changed(path)  # before the file is replaced
+        baseline = prepare_blessing(source, run=run, **options)
+    path = output or baseline.place
+    difference = baseline.changes(path)  # before the file is replaced
     make_folder(path)
-    make_baseline(found.result, path, run=found.run, metrics=found.metrics)
+    make_baseline(baseline.result, path, run=baseline.run, metrics=baseline.metrics)
     if quiet:
         return
-    typer.echo(f"{path}: {found.run} is the baseline ({len(found.metrics)} metrics, {found.queries:,} queries)")
-    if changed:
-        typer.echo(changed)
-    if found.read is not None and (line := found.line(path)):
-        typer.echo(f"{found.read.path} does not name it yet; put this line there:\n{line}")
+    typer.echo(
+        f"{path}: {baseline.run} is the baseline ({len(baseline.metrics)} metrics, {baseline.queries:,} queries)"
+    )
+    if difference:
+        typer.echo(difference)
+    if baseline.read is not None and (line := baseline.line(path)):
+        typer.echo(f"{baseline.read.path} does not name it yet; put this line there:\n{line}")

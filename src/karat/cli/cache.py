@@ -1,4 +1,4 @@
-"""`karat cache`: what is kept of files that did not change."""
+"""`karat cache`: the size of the cache, and clearing it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entrie
     """Show, or clear, what Karat keeps: files it has read, and indexes and vectors it has built.
 
     Evaluating the same large files again, or indexing the same corpus again, answers from here. An entry is never
-    used for content that changed. KARAT_CACHE_DIR chooses another folder; --no-cache goes without.
+    used for content that changed. KARAT_CACHE_DIR chooses another folder; --no-cache works without it.
     """
     from karat.retrieve.store import Store
     from karat.store.cache import Cache
 
     files, built = Cache(), Store()
-    for what, kept, held in (("files", files, files.files()), ("indexes", built, built.entries())):
-        size = sum(entry[1] for entry in held) / 1e6
+    for what, store, entries in (("files", files, files.files()), ("indexes", built, built.entries())):
+        size = sum(entry[1] for entry in entries) / 1e6
         if clear:
-            typer.echo(f"{what}: removed {kept.clear()} entries ({size:.1f} MB) from {kept.folder}")
+            typer.echo(f"{what}: removed {store.clear()} entries ({size:.1f} MB) from {store.folder}")
         else:
             typer.echo(
-                f"{what}: {len(held)} entries, {size:.1f} of at most {kept.limit / 1e6:.0f} MB, in {kept.folder}"
+                f"{what}: {len(entries)} entries, {size:.1f} of at most {store.limit / 1e6:.0f} MB, in {store.folder}"
             )

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.cli.outputs import Asked, takes_outputs
 
 
 @o.takes_options
+@takes_outputs("check")
 def check(
     config: Annotated[
         str | None, typer.Argument(metavar="[CONFIG]", help="A karat.yaml, or its folder; the one here by default.")
@@ -30,20 +32,10 @@ def check(
         str | None, typer.Option(metavar="pass|fail", help="Exit with 0 or with 1 where the verdict is INCONCLUSIVE.")
     ] = None,
     force: o.Force = False,
-    json: o.JsonFile = None,
-    markdown: Annotated[
-        str | None, o.option("Write a comment for a pull request.", panel=o.OUTPUTS, metavar="FILE|-")
-    ] = None,
-    junit: Annotated[
-        str | None, o.option("Write JUnit XML, one test case per gate.", panel=o.OUTPUTS, metavar="FILE|-")
-    ] = None,
-    latex: Annotated[str | None, o.option("Write tables for a paper.", panel=o.OUTPUTS, metavar="FILE|-")] = None,
-    per_query: o.PerQuery = None,
-    save: o.SaveFile = None,
-    html: o.HtmlFile = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     *,
+    outputs: Asked,
     options: o.Options,
 ) -> None:
     """Evaluate, judge the gates of karat.yaml, and exit with the verdict.
@@ -61,44 +53,38 @@ def check(
     from karat.cli.codes import BLOCK, SHIP
     from karat.config.reading import DEFAULT_NAMES, find_config, read_config
     from karat.errors import UsageError
-    from karat.report import outputs
+    from karat.report.outputs import Files, summarise, texts, write, write_error
     from karat.report.terminal import check as check_view
     from karat.report.terminal import evaluate as terminal
+    from karat.report.view import view_of
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
-    asked = {
-        "json": json,
-        "markdown": markdown,
-        "junit": junit,
-        "latex": latex,
-        "per_query": per_query,
-        "save": save,
-        "html": html,
-    }
-    files, name = outputs.Files(**asked), ""
+    files, name = Files({n: place for n, place in outputs.items() if place is not None}), ""
     try:
         alone = config is None and result is not None and gate and not any(map(os.path.exists, DEFAULT_NAMES))
         read = read_config({} if alone else find_config(config))
         name = read.config.dataset.name if read.config.dataset is not None else ""
-        files = outputs.Files.of(read, **asked)
+        files = Files.of(outputs, read)
         with terminal.progress(quiet) as watch:
-            options = {**options, "details": files.save is not None or files.html is not None, "watch": watch}
-            found = judge(
+            options = {**options, "details": files.details, "watch": watch}
+            decision = judge(
                 read, gate or None, baseline=baseline, result=result, candidate=candidate, force=force, **options
             )
-        written = outputs.write(found, files, outputs.texts(read))
+        view = view_of(decision, tables=texts(read))
+        paths = write(view, files)
+        summarise(view)
     except BrokenPipeError:
         raise
     except Exception as error:
-        outputs.write_error(error, files, name)
+        write_error(error, files, name)
         raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        check_view.show_check(found, gold, verbose=verbose, by=read.config.segments.by or (), written=written)
-    if quiet and found.verdict != "SHIP":
-        typer.echo(terminal.plain(f"{found.verdict}: {found.why}"), err=True)
-    code = found.exit_code
-    if found.verdict == "INCONCLUSIVE" and inconclusive is not None:
+        check_view.show_check(decision, gold, verbose=verbose, by=read.config.segments.by or (), written=paths)
+    if quiet and decision.verdict != "SHIP":
+        typer.echo(terminal.plain(f"{decision.verdict}: {decision.why}"), err=True)
+    code = decision.exit_code
+    if decision.verdict == "INCONCLUSIVE" and inconclusive is not None:
         code = SHIP if inconclusive == "pass" else BLOCK
     raise typer.Exit(code)

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.cli.outputs import Asked, takes_outputs
 
 
 @o.takes_options
+@takes_outputs("compare")
 def compare(
     qrels: o.Qrels,
     runs: Annotated[
@@ -37,12 +39,9 @@ def compare(
     alpha: Annotated[float, o.option("Significance level (default 0.05).", metavar="X")] = 0.05,
     top: Annotated[int, o.option("Queries with the largest differences to show (default 5).", metavar="N", min=0)] = 5,
     force: o.Force = False,
-    save: o.SaveFile = None,
-    html: o.HtmlFile = None,
-    json: o.JsonFile = None,
-    per_query: o.PerQuery = None,
     quiet: o.Quiet = False,
     *,
+    outputs: Asked,
     options: o.Options,
 ) -> None:
     """Compare candidates with a baseline on the same queries; or saved results, the baseline's first.
@@ -54,40 +53,32 @@ def compare(
     karat compare old.json new.json    (what --save or karat bless wrote)
     """
     from karat import compare as compare_runs
-    from karat import write_report as make_report
     from karat.read.sources import run_files
-    from karat.report import files
+    from karat.report.outputs import open_outputs, write
     from karat.report.terminal import compare as compare_view
     from karat.report.terminal import evaluate as terminal
+    from karat.report.view import view_of
     from karat.results.saved import is_saved
     from karat.verbs.compare import DEFAULT_TESTS
 
-    if per_query is not None:
-        files.check_table_name(per_query)
     saved = is_saved(qrels)  # results bring their own choices
-    with terminal.progress(quiet) as watch:
-        if not saved:
-            options = {**options, "watch": watch, "details": save is not None or html is not None}
-        comparison = compare_runs(
-            qrels,
-            runs if saved else run_files(runs),
-            metric or None,
-            tests=tuple(test) if test else DEFAULT_TESTS,
-            correction=correction,
-            alpha=alpha,
-            margin=margin,
-            all_pairs=all_pairs,
-            replicates=run_files(replicate) if replicate else None,
-            force=force,
-            **options,
-        )
-    if per_query is not None:
-        files.write_per_query(comparison.result, per_query)
-    if save is not None:
-        comparison.save(save)
-    if html is not None:
-        make_report(comparison, html, queries=options.get("queries"), docs=options.get("docs"))
-    if json is not None:
-        files.write_json(comparison, json)
-    if json != "-" and not quiet:
+    with open_outputs(outputs) as files:
+        with terminal.progress(quiet) as watch:
+            if not saved:
+                options = {**options, "watch": watch, "details": files.details}
+            comparison = compare_runs(
+                qrels,
+                runs if saved else run_files(runs),
+                metric or None,
+                tests=tuple(test) if test else DEFAULT_TESTS,
+                correction=correction,
+                alpha=alpha,
+                margin=margin,
+                all_pairs=all_pairs,
+                replicates=run_files(replicate) if replicate else None,
+                force=force,
+                **options,
+            )
+        write(view_of(comparison, tables={"queries": options.get("queries"), "docs": options.get("docs")}), files)
+    if not files.printed and not quiet:
         compare_view.show(comparison, plan=plan, top=top)

@@ -29,12 +29,12 @@ def demo(
 
     try:
         with bench_view.progress(quiet) as watch:
-            found = make_demo(folder, watch=watch)
+            project = make_demo(folder, watch=watch)
     except KeyboardInterrupt:
         typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    data = f"{found.folder}/data"
-    make_report(found.check, found.report, queries=f"{data}/queries.jsonl", docs=f"{data}/corpus.jsonl")
-    found.check.save(f"{found.folder}/result.json.gz")
+    data = f"{project.folder}/data"
+    make_report(project.check, project.report, queries=f"{data}/queries.jsonl", docs=f"{data}/corpus.jsonl")
+    project.check.save(f"{project.folder}/result.json.gz")
     if not quiet:
-        demo_view.show(found)
+        demo_view.show(project)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from karat.cli import options as o
+from karat.cli.outputs import Asked, takes_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 @o.takes_options
+@takes_outputs("evaluate")
 def evaluate(
     qrels: o.OptionalQrels = None,
     runs: o.OptionalRuns = None,
@@ -38,13 +40,10 @@ def evaluate(
         float | None,
         o.option("With --components: items from this score on count as evidence.", panel=o.WHAT, metavar="SCORE"),
     ] = None,
-    json: o.JsonFile = None,
-    per_query: o.PerQuery = None,
-    save: o.SaveFile = None,
-    html: o.HtmlFile = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     *,
+    outputs: Asked,
     options: o.Options,
 ) -> None:
     """Score runs against gold.
@@ -60,56 +59,42 @@ def evaluate(
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
-    from karat import write_report as make_report
     from karat.errors import UsageError
     from karat.model.options import Settings
     from karat.read.sources import run_files
-    from karat.report import files
+    from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
+    from karat.report.view import view_of
 
-    if per_query is not None:
-        files.check_table_name(per_query)
     if (qrels is None or not runs) and (config is None or qrels is not None):
         raise UsageError("name the gold and at least one run, or a config: karat evaluate QRELS RUN, or -c karat.yaml")
     if components and "-" in (qrels, options.get("queries"), *(runs or ())):
         raise UsageError("--components reads its inputs a second time, and standard input comes only once: name files")
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
-    settings, named = Settings.of(options), run_files(runs or ())
-    metrics: Sequence[str | Measure] | None = metric or None
-    if config is not None:
-        from karat.config.checks import evaluation_of
-        from karat.config.reading import find_config, read_config
+    with open_outputs(outputs) as files:
+        settings, named = Settings.of(options), run_files(runs or ())
+        metrics: Sequence[str | Measure] | None = metric or None
+        if config is not None:
+            from karat.config.checks import evaluation_of
+            from karat.config.reading import find_config, read_config
 
-        read = read_config(find_config(config))
-        asked = evaluation_of(read, (), options, qrels=qrels, runs=named)
-        settings, qrels, named = asked.settings, asked.qrels, dict(asked.runs)
-        metrics = metric or asked.measures
-        if not components and read.config.components is not None:
-            components, cut, threshold = True, read.config.components.k, read.config.components.threshold
-    with terminal.progress(quiet) as watch:
-        result = score_runs(
-            qrels,
-            named,
-            metrics,
-            ks=terminal.cutoffs(k),
-            settings=settings,
-            details=save is not None or html is not None,
-            watch=watch,
-        )
-    if components:
-        from karat.verbs.components import with_components
+            read = read_config(find_config(config))
+            evaluation = evaluation_of(read, (), options, qrels=qrels, runs=named)
+            settings, qrels, named = evaluation.settings, evaluation.qrels, dict(evaluation.runs)
+            metrics = metric or evaluation.measures
+            if not components and read.config.components is not None:
+                components, cut, threshold = True, read.config.components.k, read.config.components.threshold
+        with terminal.progress(quiet) as watch:
+            result = score_runs(
+                qrels, named, metrics, ks=terminal.cutoffs(k), settings=settings, details=files.details, watch=watch
+            )
+        if components:
+            from karat.verbs.components import with_components
 
-        result = with_components(result, qrels, named, settings, k=cut, threshold=threshold)
-    if per_query is not None:
-        files.write_per_query(result, per_query)
-    if save is not None:
-        result.save(save)
-    if html is not None:
-        make_report(result, html, queries=settings.data.queries, docs=settings.data.docs)
-    if json is not None:
-        files.write_json(result, json)
-    if json != "-" and not quiet:
+            result = with_components(result, qrels, named, settings, k=cut, threshold=threshold)
+        write(view_of(result, tables={"queries": settings.data.queries, "docs": settings.data.docs}), files)
+    if not files.printed and not quiet:
         terminal.show(result, qrels or "", verbose=verbose)
         if components:
             from karat.report.terminal import components as parts

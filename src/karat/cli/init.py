@@ -12,10 +12,10 @@ def init(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE|-", help="Instead of karat.yaml in that folder.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of karat.yaml and stop.")] = False,
 ) -> None:
-    """Write a commented karat.yaml for the gold, queries and runs that are found.
+    """Write a commented karat.yaml for the gold, queries and runs in a folder.
 
     karat init
 
@@ -35,9 +35,9 @@ def init(
 
     path = output or os.path.join(folder, "karat.yaml")
     if path != "-" and os.path.exists(path) and not force:
-        raise UsageError(f"{path} is there already; --force writes over it, -o chooses another name")
-    made = starter(folder)
-    write_text(made.text, path)
-    typer.echo(made.told, err=path == "-")
+        raise UsageError(f"{path} exists already; --force overwrites it, -o chooses another name")
+    config = starter(folder)
+    write_text(config.text, path)
+    typer.echo(config.told, err=path == "-")
     if path != "-":
         typer.echo(f"wrote {path}; look through it, then run: karat check {'' if path == './karat.yaml' else path}")

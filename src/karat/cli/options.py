@@ -24,18 +24,18 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a flag for each option, unless it declares one itself; it receives the given ones as `options`."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.name != "options"]
-    listed = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
+    options = {_parameter(o): o for o in stated_options() if o.name not in signature.parameters}
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
-        values = {option.name: _value(option, arguments.pop(name)) for name, option in listed.items()}
-        given = {name: value for name, value in values.items() if value is not None}
-        command(**arguments, options=cast(Options, given))
+        values = {option.name: _value(option, arguments.pop(name)) for name, option in options.items()}
+        stated = {name: value for name, value in values.items() if value is not None}
+        command(**arguments, options=cast(Options, stated))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     flags = [
         inspect.Parameter(name, keyword, default=False if option.kind == "yes" else None, annotation=_flag(option))
-        for name, option in listed.items()
+        for name, option in options.items()
     ]
     parameters = [*(p.replace(kind=keyword) for p in own), *flags]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -123,10 +123,6 @@ PerQuery = Annotated[
     str | None,
     option("Write every query's values (.csv, .jsonl, .parquet).", "--per-query", panel=OUTPUTS, metavar="FILE"),
 ]
-SaveFile = Annotated[
-    str | None, option("Write the full result, with lists, for later verbs.", "--save", panel=OUTPUTS, metavar="FILE")
-]
-HtmlFile = Annotated[str | None, option("Write the report, one HTML file.", "--html", panel=OUTPUTS, metavar="FILE")]
 Force = Annotated[
     bool, option("Compare results that rest on different gold or definitions; the output says so.", "--force")
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from karat.cli import options as o
+from karat.cli.outputs import Asked, takes_outputs
 
 
 @o.takes_options
+@takes_outputs("sweep")
 def sweep(
     qrels: o.Qrels,
     runs: o.Runs,
@@ -21,9 +23,9 @@ def sweep(
     plot: Annotated[
         str | None, o.option("Draw the curves to a .png or .svg file.", panel=o.OUTPUTS, metavar="FILE")
     ] = None,
-    json: o.JsonFile = None,
     quiet: o.Quiet = False,
     *,
+    outputs: Asked,
     options: o.Options,
 ) -> None:
     """Show how recall, ndcg, precision and hit grow with the cutoff k, and where more stops helping.
@@ -32,19 +34,20 @@ def sweep(
     """
     from karat import sweep as sweep_runs
     from karat.read.sources import run_files
-    from karat.report import files
+    from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
     from karat.report.terminal import sweep as sweep_view
+    from karat.report.view import view_of
     from karat.verbs.sweep import KS, METRICS
 
     if plot is not None:
         sweep_view.check_plot_name(plot)
-    with terminal.progress(quiet) as watch:
-        options = {**options, "watch": watch}
-        curves = sweep_runs(qrels, run_files(runs), metric or METRICS, ks=terminal.cutoffs(k) or KS, **options)
-    if plot is not None:
-        sweep_view.draw(curves, plot)
-    if json is not None:
-        files.write_json(curves, json)
-    if json != "-" and not quiet:
+    with open_outputs(outputs) as files:
+        with terminal.progress(quiet) as watch:
+            options = {**options, "watch": watch}
+            curves = sweep_runs(qrels, run_files(runs), metric or METRICS, ks=terminal.cutoffs(k) or KS, **options)
+        if plot is not None:
+            sweep_view.draw(curves, plot)
+        write(view_of(curves), files)
+    if not files.printed and not quiet:
         sweep_view.show(curves)

@@ -49,10 +49,10 @@ def validate(
     Exit code 1 if there is a finding at the level of errors. All checks: docs/validate.md
     """
     from karat import validate as look
-    from karat.report import files as written
+    from karat.report import files as outputs
     from karat.report.terminal import validate as validate_view
 
-    found = look(
+    validation = look(
         files or (),
         qrels=qrels,
         runs=run or (),
@@ -63,8 +63,8 @@ def validate(
         separator=separator,
     )
     if json is not None:
-        written.write_json(found, json)
+        outputs.write_json(validation, json)
     if json != "-":
-        validate_view.show(found, quiet)
-    if not found.ok or (strict and found.worst == "warning"):
+        validate_view.show(validation, quiet)
+    if not validation.ok or (strict and validation.worst == "warning"):
         raise typer.Exit(BLOCK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -158,17 +159,28 @@ else:
     Engine = _block("Engine", _Engine)
 
 
-class Outputs(Part):
+class OutputPlaces(Part):
     """Files to write; folders are made where they are missing."""
 
-    json_: Place | None = Field(None, alias="json", description="The whole check as JSON.")
-    markdown: Place | None = Field(None, description="A comment for a pull request.")
-    junit: Place | None = Field(None, description="JUnit XML: one test case per gate.")
-    latex: Place | None = Field(None, description="Tables for a paper.")
-    per_query: Place | None = Field(None, description="Every query's values (.csv, .jsonl, .parquet).")
-    save: Place | None = Field(None, description="The full result, with lists, for later verbs.")
-    html: Place | None = Field(None, description="The report, one HTML file.")
     report_url: Place | None = Field(None, description="Where the report can be read; linked from the comment.")
+
+    def places(self) -> dict[str, str]:
+        """The files by the names of their formats."""
+        names = {field.alias or name: name for name, field in type(self).model_fields.items() if name != "report_url"}
+        return {key: place for key, name in names.items() if (place := getattr(self, name)) is not None}
+
+
+def _outputs() -> type[OutputPlaces]:
+    """A key for each output format; they are found by name, since reports are made above this room."""
+    formats = import_module("karat.report.formats").all_formats().values()
+    keys = {f"{one.name}_": (Place | None, Field(None, alias=one.name, description=one.help)) for one in formats}
+    return create_model("Outputs", __base__=OutputPlaces, __doc__=OutputPlaces.__doc__, **keys)  # type: ignore[call-overload, no-any-return]
+
+
+if TYPE_CHECKING:
+    Outputs = OutputPlaces
+else:
+    Outputs = _outputs()
 
 
 class Diagnosis(Part):

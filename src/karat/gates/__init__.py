@@ -1,6 +1,6 @@
 """Gates: conditions to ship, as a small language, and the pure functions that judge them."""
 
-from karat.gates.judge import Evidence, Judged, judge, verdict_of
+from karat.gates.judge import GateEvidence, Ruling, judge, verdict_of
 from karat.gates.language import Gate, parse_gate
 
-__all__ = ["Evidence", "Gate", "Judged", "judge", "parse_gate", "verdict_of"]
+__all__ = ["Gate", "GateEvidence", "Ruling", "judge", "parse_gate", "verdict_of"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.gates.judge import Evidence, judge
+from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import parse
 from karat.results.pairing import paired
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.judge import Judged, Kind
+    from karat.gates.judge import Kind, Ruling
     from karat.gates.language import Gate
+    from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval
@@ -39,14 +40,14 @@ UNKNOWN = "the number of queries needed is not known for a difference of quantil
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """One gate for one run, over all queries or in one segment."""
 
     gate: Gate
     run: str
     segment: Mapping[str, str] | None
-    found: Evidence
-    judged: Judged
+    found: GateEvidence
+    judged: Ruling
     against: str | None = None
     """The run that it was compared with."""
 
@@ -59,52 +60,56 @@ class Judgement:
         """The segment in words; empty for all queries."""
         return ", ".join(f"{f} = {v}" for f, v in self.segment.items()) if self.segment else ""
 
-    def as_json(self) -> dict[str, Any]:
-        """This judgement as the JSON document has it."""
+    def document(self) -> GateJson:
+        """This judgment as the JSON document has it."""
+        from msgspec import UNSET
+
+        from karat.results.document import GateJson
+
         gate, found = self.gate, self.found
-        out: dict[str, Any] = {
-            "gate": str(gate),
-            "name": gate.name or None,
-            "level": gate.level,
-            "run": self.run,
-            "metric": gate.metric,
-            "segment": dict(self.segment) if self.segment is not None else None,
-            "outcome": self.judged.outcome,
-            "why": self.judged.why,
-            "value": rounded(found.estimate),
-            "ci": _ends(found),
-            "op": gate.op,
-            "threshold": rounded(gate.threshold),
-            "n": found.n,
-            "confidence": rounded(found.confidence),
-            "more_queries": self.judged.more,
-        }
-        if self.against is not None:
-            out |= {"against": self.against, "margin": rounded(gate.value), "relative": gate.relative}
-        return out
+        return GateJson(
+            gate=str(gate),
+            name=gate.name or None,
+            level=gate.level,
+            run=self.run,
+            metric=gate.metric,
+            segment=dict(self.segment) if self.segment is not None else None,
+            outcome=self.judged.outcome,
+            why=self.judged.why,
+            value=rounded(found.estimate),
+            ci=_ends(found),
+            op=gate.op,
+            threshold=rounded(gate.threshold),
+            n=found.n,
+            confidence=rounded(found.confidence),
+            more_queries=self.judged.more,
+            against=self.against if self.against is not None else UNSET,
+            margin=rounded(gate.value) if self.against is not None else UNSET,
+            relative=gate.relative if self.against is not None else UNSET,
+        )
 
 
-def _ends(found: Evidence) -> list[float | None] | None:
+def _ends(found: GateEvidence) -> list[float | None] | None:
     if math.isnan(found.low) and math.isnan(found.high):
         return None
     return [rounded(found.low), rounded(found.high)]
 
 
-def judged_gates(
+def judge_gates(
     gates: Sequence[Gate],
     result: Result,
     candidates: Sequence[str],
     *,
     baseline: RunResult | None = None,
     correction: str = "none",
-) -> tuple[Judgement, ...]:
+) -> tuple[Judgment, ...]:
     """Judge every gate for every candidate that it concerns.
 
-    With `correction="bonferroni"` the intervals in segments are widened for the number of judgements in segments
+    With `correction="bonferroni"` the intervals in segments are widened for the number of judgments in segments
     that a run has, so that all of them hold at once.
     """
     names = [r.name for r in result.runs]
-    out: list[Judgement] = []
+    out: list[Judgment] = []
     for name in candidates:
         run = result[name]
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
@@ -115,7 +120,7 @@ def judged_gates(
             place = (bool(gate.fields), id(base))  # a baseline from a file may have the name of a run
             if place not in views:
                 views[place] = _View(run, base, level if gate.fields else None)
-            out += views[place].judgements(gate)
+            out += views[place].judgments(gate)
     for gate in gates:
         if gate.run is not None and gate.run not in names:
             near = nearest(gate.run, names)
@@ -191,31 +196,31 @@ class _View:
         self._contrasts: dict[tuple[str, float], tuple[Sequence[str], Floats, list[Interval]]] = {}
         self._slices = self.sampling.segments(run.query_ids)
 
-    def judgements(self, gate: Gate) -> list[Judgement]:
+    def judgments(self, gate: Gate) -> list[Judgment]:
         """The gate over all queries, or in each of its segments."""
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)
         against = self.base.name if self.base is not None else None
 
-        def told(segment: Mapping[str, str] | None, found: Evidence) -> Judgement:
-            return Judgement(gate, self.run.name, segment, found, self._judged(gate, found), against)
+        def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
+            return Judgment(gate, self.run.name, segment, found, self._judged(gate, found), against)
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
         found = _matching(gate, self._slices)
         if not found:
-            return [told(dict(gate.where) or None, Evidence(math.nan, missing=self._nothing(gate)))]
+            return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
         judged = [told(s.by, self._evidence(gate, s)) for s in found]
         if gate.least is not None:
             kept = [j for j in judged if j.found.n >= gate.least]
             if not kept:
                 why = f"no segment has at least {gate.least} queries"
-                return [told(dict(gate.where) or None, Evidence(math.nan, missing=why))]
+                return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
             return kept
         return judged
 
-    def _judged(self, gate: Gate, found: Evidence) -> Judged:
+    def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
         judged = judge(gate, found)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
@@ -234,7 +239,7 @@ class _View:
         hint = f"; did you mean {near!r}?" if near else f"; there are {listed}" if known else ""
         return f"no query has {sought}{hint}"
 
-    def _evidence(self, gate: Gate, segment: Segment | None) -> Evidence:
+    def _evidence(self, gate: Gate, segment: Segment | None) -> GateEvidence:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
@@ -280,7 +285,7 @@ class _View:
             self._contrasts[key] = (both.query_ids, values[0], [one[0] for one in found])
         return self._contrasts[key]
 
-    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> Evidence:
+    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> GateEvidence:
         """The difference of two quantiles; how many queries would decide it nobody can say from these."""
         assert self.base is not None
         both, how, measure = paired(self.base, self.run, [gate.metric]), self.sampling, parse(gate.metric)
@@ -299,18 +304,18 @@ class _View:
             seed=how.seed,
         )
         least = 1 if segment is None else gate.least or how.minimum
-        return Evidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
+        return GateEvidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
 
     def _measured(
         self, gate: Gate, ids: Sequence[str], values: Floats, rows: Rows, found: Interval, segment: Segment | None
-    ) -> Evidence:
+    ) -> GateEvidence:
         error, _ = standard_error(values[rows], self.sampling.units(ids).take(rows))
         kind: Kind = "share" if found.method in ("wilson", "clopper-pearson") else "mean"
         measure = parse(gate.metric)
         if measure.aggregate == "quantile" and self.base is None:
             kind = "quantile"
         least = 1 if segment is None else gate.least or self.sampling.minimum
-        return Evidence(
+        return GateEvidence(
             found.estimate,
             found.low,
             found.high,

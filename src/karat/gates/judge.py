@@ -25,7 +25,7 @@ Kind = Literal["mean", "share", "quantile"]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GateEvidence:
     """What was measured of a gate's value, or of its difference from the baseline."""
 
     estimate: float
@@ -47,7 +47,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Ruling:
     """The outcome of one gate for one run, over all queries or in one segment."""
 
     outcome: Outcome
@@ -56,46 +56,46 @@ class Judged:
     """The queries, beside those there are, that would decide an undecided gate."""
 
 
-def judge(gate: Gate, found: Evidence) -> Judged:
+def judge(gate: Gate, found: GateEvidence) -> Ruling:
     """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value."""
     if found.missing:
-        return Judged("undecided", found.missing)
+        return Ruling("undecided", found.missing)
     if math.isnan(found.estimate):
-        return Judged("undecided", "the value is undefined: no query has one" if found.n == 0 else "it is undefined")
+        return Ruling("undecided", "the value is undefined: no query has one" if found.n == 0 else "it is undefined")
     if found.n < found.minimum:
         queries = "1 query" if found.n == 1 else f"{found.n} queries"
         lack = found.minimum - found.n
-        return Judged("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
+        return Ruling("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
     if gate.at_mean:
         holds = gate.region.holds(found.estimate)
-        return Judged("pass" if holds else "fail", f"the mean is {'on the right' if holds else 'on the wrong'} side")
+        return Ruling("pass" if holds else "fail", f"the mean is {'on the right' if holds else 'on the wrong'} side")
     if math.isnan(found.low) and math.isnan(found.high):
-        return Judged("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
+        return Ruling("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
     return _by_interval(gate, found)
 
 
-def _by_interval(gate: Gate, found: Evidence) -> Judged:
+def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     region = gate.region
     low_bounds, high_bounds = math.isfinite(region.low), math.isfinite(region.high)
     unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
     if not any(unbounded) and region.above_low(found.low) and region.below_high(found.high):
         flat = found.low == found.high
-        return Judged("pass", "all values are equal" if flat else "the whole interval is on the right side")
+        return Ruling("pass", "all values are equal" if flat else "the whole interval is on the right side")
     too_low = not math.isnan(found.high) and not region.above_low(found.high)
     if too_low or (not math.isnan(found.low) and not region.below_high(found.low)):
-        return Judged("fail", "the whole interval is on the wrong side")
+        return Ruling("fail", "the whole interval is on the wrong side")
     if any(unbounded):
         side = "below" if unbounded[0] else "above"
-        return Judged("undecided", f"too few queries to bound it from {side}", _needed(gate, found))
+        return Ruling("undecided", f"too few queries to bound it from {side}", _needed(gate, found))
     if any(is_same(found.estimate, end) for end in region.bounds):
-        return Judged("undecided", "the value is the threshold: no number of queries would decide it")
+        return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
     more = _needed(gate, found)
     if more is None:
-        return Judged("undecided", "the threshold is inside the interval, and too near to the value to be decided")
-    return Judged("undecided", "the threshold is inside the interval", more)
+        return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
+    return Ruling("undecided", "the threshold is inside the interval", more)
 
 
-def _needed(gate: Gate, found: Evidence) -> int | None:
+def _needed(gate: Gate, found: GateEvidence) -> int | None:
     """How many more queries: at n + more the interval leaves the threshold with probability .8."""
     alpha, threshold = 1 - found.confidence, gate.region.nearest(found.estimate)
     if found.kind == "quantile":

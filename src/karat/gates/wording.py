@@ -10,7 +10,7 @@ from karat.results.figures import SAME, difference_figure, figure
 from karat.results.words import plural
 
 if TYPE_CHECKING:
-    from karat.gates.evidence import Judgement
+    from karat.gates.evidence import Judgment
     from karat.gates.language import Gate
     from karat.results.figures import Figure
 
@@ -20,19 +20,19 @@ def label_gate(gate: Gate) -> str:
     return f"{gate.name}: {gate}" if gate.name else str(gate)
 
 
-def figure_of(row: Judgement) -> Figure:
+def figure_of(row: Judgment) -> Figure:
     """What was measured: a value, or a difference with its sign, in the metric's unit."""
     write = figure if row.against is None else difference_figure
     return write(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
 
 
-def value_text(row: Judgement) -> str:
+def value_text(row: Judgment) -> str:
     """The value; of a difference with a Δ before it."""
     one = figure_of(row)
     return f"Δ {one.text}" if row.against is not None and one.defined else one.text
 
 
-def describe(row: Judgement) -> str:
+def describe(row: Judgment) -> str:
     """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; at most 0.03 is allowed`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
@@ -62,18 +62,18 @@ def limit(gate: Gate) -> str:
     return template.format(amount=amount, gain=gain, loss=loss)
 
 
-def reference(row: Judgement) -> str:
+def reference(row: Judgment) -> str:
     """What a relative gate measures from: `98% of the baseline's value`."""
     whose = "the baseline" if row.gate.against == BASELINE else row.against
     return f"{row.gate.factor * 100:.4g}% of {whose}'s value"
 
 
-def note_reference(row: Judgement) -> str:
+def note_reference(row: Judgment) -> str:
     """What a difference is measured from, where that is not the baseline itself."""
     return f"Δ to {reference(row)}" if row.against is not None and row.gate.relative else ""
 
 
-def advise(row: Judgement) -> str:
+def advise(row: Judgment) -> str:
     """Why a gate is undecided, and what would settle it; empty for the others."""
     if row.judged.outcome != "undecided":
         return ""

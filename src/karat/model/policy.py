@@ -89,7 +89,7 @@ class PolicyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Policy(OptionGroup):
-    """How a run is lined up with its gold.
+    """How a run is aligned with its gold.
 
     The order is always by score, descending, then by doc id, descending in byte order. A field and its entry in
     `PolicyOptions` are all that a new convention needs to be a keyword argument, a flag and a key of karat.yaml.

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karat.model.run_log import RunLog
     from karat.model.strings import Strings
 
 
@@ -97,8 +98,8 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
     notes: tuple[str, ...] = ()
-    log: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    """Latency and cost by stage or key and query, where they were asked for: {"latency": {"rerank": {"q1": 22.0}}}."""
+    log: RunLog | None = None
+    """The run log that the run was chosen from."""
 
     parents: Mapping[str, str] = field(default_factory=dict)
     """The doc of each chunk for which the table of docs names one; what the run itself says comes first."""

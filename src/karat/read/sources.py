@@ -16,7 +16,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels
-from karat.model.run import OrderedLists, Run, Table
+from karat.model.run import Run, Table
 from karat.model.strings import hashed
 from karat.read import frames
 from karat.read.exact import Problems, as_rows, number
@@ -34,11 +34,12 @@ from karat.read.objects import qrels_from_mapping, run_from_mapping
 from karat.read.textfile import TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from karat.model.run import Rows
+    from karat.model.run_log import RunLog
     from karat.read.exact import Row
     from karat.read.layout import Layout
 
@@ -87,23 +88,26 @@ def read_run(
     name: str | None = None,
     format: str | None = None,
     policy: Policy | None = None,
-    as_of: Mapping[str, str] | None = None,
-    needs: Collection[str] = (),
+    as_of: Mapping[str, float] | None = None,
+    dated: bool = False,
 ) -> Run:
     """A run from a path, a dict, a frame, or what is a run already.
 
-    `needs` names what is read of a run log beside its results: latency, cost, doc_version.
+    The policy chooses the list of a run log that is the run; `as_of` holds the day of queries, for a policy that
+    drops newer docs, and `dated` asks for the days of all docs.
     """
     chosen = policy or Policy()
-    if isinstance(source, Run):
-        return _without_stage(source, chosen)
     if isinstance(source, (str, os.PathLike)):
-        return _run_from_file(checked_path(os.fspath(source)), name, format, chosen, as_of, needs)
+        read = _run_from_file(checked_path(os.fspath(source)), name, format, chosen.separator)
+        return _chosen_run(read, chosen, as_of, dated)
+    if isinstance(source, Run):
+        return _chosen_run(source, chosen, as_of, dated)
     if isinstance(source, Mapping):
-        return _without_stage(run_from_mapping(source, name or "run", separator=chosen.separator), chosen)
+        run = run_from_mapping(source, name or "run", separator=chosen.separator)
+        return _chosen_run(run, chosen, as_of, dated)
     if frames.is_frame(source):
         rows, notes = frames.frame_rows(source, "run", name or "run")
-        return _without_stage(Run(name or "run", Table(rows), notes=notes), chosen)
+        return _chosen_run(Run(name or "run", Table(rows), notes=notes), chosen, as_of, dated)
     raise InputError(
         f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
     )
@@ -308,53 +312,38 @@ def _by_subtopic(rows: Rows, source: str) -> Qrels:
         raise _Contradiction(error.problems, more=error.more) from None
 
 
-def _run_from_file(
-    path: str,
-    name: str | None,
-    format: str | None,
-    policy: Policy,
-    as_of: Mapping[str, str] | None,
-    needs: Collection[str],
-) -> Run:
+def _run_from_file(path: str, name: str | None, format: str | None, separator: str) -> Run | RunLog:
     head, stdin = head_and_stdin(path)
     layout = detect(path, "run", format, head)
     name = name or run_name(path)
     ignored = tuple(rival.note for rival in layout.rivals)
     if layout.kind in ("json", "jsonl"):
-        run = _run_from_json(path, name, layout, head, policy, as_of, needs, stdin)
-    elif layout.kind == "parquet":
+        return _run_from_json(path, name, layout, head, separator, stdin)
+    if layout.kind == "parquet":
         rows, ignored = frames.parquet_rows(path, "run")
         few = rows.query.take(np.arange(min(len(rows), LOOKED_AT))).texts()
-        run = Run(name, Table(rows), path=path, notes=_doubts(zip(few, rows.score.tolist(), strict=False)))
-    else:
-        facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
-        notes = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
-        file = TextFile(path, layout, "run", stdin=stdin)
-        check_rivals(file, Problems(path))
-        run = Run(name, file, facts, path if stdin is None else None, notes)
-    return _without_stage(replace(run, notes=(*ignored, *run.notes)), policy)
+        doubts = _doubts(zip(few, rows.score.tolist(), strict=False))
+        return Run(name, Table(rows), path=path, notes=(*ignored, *doubts))
+    facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
+    doubts = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
+    file = TextFile(path, layout, "run", stdin=stdin)
+    check_rivals(file, Problems(path))
+    return Run(name, file, facts, path if stdin is None else None, (*ignored, *doubts))
 
 
 def _run_from_json(
-    path: str,
-    name: str,
-    layout: Layout,
-    head: bytes,
-    policy: Policy,
-    as_of: Mapping[str, str] | None,
-    needs: Collection[str],
-    stdin: bytes | None,
-) -> Run:
+    path: str, name: str, layout: Layout, head: bytes, separator: str, stdin: bytes | None
+) -> Run | RunLog:
     from karat.read import jsonl
+    from karat.read.run_log import is_run_log, read_run_log
 
     if layout.kind == "json":
-        return jsonl.read_json(path, "run", name, stdin, policy.separator)  # type: ignore[return-value]
-    if jsonl.is_run_log(head):
-        if policy.as_of_filter and not as_of:
-            raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
-        return jsonl.read_run_log(path, name, policy, as_of, stdin, needs)
+        return jsonl.read_json(path, "run", name, stdin, separator)  # type: ignore[return-value]
+    if is_run_log(head):
+        return read_run_log(path, name, stdin)
     rows = jsonl.read_json_rows(path, "run", stdin)
-    return Run(name, Table(as_rows(rows)), path=path, notes=_doubts((r[1], r[3]) for r in rows[:LOOKED_AT]))
+    doubts = _doubts((r[1], r[3]) for r in rows[:LOOKED_AT])
+    return Run(name, Table(as_rows(rows)), path=path, notes=(*(rival.note for rival in layout.rivals), *doubts))
 
 
 def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:
@@ -387,11 +376,15 @@ def _tag(layout: Layout, head: bytes) -> str | None:
     return None
 
 
-def _without_stage(run: Run, policy: Policy) -> Run:
-    """Only a run log has stages and dates; asking others for them is an error."""
-    if isinstance(run.content, OrderedLists) and run.path is not None:
-        return run
-    for asked, what in ((policy.stage, "stage"), (policy.as_of_filter, "as_of_filter")):
-        if asked:
-            raise UsageError(f"{run.name}: {what} needs a run log (JSONL with topk), which this run is not")
+def _chosen_run(run: Run | RunLog, policy: Policy, as_of: Mapping[str, float] | None, dated: bool) -> Run:
+    """The list that the policy chooses; only a run log has several, and dates."""
+    log = run.log if isinstance(run, Run) else run
+    if log is not None:
+        from karat.read.log_lists import run_of
+
+        return run_of(log, policy, as_of, dated=dated)
+    assert isinstance(run, Run)
+    for choice, name in ((policy.stage, "stage"), (policy.as_of_filter, "as_of_filter")):
+        if choice:
+            raise UsageError(f"{run.name}: {name} needs a run log (JSONL with topk), which this run is not")
     return run

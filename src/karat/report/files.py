@@ -15,7 +15,7 @@ from karat.errors import InputError, UsageError
 from karat.store.atomic import encoded, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from karat.results.result import Result
 
@@ -52,16 +52,21 @@ def check_table_name(path: str) -> None:
 
 def write_per_query(result: Result, path: str) -> None:
     """The long table of every query's values; the name's ending chooses the kind."""
+    write_rows(result.rows(), path)
+
+
+def write_rows(rows: Iterable[tuple[str, str, str, float | None]], path: str) -> None:
+    """Rows of run, query, metric and value as a table; the name's ending chooses the kind."""
     check_table_name(path)
     kind = os.path.splitext(path)[1].lower()
     if kind == ".jsonl":
-        lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in result.rows())
+        lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in rows)
         write_atomically(path, encoded("".join(line + "\n" for line in lines)))
         return
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(result.rows())
+    writer.writerows(rows)
     table = encoded(buffer.getvalue())
     write_atomically(path, table if kind == ".csv" else _parquet(table))
 
@@ -83,7 +88,7 @@ def _parquet(table: bytes) -> bytes:
 
 @contextmanager
 def _scratch() -> Iterator[str]:
-    """A folder that is gone afterwards; one that is full or closed is the user's to mend."""
+    """A folder that is gone afterwards; one that is full or closed is the user's to fix."""
     place = tempfile.gettempdir()
     try:
         with tempfile.TemporaryDirectory(prefix="karat-") as folder:

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import advise, describe, label_gate, note_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from karat.gates.evidence import Judgement
-    from karat.verbs.check import Check
+    from karat.gates.evidence import Judgment
+    from karat.report.formats import Problem
+    from karat.report.view import View
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, even escaped."""
 
 
-def rendered(check: Check) -> bytes:
+def render(view: View) -> bytes:
     """The file."""
-    cases = [_case(row) for row in check.rows]
+    cases = [_case(row) for row in view.gate_rows]
     counts = {
         "tests": len(cases),
         "failures": _count(cases, "failure"),
@@ -34,32 +33,34 @@ def rendered(check: Check) -> bytes:
     }
     attributes = {name: str(count) for name, count in counts.items()}
     root = ET.Element("testsuites", {"name": "karat", **attributes})
-    suite = ET.SubElement(root, "testsuite", {"name": _clean(check.name or "karat"), **attributes})
+    suite = ET.SubElement(root, "testsuite", {"name": _clean(view.title or "karat"), **attributes})
     properties = ET.SubElement(suite, "properties")
-    facts = {"verdict": check.verdict, "why": check.why, "candidates": ", ".join(check.candidates)}
-    if check.baseline is not None:
-        facts["baseline"] = check.baseline_name
-    facts |= {f"fingerprint.{name}": str(value) for name, value in check.result.fingerprints.hashes.items()}
-    if check.forced:
-        facts["forced"] = "; ".join(map(str, check.forced))
+    names = ", ".join(system.name for system in view.candidates)
+    facts = {"verdict": view.verdict or "", "why": view.why, "candidates": names}
+    if view.baseline is not None:
+        facts["baseline"] = view.baseline.label
+    facts |= {f"fingerprint.{name}": str(value) for name, value in view.result.fingerprints.hashes.items()}
+    if view.forced:
+        facts["forced"] = "; ".join(map(str, view.forced))
     for name, value in facts.items():
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
-    told = [f"{check.verdict}: {check.why}", *check.notes, *(f"note: {line}" for line, _ in check.remarks)]
-    ET.SubElement(suite, "system-out").text = _clean("\n".join(told))
+    lines = [f"{view.verdict}: {view.why}", *view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
+    lines += [f"significantly worse: {decision.statement}" for decision in view.falls]
+    ET.SubElement(suite, "system-out").text = _clean("\n".join(lines))
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
 
 
-def undecided(problems: Sequence[str], name: str = "") -> bytes:
+def render_error(problem: Problem) -> bytes:
     """The file where an error came before any verdict: one case, which is that error."""
     counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0"}
     root = ET.Element("testsuites", {"name": "karat", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _clean(name or "karat"), **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _clean(problem.title or "karat"), **counts})
     case = ET.SubElement(suite, "testcase", {"classname": "karat", "name": "nothing was decided", "time": "0"})
-    message = _clean("; ".join(problems))
-    ET.SubElement(case, "error", {"message": message, "type": "input"}).text = _clean("\n".join(problems))
+    message = _clean("; ".join(problem.messages))
+    ET.SubElement(case, "error", {"message": message, "type": "input"}).text = _clean("\n".join(problem.messages))
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
@@ -69,7 +70,7 @@ def _count(cases: list[ET.Element], kind: str) -> int:
     return sum(case.find(kind) is not None for case in cases)
 
 
-def _case(row: Judgement) -> ET.Element:
+def _case(row: Judgment) -> ET.Element:
     gate = label_gate(row.gate)
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})

@@ -1,4 +1,4 @@
-"""A check as tables for a paper: figures of all runs with intervals, and the gates. Needs the package booktabs."""
+"""A view as tables for a paper: all systems with intervals and what they significantly beat, and the gates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from karat.gates.wording import figure_of, label_gate, value_text
-from karat.report.terminal.check import grouped
+from karat.metrics.grammar import parse
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
-from karat.results.words import plain
+from karat.results.words import plain, queries_text
 
 if TYPE_CHECKING:
-    from karat.verbs.check import Check
+    from karat.report.formats import Problem
+    from karat.report.view import System, View
 
 _MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
 _SPECIAL = {
@@ -43,62 +44,101 @@ def text(words: str) -> str:
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
 
 
-def rendered(check: Check) -> str:
-    """Both tables, ready to be read by \\input."""
+def render(view: View) -> str:
+    """The table of systems and, where there are gates, that of gates; ready to be read by \\input."""
     return "\n".join(
         [
-            "% Written by karat check. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
+            "% Written by Karat. Needs \\usepackage{booktabs} and \\usepackage{amssymb};",
             "% names in other than Latin letters need LuaLaTeX or XeLaTeX.",
-            *_forced(check),
-            *(f"% note: {text(line)}" for line, _ in check.remarks),
-            *_figures(check),
+            *(f"% FORCED: compared although they differ: {text(str(d))}" for d in view.forced),
+            *(f"% note: {text(line)}" for line in (*(r.text for r in view.remarks), *view.notes)),
+            *_systems(view),
             "",
-            *_gates(check),
-            "",
+            *(_gates(view) if view.gates else ()),
         ]
     )
 
 
-def _forced(check: Check) -> list[str]:
-    return [f"% FORCED: compared although they differ: {text(str(d))}" for d in check.forced]
+def render_error(problem: Problem) -> str:
+    """A line that a paper shows instead of an old table, and what went wrong as comments."""
+    lines = [f"% {text(message)}" for message in problem.messages]
+    return "\n".join([*lines, r"\emph{Karat: no result; the last run ended with an error.}", ""])
 
 
-def _figures(check: Check) -> list[str]:
-    runs = list(check.result.runs)
-    if check.baseline is not None and check.baseline_file is not None:
-        runs.insert(0, check.baseline)
-    heads = [check.baseline_name if run is check.baseline else run.name for run in runs]
-    found = [run.intervals for run in runs]
-    lines = [r"\begin{tabular}{l" + "r" * len(runs) + "}", r"\toprule"]
-    lines += [" & ".join(["Metric", *map(text, heads)]) + r" \\", r"\midrule"]
-    for name in check.result.metrics:
-        figures = [estimate_figure(name, f[name]) if name in f else Figure(math.nan) for f in found]
-        values = [one.value for one in figures]
-        best = best_of(name, values) if len(values) > 1 else set()
-        cells, ends = [], []
-        for i, one in enumerate(figures):
-            cells.append(rf"\textbf{{{text(one.short)}}}" if i in best else text(one.short))
+def _systems(view: View) -> list[str]:
+    """As papers print it: one row per system, the best in bold, superscripts for what it significantly beats."""
+    several = len(view.systems) > 1
+    letters = [_letter(i) for i in range(len(view.systems))]
+    best = {m: best_of(m, [_value(s, m) for s in view.systems]) for m in view.metrics}
+    lines = [r"\begin{tabular}{l" + "r" * len(view.metrics) + "}", r"\toprule"]
+    lines += [" & ".join(["System", *map(text, view.metrics)]) + r" \\", r"\midrule"]
+    for i, system in enumerate(view.systems):
+        name = text(system.label)
+        cells, ends = [f"{name}$^{{{letters[i]}}}$" if several else name], [""]
+        for m in view.metrics:
+            known = m in system.run.values
+            one = estimate_figure(m, system.run.intervals[m]) if known else Figure(math.nan)
+            marks = "".join(letters[j] for j in _beaten(view, i, m))
+            value = rf"\textbf{{{text(one.short)}}}" if i in best[m] and several else text(one.short)
+            cells.append(f"{value}$^{{{marks}}}$" if marks else value)
             ends.append(rf"{{\scriptsize {text(one.interval)}}}" if one.interval else "")
-        lines.append(" & ".join([text(name), *cells]) + r" \\")
-        lines.append(" & ".join(["", *ends]) + r" \\")
-    level = f"{check.result.runs[0].sampling.confidence * 100:g}"
-    queries = max(run.counts["queries"] for run in check.result.runs)
-    note = rf"{level}\% confidence intervals over {queries:,} queries. Best values in bold."
-    if check.forced:
-        note += " Compared by force although " + "; ".join(text(d.what) for d in check.forced) + " differ."
-    lines += [r"\bottomrule", rf"\multicolumn{{{len(runs) + 1}}}{{l}}{{\footnotesize {note}}} \\", r"\end{tabular}"]
-    return lines
+        lines += [" & ".join(cells) + r" \\", " & ".join(ends) + r" \\"]
+    width = len(view.metrics) + 1
+    notes = (rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {note}}} \\" for note in _caption(view, several))
+    return [*lines, r"\bottomrule", *notes, r"\end{tabular}"]
 
 
-def _gates(check: Check) -> list[str]:
+def _value(system: System, metric: str) -> float:
+    return system.run.mean[metric] if metric in system.run.values else math.nan
+
+
+def _letter(i: int) -> str:
+    """a, b, …, z, aa: what superscripts call a system."""
+    return (_letter(i // 26 - 1) if i >= 26 else "") + chr(ord("a") + i % 26)
+
+
+def _beaten(view: View, i: int, metric: str) -> list[int]:
+    """The systems that this one is significantly better than."""
+    test = view.pairs.get(metric)
+    higher = parse(metric).metric.higher_is_better
+    if test is None or higher is None:
+        return []
+    mine, p = view.systems[i], test.p.get(view.systems[i].name, {})
+    out = []
+    for j, other in enumerate(view.systems):
+        value = p.get(other.name)
+        better = (_value(mine, metric) > _value(other, metric)) == higher
+        if j != i and value is not None and value < view.alpha and better:
+            out.append(j)
+    return out
+
+
+def _caption(view: View, several: bool) -> list[str]:
+    """What the marks mean: the intervals, the test, and what it was adjusted over."""
+    level = f"{view.result.runs[0].sampling.confidence * 100:g}"
+    queries = queries_text(max(run.counts["queries"] for run in view.result.runs))
+    bold = " Best values in bold." if several else ""
+    notes = [rf"{level}\% confidence intervals over {queries}.{bold}"]
+    if draws := {pairwise.draws for pairwise in view.pairs.values()}:
+        test = f"randomised Tukey HSD over all pairs, blocked by query, {max(draws):,} draws"
+        notes.append(
+            f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
+        )
+    if left := [m for m in view.metrics if view.pairs and m not in view.pairs]:
+        notes.append(f"Not tested over all pairs: {text(', '.join(left))}.")
+    if view.forced:
+        notes.append("Compared by force although " + "; ".join(text(d.what) for d in view.forced) + " differ.")
+    return notes
+
+
+def _gates(view: View) -> list[str]:
     lines = [r"\begin{tabular}{lp{0.4\linewidth}rlc}", r"\toprule", r"Run & Gate & Value & Interval & \\", r"\midrule"]
-    for gate, run, rows in grouped(check):
-        for row in rows:
-            where = (f" ({row.where})" if gate.every else "") + (" (warning)" if gate.level == "warn" else "")
-            one = figure_of(row)
-            value = text(value_text(row) if one.defined else one.text)
-            label = text(label_gate(gate) + where)
-            cells = (text(run), label, value, text(one.interval), _MARKS[row.judged.outcome])
+    for group in view.gates:
+        for row in group.rows:
+            where = f" ({row.where})" if group.gate.every else ""
+            warning = " (warning)" if group.gate.level == "warn" else ""
+            label = text(label_gate(group.gate) + where + warning)
+            cells = (text(row.run), label, text(value_text(row)), text(figure_of(row).interval), _MARKS[row.outcome])
             lines.append(" & ".join(cells) + r" \\")
-    verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {check.verdict}.}} \\"
-    return [*lines, r"\bottomrule", verdict, r"\end{tabular}", f"% {text(check.why)}."]
+    verdict = rf"\multicolumn{{5}}{{l}}{{\footnotesize Verdict: {view.verdict}.}} \\"
+    return [*lines, r"\bottomrule", verdict, r"\end{tabular}", f"% {text(view.why)}.", ""]

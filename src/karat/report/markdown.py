@@ -1,4 +1,4 @@
-"""A check as a comment for a pull request: the verdict in the first line, and little else."""
+"""A view as a comment for a pull request: what was decided in the first line, and little else."""
 
 from __future__ import annotations
 
@@ -7,56 +7,97 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
-from karat.metrics.grammar import PRIMARY, parse
-from karat.report.terminal.check import grouped, scope, worst
+from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.components import short
+from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
-from karat.results.figures import SAME, change_text, difference_figure, estimate_figure, figure, percent_text
+from karat.results.figures import estimate_figure, figure, percent_text
 from karat.results.words import plain, queries_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from karat.gates.evidence import Judgement
-    from karat.verbs.check import Check
+    from karat.gates.evidence import Judgment
+    from karat.report.formats import Problem
+    from karat.report.view import View
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
-METRICS, RUNS, GATES, SEGMENTS, QUERIES, NOTES = 5, 4, 10, 5, 3, 4
+METRICS, RUNS, GATES, SEGMENTS, NOTES = 5, 4, 10, 5, 4
 """The most that a comment shows of each."""
 NAME, SENTENCE, COMMENT = 60, 240, 4_900
 """The most characters of a name, of a sentence, and of the comment."""
 
 
-def rendered(check: Check) -> str:
-    """The comment."""
-    first = [f"## {ICONS[check.verdict]} {check.verdict}: {text(check.why, SENTENCE)}", text(scope(check), SENTENCE)]
-    if check.forced:
-        told = "; ".join(map(str, check.forced))
-        first.append(f"> **Forced**: compared although these differ: {text(told, SENTENCE)}")
-    first += _remarks(check)
-    parts = [_metrics(check), _gates(check), _segments(check), _falls(check), *_components(check), _queries(check)]
-    if check.system:
-        told = "; ".join(map(str, check.system))
-        parts.append(f"Differs from the baseline: {text(told, SENTENCE)}")
-    last = [f"[Full report]({link})"] if (link := _link(check.link)) else []
+def render(view: View) -> str:
+    """The comment: the verdict and what decided it, or who is better; and little else."""
+    head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, SENTENCE)}" if view.verdict else _headline(view)
+    first = [f"## {head}", text(view.scope, SENTENCE)]
+    if view.forced:
+        forced = "; ".join(map(str, view.forced))
+        first.append(f"> **Forced**: compared although these differ: {text(forced, SENTENCE)}")
+    first += _remarks(view)
+    parts = [_metrics(view) if view.verdict else _systems(view), _gates(view), _segments(view), _falls(view)]
+    parts += [*_statements(view), *_components(view), _queries(view) if view.verdict else ""]
+    if view.differences:
+        listed = "; ".join(map(str, view.differences))
+        parts.append(f"Differs from the baseline: {text(listed, SENTENCE)}")
+    last = [f"[Full report]({link})"] if (link := _link(view.link)) else []
     return _fitted(first, [p for p in parts if p], last) + "\n"
 
 
-def undecided(problems: Sequence[str]) -> str:
+def render_error(problem: Problem) -> str:
     """The comment where an error came before any verdict: nothing of an older one stays."""
-    first, *rest = problems or ["an error"]
+    first, *rest = problem.messages or ["an error"]
     listed = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*listed, *more])] if listed else []
     return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
 
 
-def _remarks(check: Check) -> list[str]:
-    """What to know of the data before believing the verdict."""
-    lines = [f"> note: {text(line, SENTENCE)}" for line, _ in check.remarks[:NOTES]]
-    if len(check.remarks) > NOTES:
-        lines.append(f"> and {len(check.remarks) - NOTES} more notes")
+def _headline(view: View) -> str:
+    """What is better, or how good it is, by the primary metric."""
+    metric = PRIMARY if PRIMARY in view.metrics else view.metrics[0]
+    rows = [d for d in view.decisions if d.segment is None and d.metric == metric]
+    if len(rows) == 1:
+        return text(rows[0].statement, SENTENCE)
+    best = best_of(metric, [s.run.mean[metric] for s in view.systems])
+    chosen = [view.systems[i] for i in sorted(best)] or list(view.systems)
+    values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in chosen[:RUNS])
+    return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
+
+
+def _systems(view: View) -> str:
+    """One row per system, one column per metric, each with its interval; the best in bold."""
+    names = view.metrics[:METRICS]
+    best = {m: best_of(m, [s.run.mean[m] for s in view.systems]) for m in names}
+    rows = []
+    for i, system in enumerate(view.systems):
+        cells = [text(system.label)]
+        for m in names:
+            one = estimate_figure(m, system.run.intervals[m])
+            value = f"**{text(one.text)}**" if i in best[m] else text(one.text)
+            cells.append(f"{value} {text(one.interval)}".rstrip())
+        rows.append(cells)
+    more = f"\n\nand {len(view.metrics) - METRICS} more metrics" if len(view.metrics) > METRICS else ""
+    return _table(["system", *map(code, names)], rows) + more
+
+
+def _statements(view: View) -> list[str]:
+    """What a comparison decides over all queries, one line each, and what p was adjusted over."""
+    rows = [d for d in view.decisions if d.segment is None]
+    if view.verdict or not rows:
+        return []
+    lines = [f"- {text(d.statement, SENTENCE)}" for d in rows[:GATES]]
+    more = [f"- and {len(rows) - GATES} more"] if len(rows) > GATES else []
+    families = dict.fromkeys(str(d.family) for d in view.decisions if d.family is not None)
+    return ["\n".join(lines + more), f"p adjusted within each metric: {text('; '.join(families), SENTENCE)}"]
+
+
+def _remarks(view: View) -> list[str]:
+    """What to know of the data before believing the figures."""
+    remarks = [*(r.text for r in view.remarks), *(() if view.verdict else view.notes)]
+    lines = [f"> note: {text(line, SENTENCE)}" for line in remarks[:NOTES]]
+    if len(remarks) > NOTES:
+        lines.append(f"> and {len(remarks) - NOTES} more notes")
     return ["\n".join(lines)] if lines else []
 
 
@@ -106,124 +147,98 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, aligned, *rows))
 
 
-def _metrics(check: Check) -> str:
+def _metrics(view: View) -> str:
     """At most five metrics, those of the gates first: each run's value, and what changed against the baseline."""
-    open_ = [r.gate.metric for r in check.rows if r.judged.outcome != "pass" and r.gate.level == "error"]
-    names = list(dict.fromkeys([*open_, *(r.gate.metric for r in check.rows), PRIMARY, *check.result.metrics]))
-    names = [n for n in names if n in check.result.metrics][:METRICS]
-    runs = check.candidates[:RUNS]
-    level = percent_text(check.result.runs[0].sampling.confidence)
-    base, rows = check.baseline, []
+    first = [r.gate.metric for r in view.gate_rows if r.judged.outcome != "pass" and r.gate.level == "error"]
+    names = list(dict.fromkeys([*first, *(r.gate.metric for r in view.gate_rows), PRIMARY, *view.metrics]))
+    names = [n for n in names if n in view.metrics][:METRICS]
+    systems, base = view.candidates[:RUNS], view.baseline
+    rows = []
     for name in names:
         cells = [code(name)]
         if base is not None:
-            cells.append(figure(name, base.mean[name]).text if name in base.values else "–")
-        for run in runs:
-            found = check.result[run].intervals[name]
-            delta = next(
-                (c for c in check.comparisons if c.candidate == run and c.metric == name and c.segment is None), None
-            )
-            value = estimate_figure(name, found)
-            cells.append(value.text)
-            if delta is None:
-                cells.append(text(value.interval))
-            else:
-                cells.append(
-                    text(str(difference_figure(name, delta.delta, delta.difference.low, delta.difference.high)))
-                )
+            cells.append(figure(name, base.run.mean[name]).text if name in base.run.values else "–")
+        for system in systems:
+            value, decision = estimate_figure(name, system.run.intervals[name]), view.decision(system.name, name)
+            cells += [value.text, text(str(decision.figure) if decision is not None else value.interval)]
         rows.append(cells)
-    what = "Δ" if check.comparisons else ""
-    head = ["metric", *([text(check.baseline_name)] if base is not None else [])]
-    for run in runs:
-        head += [text(run), f"{what} [{level}]".strip()]
-    more = f"\n\nand {len(check.candidates) - RUNS} more runs" if len(check.candidates) > RUNS else ""
+    level = percent_text(view.result.runs[0].sampling.confidence)
+    what = "Δ" if view.decisions else ""
+    head = ["metric", *([text(base.label)] if base is not None else [])]
+    for system in systems:
+        head += [text(system.name), f"{what} [{level}]".strip()]
+    more = f"\n\nand {len(view.candidates) - RUNS} more runs" if len(view.candidates) > RUNS else ""
     return _table(head, rows) + more
 
 
-def _gates(check: Check) -> str:
+def _gates(view: View) -> str:
     """What does not pass, one line each; what passes in one line."""
-    groups = grouped(check)
-    passed = [g for g in groups if worst(g[2]) == "pass"]
-    open_ = [g for g in groups if worst(g[2]) != "pass"]
+    if not view.gates:
+        return ""
+    good = [g for g in view.gates if g.outcome == "pass"]
+    bad = [g for g in view.gates if g.outcome != "pass"]
     lines = []
-    for gate, run, rows in open_[:GATES]:
-        outcome = worst(rows)
-        warning = gate.level == "warn"
-        level = " *(warning)*" if warning else ""
-        first = next(r for r in rows if r.judged.outcome == outcome)
-        count = sum(r.judged.outcome == outcome for r in rows)
-        some = f": {count} of {len(rows)} segments {'fail' if outcome == 'fail' else 'undecided'}"
-        detail = some if len(rows) > 1 else f": {_found(first)}"
-        lines.append(
-            f"- {'!' if warning else MARKS[outcome]} {text(run)}: {code(label_gate(gate), 100)}{level}{detail}"
-        )
-    if len(open_) > GATES:
-        lines.append(f"- and {len(open_) - GATES} more that do not pass")
-    if passed:
-        texts = list(dict.fromkeys(label_gate(g[0]) for g in passed))
-        named = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
-        lines.append(f"- {MARKS['pass']} {len(passed)} pass: {named}")
+    for group in bad[:GATES]:
+        level = " *(warning)*" if group.warning else ""
+        first = next(r for r in group.rows if r.judged.outcome == group.outcome)
+        count = sum(r.judged.outcome == group.outcome for r in group.rows)
+        some = f": {count} of {len(group.rows)} segments {'fail' if group.outcome == 'fail' else 'undecided'}"
+        detail = some if len(group.rows) > 1 else f": {_measured(first)}"
+        mark = "!" if group.warning else MARKS[group.outcome]
+        lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
+    if len(bad) > GATES:
+        lines.append(f"- and {len(bad) - GATES} more that do not pass")
+    if good:
+        texts = list(dict.fromkeys(label_gate(g.gate) for g in good))
+        names = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
+        lines.append(f"- {MARKS['pass']} {len(good)} pass: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
 
 
-def _segments(check: Check) -> str:
-    """The first segments that fail."""
-    failed = [r for r in check.rows if r.segment and r.judged.outcome == "fail"]
-    listed = [f"- {_row(r)}" for r in failed[:SEGMENTS]]
-    more = [f"- and {len(failed) - SEGMENTS} more"] if len(failed) > SEGMENTS else []
-    return "**Segments that fail**\n\n" + "\n".join(listed + more) if listed else ""
+def _segments(view: View) -> str:
+    """The first segments that fail a gate."""
+    rows = [r for r in view.gate_rows if r.segment and r.judged.outcome == "fail"]
+    lines = [f"- {text(r.run)}, {text(r.where)}: {code(r.gate.metric)} {_measured(r)}" for r in rows[:SEGMENTS]]
+    more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
+    return "**Segments that fail**\n\n" + "\n".join(lines + more) if lines else ""
 
 
-def _falls(check: Check) -> str:
-    """What got significantly worse, gated or not: metrics over all queries first, then segments."""
-    rows = sorted(check.falls, key=lambda d: d.segment is not None)
+def _falls(view: View) -> str:
+    """What got significantly worse, gated or not."""
+    rows = view.falls if view.verdict else ()
     lines = [f"- {text(row.statement, SENTENCE)}" for row in rows[:SEGMENTS]]
     more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
     return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
 
 
-def _row(row: Judgement) -> str:
-    return f"{text(row.run)}, {text(row.where)}: {code(row.gate.metric)} {_found(row)}"
-
-
-def _found(row: Judgement) -> str:
-    """What was found, and what would decide it."""
-    value = row.found.estimate
-    if value != value:
+def _measured(row: Judgment) -> str:
+    """What was measured, and what would settle it."""
+    one = figure_of(row)
+    if not one.defined:
         return text(row.judged.why, SENTENCE)
-    told = f"{text(value_text(row))} {text(figure_of(row).interval)}, {queries_text(row.found.n)}"
-    return "; ".join([told, *(text(note, SENTENCE) for note in (note_reference(row), advise(row)) if note)])
+    value = f"{text(value_text(row))} {text(one.interval)}, {queries_text(row.found.n)}"
+    return "; ".join([value, *(text(note, SENTENCE) for note in (note_reference(row), advise(row)) if note)])
 
 
-def _components(check: Check) -> list[str]:
+def _components(view: View) -> list[str]:
     """The parts of each run's pipeline, folded away: one line each."""
     out = []
-    for name in check.candidates[:RUNS]:
-        if told := short(check.result[name].components):
-            lines = "\n".join(f"- {text(line, SENTENCE)}" for line in told)
-            title = f"Components of {text(name)}" if len(check.candidates) > 1 else "Components"
+    systems = view.candidates or view.systems
+    for system in systems[:RUNS]:
+        if parts := short(system.run.components):
+            lines = "\n".join(f"- {text(line, SENTENCE)}" for line in parts)
+            title = f"Components of {text(system.name)}" if len(systems) > 1 else "Components"
             out.append(f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>")
     return out
 
 
-def _queries(check: Check) -> str:
-    """The three queries that lost most against the baseline, or that score lowest without one."""
-    run = check.result[check.candidates[0]]
-    metric = PRIMARY if PRIMARY in run.values else check.rows[0].gate.metric
-    rises = parse(metric).metric.higher_is_better is not False
-    mine = run.per_query(metric)
-    base = check.baseline.per_query(metric) if check.baseline and metric in check.baseline.values else None
-    moved = {q: v - base[q] for q, v in mine.items() if q in base} if base is not None else mine
-    defined = [(q, v) for q, v in moved.items() if v == v and (base is None or ((v < 0) == rises and abs(v) > SAME))]
-    lowest = sorted(defined, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
-    if not lowest:
+def _queries(view: View) -> str:
+    """The queries that lost most against the baseline, or that score lowest without one."""
+    worst = view.worst_queries
+    if worst is None:
         return ""
-    title = f"**Queries that lost most in {code(metric)}**" if base else f"**Lowest {code(metric)}**"
-    who = f", {text(run.name)}" if len(check.candidates) > 1 else ""
-    lines = []
-    for q, v in lowest:
-        words = check.result.texts.get(q, "")
-        quoted = f" {text(words, 100)}" if words else ""
-        change = change_text(metric, base[q], mine[q], short=True) if base is not None else figure(metric, v).short
-        lines.append(f"- {code(q)}{quoted}: {change}")
+    what = "Queries that lost most in" if worst.compared else "Lowest"
+    title = f"**{what} {code(worst.metric)}**"
+    who = f", {text(worst.run)}" if len(view.candidates) > 1 else ""
+    lines = [f"- {code(q.query_id)}{f' {text(q.text, 100)}' if q.text else ''}: {q.change}" for q in worst.rows]
     return f"{title}{who}\n\n" + "\n".join(lines)

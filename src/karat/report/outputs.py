@@ -1,24 +1,22 @@
-"""All files that a check was asked for, each written whole or not at all."""
+"""All files that a verb is asked for, each written whole or not at all."""
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karat.config.checks import config_options
 from karat.errors import InputError, KaratError, UsageError
-from karat.report import files
-from karat.results.result import FORMAT_VERSION
+from karat.report.formats import Problem, all_formats
 from karat.store.atomic import encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from karat.config.reading import Read
-    from karat.verbs.check import Check
+    from karat.report.view import View
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub shows beside a step."""
@@ -26,39 +24,62 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 @dataclass(frozen=True)
 class Files:
-    """Where each output goes; None for those that nobody wants."""
+    """Where each output goes, by the name of its format."""
 
-    json: str | None = None
-    markdown: str | None = None
-    junit: str | None = None
-    latex: str | None = None
-    per_query: str | None = None
-    save: str | None = None
-    html: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(read: Read, **asked: str | None) -> Files:
-        """What the command line asks for, and else what the config does; folders are made."""
-        told = read.config.outputs.model_dump(by_alias=True)
-        chosen = {}
-        for name, path in asked.items():
-            place = path if path is not None else read.place(told[name]) if told[name] else None
-            if place is not None and place != "-":
+    def of(asked: Mapping[str, str | None], read: Read | None = None) -> Files:
+        """What the command line asks for, and else what the config does; names are checked, and folders made."""
+        config = read.config.outputs.places() if read is not None else {}
+        places = {}
+        for name in all_formats():
+            place = asked.get(name)
+            if place is None and read is not None and name in config:
+                place = read.place(config[name])
+            if place is not None:
+                places[name] = place
+        _check(places)
+        for place in places.values():
+            if place != "-":
                 make_folder(place)
-            chosen[name] = place
-        printed = [f"--{name}" for name, place in chosen.items() if place == "-"]
-        if wrong := {"--per_query", "--save", "--html"}.intersection(printed):
-            raise UsageError(f"{wrong.pop().replace('_', '-')}: takes the name of a file, found '-'")
-        if len(printed) > 1:
-            raise UsageError(f"only one output can go to standard output ('-'), found {' and '.join(printed)}")
-        if chosen["per_query"] is not None:
-            files.check_table_name(chosen["per_query"])
-        return Files(**chosen)
+        return Files(places)
 
     @property
     def printed(self) -> bool:
         """Whether one of them goes to standard output, which then holds nothing else."""
-        return "-" in (self.json, self.markdown, self.junit, self.latex)
+        return "-" in self.places.values()
+
+    @property
+    def details(self) -> bool:
+        """Whether one of them needs the ranked lists."""
+        return any(all_formats()[name].details for name in self.places)
+
+
+@contextmanager
+def open_outputs(asked: Mapping[str, str | None]) -> Iterator[Files]:
+    """The files that the command line asks for; after an error inside, those that exist are replaced."""
+    try:
+        yield Files.of(asked)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        write_error(error, Files({name: place for name, place in asked.items() if place is not None}))
+        raise
+
+
+def _check(places: Mapping[str, str]) -> None:
+    printed = []
+    for name, place in places.items():
+        form, flag = all_formats()[name], f"--{name.replace('_', '-')}"
+        if place == "-":
+            if not form.prints:
+                raise UsageError(f"{flag}: takes the name of a file, found '-'")
+            printed.append(flag)
+        elif form.endings and os.path.splitext(place)[1].lower() not in form.endings:
+            raise UsageError(f"{place}: {flag} must end in one of {', '.join(form.endings)}")
+    if len(printed) > 1:
+        raise UsageError(f"only one output can go to standard output ('-'), found {' and '.join(printed)}")
 
 
 def make_folder(path: str) -> None:
@@ -76,65 +97,53 @@ def texts(read: Read) -> dict[str, str | None]:
     return {"queries": stated.get("queries"), "docs": stated.get("docs")}
 
 
-def write(check: Check, to: Files, texts: Mapping[str, str | None] | None = None) -> list[str]:
-    """Write every output, and name the files; on GitHub the comment also goes to the summary of the step.
+def write(view: View, files: Files) -> list[str]:
+    """Write every output, and name the files; what goes to standard output comes last."""
+    for name, place in sorted(files.places.items(), key=lambda item: item[1] == "-"):
+        all_formats()[name].write(view, place)
+    return [place for place in files.places.values() if place != "-"]
 
-    `texts` names the tables of queries and docs whose texts the report shows.
+
+def write_error(error: Exception, files: Files, title: str = "") -> None:
+    """Replace what an earlier run wrote: a verdict of other data must not stand where this one decided nothing.
+
+    Only files that exist are replaced. What cannot be written is left, since the error itself is what the caller has
+    to tell.
     """
-    from karat.report import junit, latex, markdown
-
-    if to.per_query is not None:
-        files.write_per_query(check.result, to.per_query)
-    if to.save is not None:
-        check.save(to.save)
-    if to.html is not None:
-        from karat.report.html.write import write_report
-
-        write_report(check, to.html, **(texts or {}))
-    if to.junit is not None:
-        files.write_text(junit.rendered(check).decode(), to.junit)
-    if to.latex is not None:
-        files.write_text(latex.rendered(check), to.latex)
-    if to.markdown is not None:
-        files.write_text(markdown.rendered(check), to.markdown)
-    if to.json is not None:
-        files.write_json(check, to.json)
-    if os.environ.get(SUMMARY):
-        _summarise(markdown.rendered(check))
-    places = (to.json, to.markdown, to.junit, to.latex, to.per_query, to.save, to.html)
-    return [place for place in places if place is not None and place != "-"]
-
-
-def write_error(error: Exception, to: Files, name: str = "") -> None:
-    """Replace what an earlier check wrote: a verdict of other data must not stand where this one decided nothing.
-
-    Only files that exist are replaced, and none that hold data: `save`, `per_query` and `latex` stay as they are.
-    What cannot be written is left, since the error itself is what the caller has to tell.
-    """
-    from karat.report import junit, markdown
-
-    ours = isinstance(error, KaratError)
-    problems = (str(error) if ours else f"a fault of Karat: {type(error).__name__}: {error}").splitlines()
-    told = {"format_version": FORMAT_VERSION, "kind": "check", "verdict": None, "error": problems}
-    comment = markdown.undecided(problems)
-    document = json.dumps(told, ensure_ascii=False, indent=2) + "\n"
-    suite = junit.undecided(problems, name).decode()
-    for place, text in ((to.junit, suite), (to.markdown, comment), (to.json, document)):
-        if place is not None and os.path.isfile(place):
+    expected = isinstance(error, KaratError)
+    text = str(error) if expected else f"internal error (a bug in Karat): {type(error).__name__}: {error}"
+    problem = Problem(text.splitlines(), title)
+    for name, place in files.places.items():
+        if place != "-" and os.path.isfile(place):
             with suppress(KaratError):
-                files.write_text(text, place)
+                all_formats()[name].write_error(problem, place)
     with suppress(KaratError):
-        _summarise(comment)
+        summarise_error(problem)
 
 
-def _summarise(comment: str) -> None:
-    """Add a comment to the summary of a GitHub step."""
-    if summary := os.environ.get(SUMMARY):
-        try:
-            with open(summary, "ab") as file:  # shared by all steps: it grows
-                file.write(encoded(comment + "\n"))
-        except OSError as error:
-            raise InputError(
-                f"{summary}: the summary of the step ({SUMMARY}) cannot be written ({error.strerror}); "
-                "unset it, or name a file that can be"
-            ) from None
+def summarise(view: View) -> None:
+    """Add the comment to the summary of a GitHub step, where there is one."""
+    from karat.report import markdown
+
+    if os.environ.get(SUMMARY):
+        _append(markdown.render(view))
+
+
+def summarise_error(problem: Problem) -> None:
+    """Add the comment of an error to the summary of a GitHub step, where there is one."""
+    from karat.report import markdown
+
+    if os.environ.get(SUMMARY):
+        _append(markdown.render_error(problem))
+
+
+def _append(comment: str) -> None:
+    summary = os.environ[SUMMARY]
+    try:
+        with open(summary, "ab") as file:  # shared by all steps: it grows
+            file.write(encoded(comment + "\n"))
+    except OSError as error:
+        raise InputError(
+            f"{summary}: the summary of the step ({SUMMARY}) cannot be written ({error.strerror}); "
+            "unset it, or name a file that can be"
+        ) from None

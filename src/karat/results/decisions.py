@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from karat.results.figures import difference_figure, figure, p_text
 from karat.results.table import Table
@@ -20,6 +20,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.results.document import ComparisonJson
     from karat.results.figures import Figure
     from karat.stats.intervals import Interval
 
@@ -41,9 +42,6 @@ class Family:
     def __str__(self) -> str:
         what = self.over if self.size != 1 else self.over.removesuffix("s")
         return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
-
-    def as_json(self) -> dict[str, str | int]:
-        return {"method": self.method, "size": self.size, "over": self.over}
 
 
 @dataclass(frozen=True)
@@ -180,42 +178,47 @@ class Decision:
             text += f"; {'inside' if self.inside_noise else 'beyond'} the noise floor of {floor}"
         return text
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> ComparisonJson:
         """This comparison as the JSON document has it."""
-        found = self.difference
-        out = {
-            "metric": self.metric,
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "mean_baseline": rounded(self.mean_baseline),
-            "mean_candidate": rounded(self.mean_candidate),
-            "delta": rounded(found.estimate),
-            "ci": [rounded(found.low), rounded(found.high)] if found.low == found.low else None,
-            "ci_method": found.method,
-            "p": {name: rounded(p) for name, p in self.p.items()},
-            "p_adjusted": rounded(self.p_adjusted),
-            "correction": self.correction,
-            "decided_by": self.decided_by,
-            "significant": self.significant,
-            "outcome": self.outcome,
-            "statement": self.statement,
-            "family": self.family.as_json() if self.family is not None else None,
-            "effect_size": rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
-            "wins": self.wins,
-            "ties": self.ties,
-            "losses": self.losses,
-            "n": found.n,
-            "segment": dict(self.segment) if self.segment is not None else None,
-            "smallest_detectable": rounded(self.detectable),
-            "queries_needed": self.needed,
-        }
-        if self.segment is not None:
-            out |= {"small": self.small, "against_trend": self.against_trend}
-        if self.margin is not None:
-            out |= {"margin": self.margin, "non_inferior": self.non_inferior, "equivalent": self.equivalent}
-        if self.noise is not None:
-            out |= {"noise_floor": rounded(self.noise), "inside_noise": self.inside_noise}
-        return out
+        from msgspec import UNSET
+
+        from karat.results.document import ComparisonJson, FamilyJson
+
+        interval, family = self.difference, self.family
+        part, tested = self.segment is not None, self.margin is not None
+        return ComparisonJson(
+            metric=self.metric,
+            baseline=self.baseline,
+            candidate=self.candidate,
+            mean_baseline=rounded(self.mean_baseline),
+            mean_candidate=rounded(self.mean_candidate),
+            delta=rounded(interval.estimate),
+            ci=[rounded(interval.low), rounded(interval.high)] if interval.low == interval.low else None,
+            ci_method=interval.method,
+            p={name: rounded(p) for name, p in self.p.items()},
+            p_adjusted=rounded(self.p_adjusted),
+            correction=self.correction,
+            decided_by=self.decided_by,
+            significant=bool(self.significant),
+            outcome=self.outcome,
+            statement=self.statement,
+            family=FamilyJson(family.method, family.size, family.over) if family is not None else None,
+            effect_size=rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
+            wins=self.wins,
+            ties=self.ties,
+            losses=self.losses,
+            n=interval.n,
+            segment=dict(self.segment) if self.segment is not None else None,
+            smallest_detectable=rounded(self.detectable),
+            queries_needed=self.needed,
+            small=self.small if part else UNSET,
+            against_trend=self.against_trend if part else UNSET,
+            margin=self.margin if self.margin is not None else UNSET,
+            non_inferior=self.non_inferior if tested else UNSET,
+            equivalent=self.equivalent if tested else UNSET,
+            noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
+            inside_noise=self.inside_noise if self.noise is not None else UNSET,
+        )
 
 
 def decisions_table(rows: Sequence[Decision]) -> Table:
@@ -230,7 +233,8 @@ def decisions_table(rows: Sequence[Decision]) -> Table:
         + (d.significant, d.outcome)
         for d in rows
     ]
-    heads = ("candidate", "metric", "segment", "baseline", "candidate", "Δ", "p", "p adj.", "outcome")
+    baseline = rows[0].baseline if rows else "baseline"
+    heads = ("candidate", "metric", "segment", baseline, "value", "Δ", "p", "p adj.", "outcome")
     cells = [
         (
             d.candidate,

@@ -165,8 +165,16 @@ def _enough(value: float, decimals: int) -> int:
     """As many decimals as asked for, or two significant digits of what would else lose them."""
     if value != value or abs(value) <= SAME or not math.isfinite(value) or decimals == 0:
         return decimals
-    least = 1 if decimals == 2 else 10.0**-decimals / 2  # times below 1 are measured in more than two decimals
-    return decimals if abs(value) >= least else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
+    return (
+        decimals
+        if abs(value) >= least_of(decimals)
+        else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
+    )
+
+
+def least_of(decimals: int) -> float:
+    """The size from which on a value gets no more decimals: times below 1 are measured in more than two."""
+    return 1 if decimals == 2 else 10.0**-decimals / 2
 
 
 def _fixed(value: float, decimals: int) -> str:

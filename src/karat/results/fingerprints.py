@@ -6,7 +6,7 @@ Fingerprints are of content, not of files: the same gold in another format or or
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class Fingerprints:
     def __bool__(self) -> bool:
         return self.gold is not None
 
+    def only(self, metrics: Iterable[str]) -> Fingerprints:
+        """Those of a result that holds these metrics alone."""
+        return replace(self, metrics={n: self.metrics[n] for n in metrics if n in self.metrics})
+
     @property
     def hashes(self) -> dict[str, str]:
         """The hashes of gold, queries and corpus, as far as there are any."""
@@ -78,10 +82,6 @@ class Difference:
     there: str
     note: str = ""
     """Which part of it, where that is known."""
-
-    def as_json(self) -> dict[str, str]:
-        """This difference as JSON documents have it."""
-        return {"what": self.what, "here": self.here, "baseline": self.there}
 
     def __str__(self) -> str:
         return self.told()

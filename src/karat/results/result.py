@@ -18,14 +18,15 @@ asked for. A result from a file of an older version, or a baseline, may lack gol
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from karat.errors import ResultError, nearest
+from karat.errors import ResultError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse
+from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import Policy
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
@@ -34,18 +35,21 @@ from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
 from karat.results.values import aggregate, attainable_values, estimate, spread
 from karat.results.words import queries_text
-from karat.store.codec import rounded, write_document
+from karat.store.codec import as_plain, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
-    from karat.model.traces import Traces
+    from karat.model.run_log import RunLog
+    from karat.results.document import DocumentJson
     from karat.results.gold import Gold
+    from karat.results.record import Provenance
     from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.intervals import Interval
     from karat.store.codec import Json
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
     Level = Literal["doc", "chunk"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION: Literal[2] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +71,6 @@ class SegmentResult:
     judged: float
     """The mean share of judged docs in the top 10."""
     metrics: Mapping[str, Interval]
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "by": dict(self.by),
-            "n": self.n,
-            "small": self.small,
-            "judged@10": rounded(self.judged),
-            "metrics": {name: _interval_json(i) for name, i in self.metrics.items()},
-        }
-
-
-def _interval_json(found: Interval) -> dict[str, Any]:
-    defined = found.low == found.low or found.high == found.high
-    return {
-        "mean": rounded(found.estimate),
-        "ci": [rounded(found.low), rounded(found.high)] if defined else None,
-        "ci_method": found.method,
-        "n": found.n,
-    }
 
 
 @dataclass(frozen=True)
@@ -128,7 +113,7 @@ class RunResult(Tabular):
     gold_ranks: NDArray[np.int64] | None = field(default=None, repr=False)
     """The rank at which each judgment's doc was returned, 0 where it was not; where details were asked for."""
     top: TopLists | None = field(default=None, repr=False)
-    log: Traces | None = field(default=None, repr=False)
+    log: RunLog | None = field(default=None, repr=False)
     """What the run log says, where details were asked for and the run is one."""
     derived: Derived | None = field(default=None, repr=False)
     components: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -162,6 +147,14 @@ class RunResult(Tabular):
         if self.derived is not None or self.rankings is None:
             return self.derived.judged if self.derived is not None else None
         return spread(parse("judged@10")(self.rankings), self.rankings.query_ids, self.query_ids)
+
+    def measure(self, measures: Sequence[Measure]) -> RunResult:
+        """The same run with the values of other metrics, of those that need no more than rankings."""
+        rankings = self.rankings
+        if rankings is None:
+            raise ResultError(f"this result of {self.name!r} holds no rankings; evaluate again with this version")
+        ids = (rankings.query_ids, self.query_ids)
+        return replace(self, values={m.name: spread(m(rankings), *ids) for m in measures})
 
     def top_docs(self, query_id: str) -> list[TopDoc]:
         """The first docs that one query returned; none where details were not asked for."""
@@ -242,35 +235,6 @@ class RunResult(Tabular):
         """One metric's value for each query."""
         return dict(zip(self.query_ids, ByMeasure(self.values)[metric].tolist(), strict=True))
 
-    def as_json(self) -> dict[str, Any]:
-        """This run as the JSON document has it."""
-        metrics = {}
-        for name, found in self.estimates[0].items():
-            metrics[name] = _interval_json(found)
-            if (aggregate := parse(name).aggregate) != "mean":
-                metrics[name]["aggregate"] = aggregate
-        segments: dict[str, Any] = {}
-        if self.sampling.by:
-            segments["segments"] = [s.as_json() for s in self.segments]
-            fields = [",".join(names) for names in self.sampling.by]
-            segments["across"] = {f: {name: _rounded(self.across(f, name)) for name in self.values} for f in fields}
-        facts: dict[str, Any] = {"facts": dict(self.facts)} if self.facts else {}
-        notes = {"notes": list(self.notes)} if self.notes else {}
-        facts |= {"gold_level": "chunk"} if self.gold_level == "chunk" else {}
-        parts = {"components": dict(self.components)} if self.components else {}
-        head = {"name": self.name, **facts, "metrics": metrics, "counts": dict(self.counts)}
-        return {**head, **segments, **parts, **notes}
-
-
-def _rounded(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: value if isinstance(value, int) else rounded(value) for name, value in numbers.items()}
-
-
-def _prints_json(prints: Fingerprints) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {k: v for k, v in asdict(prints).items() if v}
-
 
 @dataclass(frozen=True, eq=False)
 class Result(Tabular):
@@ -284,6 +248,8 @@ class Result(Tabular):
     """The file of docs: where gold is by chunk, the result rests on it."""
     models: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By metric: the model of the embeddings that it looks at."""
+    provenance: Provenance | None = field(default=None, repr=False)
+    """When and from what it was saved; None for a fresh one."""
     basis: Fingerprints | None = field(default=None, repr=False)
     """The fingerprints as a file says them; those of a fresh result are found when somebody asks."""
 
@@ -370,22 +336,27 @@ class Result(Tabular):
         """One metric's value for each query."""
         return self._only(f"per_query({metric!r})").per_query(metric)
 
+    def measure(self, measures: Sequence[Measure]) -> Result:
+        """The same runs with the values of other metrics, which their rankings must be enough for."""
+        if beyond := next((m for m in measures if m.needs != GOLD_ALONE), None):
+            parts = ", ".join(part for part in beyond.needs if part not in GOLD_ALONE)
+            raise UsageError(f"{beyond.name} needs {parts}, which a result does not hold; evaluate the run with it")
+        return replace(self, runs=tuple(run.measure(measures) for run in self.runs))
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """The canonical names of the metrics, in the order asked for."""
         return tuple(self.runs[0].values) if self.runs else ()
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        told = {"conventions": dict(self.conventions)} if self.conventions else {}
-        return {
-            "format_version": FORMAT_VERSION,
-            "kind": "evaluation",
-            **told,
-            **({"intervals": self.runs[0].sampling.told()} if self.runs else {}),
-            "runs": [r.as_json() for r in self.runs],
-            **({"fingerprints": _prints_json(self.fingerprints)} if self.fingerprints else {}),
-        }
+        from karat.results.summary import summarize
+
+        return summarize(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
 
     def rows(self) -> Iterator[tuple[str, str, str, float | None]]:
         """The long table: run, query, metric, value."""
@@ -394,34 +365,11 @@ class Result(Tabular):
                 for query, value in zip(run.query_ids, values.tolist(), strict=True):
                     yield run.name, query, name, rounded(value)
 
-    def full_json(self) -> dict[str, Any]:
-        """The document that `save` writes: with every query's values, and its lists where they were kept."""
-        document = self.as_json()
-        if self.texts:
-            held = {q for run in self.runs for q in run.query_ids}
-            document["texts"] = {q: t for q, t in self.texts.items() if q in held}
-        for run, written in zip(self.runs, document["runs"], strict=True):
-            written["query_ids"] = list(run.query_ids)
-            written["sampling"] = run.sampling.as_json()
-            if run.judged is not None and run.sampling.by:
-                written["judged@10"] = [rounded(x) for x in run.judged.tolist()]
-            written["per_query"] = {n: [rounded(x) for x in v.tolist()] for n, v in run.values.items()}
-            if run.attainable:
-                written["attainable"] = {n: rounded(v) for n, v in run.attainable.items()}
-            if run.top is not None:
-                written["lists"] = {
-                    q: {
-                        "top": [d._asdict() for d in run.top_docs(q)],
-                        "returned": int(run.top.returned[i]),
-                        "gold": [d._asdict() for d in run.gold_docs(q)],
-                    }
-                    for i, q in enumerate(run.top.query_ids)
-                }
-        return document
-
-    def save(self, path: str) -> None:
+    def save(self, path: str, *, label: str = "") -> None:
         """Write the full result, to be read back by `karat.load`. A name that ends in .gz is packed."""
-        write_document(self.full_json(), path)
+        from karat.results.saved import save
+
+        save(self.document(), self, path, label=label)
 
     def __repr__(self) -> str:
         names = ", ".join(r.name for r in self.runs)

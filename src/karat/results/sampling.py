@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -79,26 +79,6 @@ class Sampling:
             for values in sorted(members):
                 out.append(Segment(dict(zip(names, values, strict=True)), np.array(members[values], dtype=np.int64)))
         return tuple(out)
-
-    def told(self) -> dict[str, Any]:
-        """How intervals are found, as every result says it."""
-        kind = "expanded" if self.method == "auto" else "plain"
-        return {
-            "confidence": self.confidence,
-            "method": self.method,
-            "resamples": self.resamples,
-            "seed": self.seed,
-            "bca": kind,
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it, to be read back."""
-        return {**asdict(self), "by": [list(names) for names in self.by]}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Sampling:
-        """What `as_json` wrote."""
-        return Sampling(**{**data, "by": tuple(tuple(names) for names in data["by"])})
 
 
 def sampling(

@@ -1,44 +1,149 @@
-"""Results read back from what `save` wrote."""
+"""Results in files: what `save` writes, and what reads it back, baselines included."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
-from karat.model.queries import Queries
-from karat.results.fingerprints import Fingerprints, GoldFingerprint, QueriesFingerprint
-from karat.results.result import FORMAT_VERSION, Result, RunResult
-from karat.results.sampling import Sampling
-from karat.results.version_1 import numbers, read_run
+from karat.store.codec import as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from karat.results.document import DocumentJson, FingerprintsJson, RunJson
+    from karat.results.fingerprints import Fingerprints
+    from karat.results.result import Result, RunResult
 
 FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
+CHANGED = "it was changed by hand or by a merge"
+WRITTEN = "what `--save` writes"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file holds: a result, and the document around it, with comparisons and gates where there are any."""
+
+    result: Result
+    document: DocumentJson
+
+
+def save(document: DocumentJson, result: Result, path: str, *, label: str = "") -> None:
+    """Write a document with the full result in it, to be read back by `load`. A name that ends in .gz is packed."""
+    from karat.store.codec import write_document
+
+    write_document(full_document(document, result, label=label), path)
+
+
+def full_document(document: DocumentJson, result: Result, *, label: str = "") -> DocumentJson:
+    """A document with the full result in it."""
+    from msgspec import structs
+
+    from karat.results.provenance import find_provenance
+    from karat.results.record import write_record
+
+    shared, records = write_record(result)
+    runs = document.runs or []
+    return structs.replace(
+        document,
+        provenance=result.provenance or find_provenance(label),
+        runs=[structs.replace(run, record=record) for run, record in zip(runs, records, strict=True)],
+        record=shared,
+    )
 
 
 def load(path: str) -> Result:
     """Read back what `save` wrote."""
-    return result_from(document_of(path, FULL, "what `--save` wrote"), path)
+    return load_saved(path).result
 
 
-def result_from(document: dict[str, Any], path: str = "the document") -> Result:
-    """The result that a saved document holds, whatever else was made of it."""
-    if any("per_query" not in run for run in document["runs"]):
-        raise InputError(f"{path}: holds only means; save the full result with --save")
-    return result_of(document, [read_run(run) for run in document["runs"]])
+def load_saved(path: str) -> Saved:
+    """Read back what `save` wrote, with what it says of comparisons and gates."""
+    path, data = _content(path, WRITTEN)
+    return read_saved(data, path)
 
 
-def is_saved(source: Any) -> bool:
+def read_saved(data: bytes, path: str) -> Saved:
+    """What the bytes of a saved file hold; `path` names them in messages."""
+    from msgspec import UNSET
+
+    from karat.results.record import RecordReader
+    from karat.results.version_1 import read_run
+
+    document, old = _document(data, path, FULL, WRITTEN)
+    heads = document.runs or []
+    try:
+        if old is not None:
+            if any("per_query" not in run for run in old["runs"]):
+                raise _means_only(path)
+            runs = [_with_head(read_run(run), head) for run, head in zip(old["runs"], heads, strict=True)]
+            return Saved(_result(document, runs, texts=old.get("texts", {})), document)
+        if document.record is UNSET:
+            raise _means_only(path)
+        reader = RecordReader(document.record, document.conventions or {})
+        runs = []
+        for head in heads:
+            if head.record is UNSET:
+                raise _means_only(path)
+            runs.append(_with_head(reader.run(head.name, head.record), head))
+        result = _result(document, runs)
+        return Saved(replace(result, queries=reader.queries), document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, error) from None
+
+
+def _means_only(path: str) -> InputError:
+    return InputError(
+        f"{path}: holds figures without their queries, as --json writes them; save the full result: --save FILE"
+    )
+
+
+def _damaged(path: str, error: Exception, remedy: str = "evaluate again with --save FILE") -> InputError:
+    return InputError(f"{path}: is damaged ({error}); {remedy}")
+
+
+def _with_head(run: RunResult, head: RunJson) -> RunResult:
+    """A run with what the head of its document says of it."""
+    return replace(
+        run,
+        name=head.name,
+        counts=head.counts,
+        facts=head.facts or {},
+        notes=tuple(head.notes or ()),
+        level=head.gold_level or "doc",
+        components=as_plain(head.components) if head.components else {},
+    )
+
+
+def _result(document: DocumentJson, runs: Sequence[RunResult], texts: Mapping[str, str] | None = None) -> Result:
+    from karat.model.queries import Queries
+    from karat.results.result import Result
+
+    queries = Queries({q: {"text": t} for q, t in texts.items()}) if texts else None
+    basis = _fingerprints(document.fingerprints or None)
+    return Result(tuple(runs), document.conventions or {}, queries, basis=basis, provenance=document.provenance or None)
+
+
+def _fingerprints(prints: FingerprintsJson | None) -> Fingerprints:
+    from karat.results.fingerprints import Fingerprints, GoldFingerprint, QueriesFingerprint
+
+    if prints is None:
+        return Fingerprints()
+    gold, queries = prints.gold, prints.queries
+    return Fingerprints(
+        GoldFingerprint(gold.hash, gold.queries or None, gold.judgments or None),
+        QueriesFingerprint(queries.hash, queries.queries or None, queries.fields or {}) if queries else None,
+        prints.corpus or None,
+        prints.embeddings or {},
+        prints.metrics,
+    )
+
+
+def is_saved(source: object) -> bool:
     """Whether this names a file that Karat wrote: a saved result or a baseline."""
     if not isinstance(source, (str, os.PathLike)) or source == "-" or not os.path.isfile(source):
         return False
@@ -57,85 +162,85 @@ def load_any(source: str) -> Result:
 
 def load_baseline(path: str) -> Result:
     """A blessed result. Nothing else is a baseline: a saved result that nobody blessed is refused."""
+    from karat.results.record import read_sampling
+    from karat.results.result import RunResult
+    from karat.results.sampling import Sampling
+    from karat.results.version_1 import numbers
+
     if not os.path.exists(path):
         raise InputError(f"{path}: there is no baseline yet; make one with `karat bless`")
-    document = document_of(path, ["baseline"], "what `karat bless` wrote; make one with `karat bless`")
+    expected = "what `karat bless` writes; make one with `karat bless`"
+    path, data = _content(path, expected)
+    document, _ = _document(data, path, ["baseline"], expected)
     try:
-        (run,) = document["runs"]
-        rows = document["values"]
-        columns = list(zip(*rows.values(), strict=True)) or [()] * len(run["metrics"])
-        values = {name: numbers(column) for name, column in zip(run["metrics"], columns, strict=True)}
-        held = run.get("sampling", {})
-        sampling = Sampling(**{**held, "by": tuple(map(tuple, held.get("by", ())))})
-        found = replace(run_of(run, list(rows), values), sampling=sampling)
-        held = _adds_up(document, found)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        held = False
-    if not held:
-        raise InputError(
-            f"{path}: its values and its means do not agree; it was changed by hand or by a merge; bless again"
-        )
-    return result_of(document, [found])
+        (head,) = document.runs or []
+        rows = document.values or {}
+        columns = list(zip(*rows.values(), strict=True)) or [()] * len(head.metrics)
+        values = {name: numbers(column) for name, column in zip(head.metrics, columns, strict=True)}
+        sampling = read_sampling(head.sampling) if head.sampling else Sampling()
+        run = _with_head(RunResult(head.name, list(rows), values, head.counts, sampling=sampling), head)
+        consistent = _adds_up(document, head, run)
+    except (KeyError, TypeError, ValueError):
+        consistent = False
+    if not consistent:
+        raise InputError(f"{path}: its values and its means do not agree; {CHANGED}; bless again")
+    return _result(document, [run])
 
 
-def _adds_up(document: dict[str, Any], found: RunResult) -> bool:
+def _adds_up(document: DocumentJson, head: RunJson, run: RunResult) -> bool:
     """Whether a baseline holds the queries that its head counts, and values that give the means of its head."""
-    (run,) = document["runs"]
-    if len(found.query_ids) != run["counts"]["queries"]:
+    if len(run.query_ids) != head.counts["queries"]:
         return False
-    # An older file does not hold the weights that its means rest on.
-    old = isinstance(document["fingerprints"].get("queries"), str)
+    # A file of the oldest version, with a bare hash, does not hold the weights that its means rest on.
+    queries = _fingerprints(document.fingerprints or None).queries
+    old = queries is not None and queries.queries is None
     return all(
-        found.n[name] == told["n"] and (old or _same(found.mean[name], told["mean"]))
-        for name, told in run["metrics"].items()
+        run.n[name] == estimate.n and (old or _same(run.mean[name], estimate.mean))
+        for name, estimate in head.metrics.items()
     )
 
 
-def _same(value: float, told: float | None) -> bool:
-    return math.isnan(value) if told is None else abs(value - told) <= 1e-9 * max(1.0, abs(told))
+def _same(value: float, written: float | None) -> bool:
+    return math.isnan(value) if written is None else abs(value - written) <= 1e-9 * max(1.0, abs(written))
 
 
-def document_of(path: str, kinds: Sequence[str], expected: str) -> dict[str, Any]:
-    """A JSON document of Karat's, of this kind and version."""
+def _content(path: str, expected: str) -> tuple[str, bytes]:
+    """A file's path as messages name it, and its bytes, unpacked."""
     from karat.read.layout import checked_path, open_bytes
 
     path = checked_path(os.fspath(path))
     try:
         with open_bytes(path) as file:
-            document = json.loads(b"".join(iter(lambda: file.read(1 << 20), b"")))
+            return path, b"".join(iter(lambda: file.read(1 << 20), b""))
     except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path}: is no saved result ({error}); expected {expected}") from None
-    if not isinstance(document, dict) or document.get("kind") not in kinds or "runs" not in document:
-        found = document.get("kind") if isinstance(document, dict) else None
-        told = f"is of kind {shown(found)}" if found else "is no saved result"
-        raise InputError(f"{path}: {told}; expected {expected}")
-    if document.get("format_version") != FORMAT_VERSION:
+        raise InputError(f"{path}: is not a saved result ({error}); expected {expected}") from None
+
+
+def _document(
+    data: bytes, path: str, kinds: Sequence[str], expected: str
+) -> tuple[DocumentJson, dict[str, Any] | None]:
+    """A document of one of these kinds, and what only format version 1 had in it."""
+    from msgspec import ValidationError
+
+    from karat.results.document import DocumentJson, HeadJson
+    from karat.results.result import FORMAT_VERSION
+    from karat.results.version_1 import upgrade
+    from karat.store.codec import decode
+
+    try:
+        head = decode(data, HeadJson)
+    except ValueError as error:
+        raise InputError(f"{path}: is not a saved result ({error}); expected {expected}") from None
+    if head.kind not in kinds or head.runs is None:
+        about = f"is of kind {shown(head.kind)}" if head.kind else "is not a saved result"
+        raise InputError(f"{path}: {about}; expected {expected}")
+    if head.format_version not in (1, FORMAT_VERSION):
         raise InputError(
-            f"{path}: has format version {document.get('format_version')!r}, expected {FORMAT_VERSION}; "
+            f"{path}: has format version {head.format_version!r}, expected {FORMAT_VERSION}; "
             "evaluate again with this version"
         )
-    return document
-
-
-def run_of(run: dict[str, Any], query_ids: Sequence[str], values: dict[str, NDArray[np.float64]]) -> RunResult:
-    """One run of a document, with its values."""
-    return RunResult(
-        run["name"],
-        query_ids,
-        values,
-        run["counts"],
-        run.get("facts", {}),
-        tuple(run.get("notes", ())),
-        level=run.get("gold_level", "doc"),
-    )
-
-
-def result_of(document: dict[str, Any], runs: Sequence[RunResult]) -> Result:
-    """The result that these runs of a document make."""
-    told: dict[str, Any] = dict(document.get("fingerprints", {}))
-    for name, kind in (("gold", GoldFingerprint), ("queries", QueriesFingerprint)):
-        if name in told:
-            told[name] = kind(told[name]) if isinstance(told[name], str) else kind(**told[name])
-    texts: dict[str, str] = document.get("texts", {})
-    queries = Queries({q: {"text": t} for q, t in texts.items()}) if texts else None
-    return Result(tuple(runs), document.get("conventions", {}), queries, basis=Fingerprints(**told))
+    try:
+        return upgrade(data) if head.format_version == 1 else (decode(data, DocumentJson), None)
+    except ValidationError as error:
+        remedy = f"{CHANGED}; bless again" if head.kind == "baseline" else "evaluate again with --save FILE"
+        raise _damaged(path, error, remedy) from None

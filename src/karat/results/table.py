@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import MissingPackage
+from karat.errors import missing_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Tabular:
         try:
             from pandas import DataFrame  # type: ignore[import-untyped]
         except ImportError:
-            raise MissingPackage("to_pandas needs the package pandas: pip install pandas") from None
+            raise missing_package("to_pandas", "pandas") from None
         return DataFrame(self.table().to_dict())
 
     def to_polars(self) -> Any:
@@ -64,7 +64,7 @@ class Tabular:
         try:
             import polars
         except ImportError:
-            raise MissingPackage("to_polars needs the package polars: pip install polars") from None
+            raise missing_package("to_polars", "polars") from None
         return polars.DataFrame(self.table().to_dict(), strict=False)
 
     def _repr_html_(self) -> str:

@@ -73,7 +73,7 @@ def _defined(values: list[float]) -> list[float | None]:
 
 def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) -> TopLists:
     """The top docs of each query of the rankings, with their grades."""
-    at_doc, items = aligned.found.at_doc, aligned.found.items
+    at_doc, items = aligned.hits.at_doc, aligned.hits.items
     offsets, docs, scores, grades = [0], [], [], []
     for q in aligned.queries.tolist():
         a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
@@ -85,7 +85,7 @@ def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) ->
         offsets.append(len(docs))
     return TopLists(
         query_ids,
-        np.maximum(aligned.found.returned[aligned.queries], 0),
+        np.maximum(aligned.hits.returned[aligned.queries], 0),
         np.array(offsets, dtype=np.int64),
         docs,
         np.array(scores, dtype=np.float64),
@@ -96,5 +96,5 @@ def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) ->
 def find_gold_ranks(qrels: Qrels, aligned: Aligned) -> NDArray[np.int64]:
     """The rank at which each judgment's doc was returned; 0 where it was not."""
     rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    rank[aligned.found.gold] = aligned.found.rank
+    rank[aligned.hits.gold] = aligned.hits.rank
     return rank

@@ -1,25 +1,49 @@
-"""Runs of documents of format version 1, which held lists as records: read, and never written."""
+"""Documents of format version 1, which held lists as records: read, and never written."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from karat.model.qrels import Qrels
 from karat.model.rankings import Rankings
+from karat.results.document import DocumentJson
 from karat.results.gold import Gold
-from karat.results.result import Derived, RunResult
+from karat.results.result import FORMAT_VERSION, Derived, RunResult
 from karat.results.sampling import Sampling
 from karat.results.top_lists import TopLists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Lists = Mapping[str, Mapping[str, Any]]
     """By query: `top` [{doc, score, grade}], `returned`, and `gold` [{doc, grade, rank}]."""
+
+
+RECORD = ("query_ids", "per_query", "judged@10", "attainable", "lists")
+"""What a run of a saved document held beside its head."""
+
+
+def upgrade(data: bytes) -> tuple[DocumentJson, dict[str, Any]]:
+    """A document with the head that this version has, and the whole of it as it was."""
+    old = json.loads(data)
+    head = {**old, "format_version": FORMAT_VERSION}
+    head.pop("texts", None)
+    prints = {k: {"hash": v} if k in ("gold", "queries") and isinstance(v, str) else v for k, v in _prints(old)}
+    head |= {"fingerprints": prints} if prints else {}
+    aside = RECORD if old["kind"] == "baseline" else (*RECORD, "sampling")
+    head["runs"] = [{k: v for k, v in run.items() if k not in aside} for run in old["runs"]]
+    return msgspec.convert(head, DocumentJson), old
+
+
+def _prints(old: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    prints: Mapping[str, Any] = old.get("fingerprints", {})
+    return prints.items()
 
 
 def read_run(run: Mapping[str, Any]) -> RunResult:
@@ -33,17 +57,13 @@ def read_run(run: Mapping[str, Any]) -> RunResult:
         run["name"],
         query_ids,
         {name: numbers(values) for name, values in run["per_query"].items()},
-        run["counts"],
-        run.get("facts", {}),
-        tuple(run.get("notes", ())),
-        Sampling(**{**sampling, "by": tuple(map(tuple, sampling.get("by", ())))}),
-        level=run.get("gold_level", "doc"),
+        {},
+        sampling=Sampling(**{**sampling, "by": tuple(map(tuple, sampling.get("by", ())))}),
         gold=Gold(gold) if gold is not None else None,
         rankings=_rankings(query_ids, gold, ranks, lists) if gold is not None else None,
         gold_ranks=ranks if gold is not None else None,
         top=_top(lists) if lists else None,
         derived=Derived(run.get("attainable", {}), numbers(run["judged@10"]) if "judged@10" in run else None),
-        components=run.get("components", {}),
     )
 
 

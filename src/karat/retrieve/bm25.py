@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.store import kept
+from karat.retrieve.store import get_or_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,18 +51,18 @@ LANGUAGES = {
     "ta": "tamil",
     "tr": "turkish",
 }
-"""Codes of languages that can be stemmed; stop words are there for a part of them."""
+"""Codes of the languages that can be stemmed; some of them have stop words too."""
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _FALLBACK = "en"
 
 
-@retriever("bm25", tells="BM25 over stemmed words (bm25s); words decide, so that other words are not found.")
+@retriever("bm25", tells="BM25 over stemmed words (bm25s); finds words, not synonyms.")
 class BM25(Base):
     """BM25 over the words of title and text.
 
-    `language` is a code such as de, `none` for no stemming and no stop words, or `auto`: then the field
-    `language` of each passage and query decides, and English where there is none.
+    `language` is a code like de, `none` for no stemming and no stop words, or `auto`: the field `language` of
+    each passage and query decides, and English if there is none.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class BM25(Base):
             raise UsageError(f"bm25: method must be one of {', '.join(METHODS)}, found {method!r}")
         if not all(isinstance(x, (int, float)) for x in (k1, b)) or not k1 >= 0 or not 0 <= b <= 1:
             raise UsageError(f"bm25: k1 must be a number from 0, and b one from 0 to 1, found {k1!r} and {b!r}")
-        language = "none" if language is None else language  # as `language=none` is read where it is written as text
+        language = "none" if language is None else language  # what `language=none` in a spec is read as
         if language not in ("auto", "none"):
-            _known(language)
+            _check_language(language)
         self.k1, self.b, self.method, self.language = k1, b, method, language
         self.stem, self.stopwords = stem, stopwords
         self._corpus: Corpus | None = None
@@ -92,10 +92,10 @@ class BM25(Base):
         if self._corpus is corpus:
             return
         library = _library()
-        of = [self._language(corpus.language(i)) for i in range(len(corpus))]
-        only = set(of)
+        languages = [self._language(corpus.language(i)) for i in range(len(corpus))]
+        only = set(languages)
         if len(only) == 1 and self.language == "auto":
-            self._default = only.pop()  # a corpus in one language: queries that do not say theirs are in it too
+            self._default = only.pop()  # a corpus in one language: queries without one are in it too
         key = [
             "bm25",
             library.__version__,
@@ -105,18 +105,20 @@ class BM25(Base):
             self.stem,
             self.stopwords,
             corpus.fingerprint,
-            sorted(set(of)) if len(set(of)) == 1 else of,
+            sorted(set(languages)) if len(set(languages)) == 1 else languages,
         ]
 
         def build() -> Any:
-            tokens = self._tokens(corpus.texts, of)
+            tokens = self._tokens(corpus.texts, languages)
             if not tokens.vocab:
-                raise InputError(f"{corpus.source}: no passage has a word to index beside stop words; expected texts")
+                raise InputError(
+                    f"{corpus.source}: no passage has a word to index apart from stop words; expected texts"
+                )
             index = library.BM25(k1=self.k1, b=self.b, method=self.method, backend="numpy")
             index.index(tokens, show_progress=False)
             return index
 
-        self._index = kept(
+        self._index = get_or_build(
             self.store,
             key,
             build,
@@ -130,74 +132,74 @@ class BM25(Base):
         """The passages that share words with each query; those that share none are not found."""
         if self._corpus is None:
             raise UsageError("bm25: index() comes before retrieve()")
-        return [self._found(q, k) for q in queries]
+        return [self._search(q, k) for q in queries]
 
     @property
     def rests_on(self) -> Any:
         return _library().__version__
 
     def facts(self) -> dict[str, Any]:
-        held = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
-        return {"index_storage": held, "index_version": f"bm25s {_library().__version__}"}
+        size = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
+        return {"index_storage": size, "index_version": f"bm25s {_library().__version__}"}
 
-    def _found(self, query: Query, k: int) -> Answer:
-        laps = Laps()
+    def _search(self, query: Query, k: int) -> Answer:
+        stopwatch = Stopwatch()
         scores = self._scores(query)
         if scores is None:
             ids, values = [], []
         else:
             rows = ranking.best(scores, k, self._place, above=0.0)
             ids, values = [self._ids[i] for i in rows.tolist()], scores[rows].tolist()
-        laps.lap("retrieve")
-        return Answer(ids, values, latency_ms=laps.ms)
+        stopwatch.lap("retrieve")
+        return Answer(ids, values, latency_ms=stopwatch.ms)
 
     def _scores(self, query: Query) -> Any:
         language = self._language(getattr(query, "fields", {}).get("language"))
         stop, stems = self._reading(language)
         words = [word for word in _TOKEN.findall(query.lower()) if word not in stop]
-        known = self._index.vocab_dict
-        found = [known[word] for word in (words if stems is None else stems(words)) if word in known]
-        return self._index.get_scores_from_ids(found) if found else None
+        vocabulary = self._index.vocab_dict
+        numbers = [vocabulary[word] for word in (words if stems is None else stems(words)) if word in vocabulary]
+        return self._index.get_scores_from_ids(numbers) if numbers else None
 
     def _tokens(self, texts: Sequence[str], of: Sequence[str]) -> Any:
-        """All texts as numbers of their words, and the number of each word as `tokenize` of bm25s has them."""
+        """All texts as numbers of words, and the vocabulary, in the form of `tokenize` of bm25s."""
         from bm25s.tokenization import Tokenized
 
-        known: dict[str, int] = {}
-        tables = {language: _Numbers(known, *self._reading(language)) for language in set(of)}
+        vocabulary: dict[str, int] = {}
+        tables = {language: _Numbers(vocabulary, *self._reading(language)) for language in set(of)}
         numbers = [
             [i for i in map(tables[language].__getitem__, _TOKEN.findall(text.lower())) if i >= 0]
             for text, language in zip(texts, of, strict=True)
         ]
-        return Tokenized(ids=numbers, vocab=known)
+        return Tokenized(ids=numbers, vocab=vocabulary)
 
     def _reading(self, language: str) -> tuple[frozenset[str], Stems | None]:
-        """The stop words of a language, and what stems its words; none of what was not asked for."""
+        """The stop words of a language, and what stems its words; empty and None if switched off."""
         stop = _stop_words(language) if self.stopwords else frozenset[str]()
         return stop, _stem_all(language) if self.stem else None
 
-    def _language(self, told: str | None) -> str:
-        """The language of a text: as it says itself, where that is asked for and can be stemmed."""
+    def _language(self, label: str | None) -> str:
+        """The language to use for a text with this label: its own with `auto`, if it can be stemmed."""
         if self.language != "auto":
             return self.language
-        code = str(told).lower().replace("_", "-").split("-")[0] if told else self._default
-        return code if code in LANGUAGES else "none" if told else self._default
+        code = str(label).lower().replace("_", "-").split("-")[0] if label else self._default
+        return code if code in LANGUAGES else "none" if label else self._default
 
 
 class _Numbers(dict[str, int]):
-    """The number of each word of a language, found when the word is first met; −1 for stop words."""
+    """The number of each word of a language, assigned when the word first occurs; −1 for stop words."""
 
-    def __init__(self, known: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
+    def __init__(self, vocabulary: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
         super().__init__(dict.fromkeys(stop, -1))
-        self.known, self.stems = known, stems
+        self.vocabulary, self.stems = vocabulary, stems
 
     def __missing__(self, word: str) -> int:
         stem = word if self.stems is None else self.stems([word])[0]
-        found = self[word] = self.known.setdefault(stem, len(self.known))
-        return found
+        number = self[word] = self.vocabulary.setdefault(stem, len(self.vocabulary))
+        return number
 
 
-def _known(language: str) -> str:
+def _check_language(language: str) -> str:
     if language not in LANGUAGES:
         near = nearest(language, LANGUAGES) or nearest(language, LANGUAGES.values())
         near = next((c for c, n in LANGUAGES.items() if n == near), near)
@@ -234,5 +236,5 @@ def _stem_all(language: str) -> Stems | None:
     except ImportError:
         raise missing_package("bm25", "Stemmer", advice=", or use bm25(stem=false)") from None
     stemmer: Any = Stemmer.Stemmer(LANGUAGES[language])
-    found: Stems = stemmer.stemWords
-    return found
+    stem: Stems = stemmer.stemWords
+    return stem

@@ -1,4 +1,4 @@
-"""A corpus: passages with ids, texts and fields, and the same corpus cut anew."""
+"""A corpus: passages with ids, texts and fields; the same corpus in other chunks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Told by ids and texts alone: the same content has the same one wherever it lies."""
+        """A hash of ids and texts: equal content has an equal one, wherever it is."""
         return fingerprint(self.ids, self.texts)
 
     def about(self, id: str) -> Mapping[str, Any]:
@@ -59,9 +59,9 @@ class Corpus:
         return self.fields[place] if place is not None and self.fields else {}
 
     def language(self, i: int) -> str | None:
-        """The language that a passage says it is in."""
-        found = self.fields[i].get("language") if self.fields else None
-        return str(found) if found else None
+        """The language that a passage is labelled with."""
+        label = self.fields[i].get("language") if self.fields else None
+        return str(label) if label else None
 
 
 def fingerprint(*columns: Sequence[str]) -> str:
@@ -92,13 +92,13 @@ def read_corpus(source: Any) -> Corpus:
         texts.append(text)
         fields.append({n: v for n, v in about.items() if n not in (TITLE, body)})
     if not ids:
-        raise InputError(f"{name}: has no docs; expected one a line, with _id and text")
+        raise InputError(f"{name}: has no docs; expected one per line, with _id and text")
     if len(empty) == len(ids):
         raise InputError(f"{name}: no doc has a title or a text; expected fields named title and text")
     return Corpus(ids, texts, fields, name, titles_only=bare, parents=table.parents)
 
 
-def rechunked(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
+def rechunk(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     """The docs of a corpus cut into passages of `size` words, each with the last `overlap` words of the one before.
 
     Passages of one doc are joined first. New ids are `doc#100-20-1`, …

@@ -12,9 +12,9 @@ from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.corpus import fingerprint
 from karat.retrieve.encoders import WORDLLAMA, encoder_of
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.store import kept
+from karat.retrieve.store import get_or_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +49,7 @@ class Dense(Base):
     """
 
     watch: Callable[[int, int], None] | None = None
-    """Told how many passages have a vector, and how many there are."""
+    """Called with the number of passages that have a vector, and of all."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Dense(Base):
                 self.watch(min(start + BLOCK, total), total)
         self.matrix = matrix if matrix is not None else np.zeros((total, 0), dtype=np.float32)
         self.ids, self._row = list(corpus.ids), corpus.row
-        self._named = np.array(self.ids, dtype=object)
+        self._id_array = np.array(self.ids, dtype=object)
         self._place = ranking.precedence(corpus.ids)
         self._without = np.flatnonzero(~self.matrix.any(axis=1))
         self._spent = _difference(before, self.encoder.tokens)
@@ -116,15 +116,15 @@ class Dense(Base):
             raise UsageError("dense: index() comes before retrieve()")
         step = max(1, _PRODUCTS // max(len(self.ids), 1))
         parts = (queries[start : start + step] for start in range(0, len(queries), step))
-        return [found for part in parts for found in self._found(part, k)]
+        return [answer for part in parts for answer in self._answer_all(part, k)]
 
     def encode_query(self, query: str) -> Matrix:
         """The query's unit vector; that of this thread's last query is remembered."""
         text = str(query)
         if getattr(self._last, "text", None) != text:
             self._remember(text)
-        found: Matrix = self._last.vector
-        return found
+        vector: Matrix = self._last.vector
+        return vector
 
     def rows(self, ids: Iterable[str]) -> Rows:
         """Where the vectors of these passages stand in the matrix."""
@@ -144,31 +144,31 @@ class Dense(Base):
     def close(self) -> None:
         self.encoder.close()
 
-    def _found(self, queries: Sequence[Query], k: int) -> list[Answer]:
+    def _answer_all(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What some queries find: each is encoded and timed for itself, and all are searched for together."""
-        taken: list[Laps] = []
+        times: list[Stopwatch] = []
         spent: list[int | None] = []
         vectors: list[Matrix] = []
         for query in queries:
-            laps, before = Laps(), self.encoder.tokens
+            stopwatch, before = Stopwatch(), self.encoder.tokens
             # Always encoded here: a query that is timed twice must not look faster the second time.
             self._remember(str(query))
-            laps.lap("encode")
-            taken.append(laps)
+            stopwatch.lap("encode")
+            times.append(stopwatch)
             spent.append(_difference(before, self.encoder.tokens))
             vectors.append(self._last.vector)
-        search = Laps()
-        listed = self._search(vectors, k)
+        search = Stopwatch()
+        lists = self._search(vectors, k)
         search.lap("search")
         share = search.ms["search"] / max(len(queries), 1)
         return [
             Answer(
-                self._named[rows].tolist(),
+                self._id_array[rows].tolist(),
                 scores.tolist(),
-                latency_ms={**laps.ms, "search": share},
+                latency_ms={**stopwatch.ms, "search": share},
                 cost={} if tokens is None else {"tokens": tokens},
             )
-            for (rows, scores), laps, tokens in zip(listed, taken, spent, strict=True)
+            for (rows, scores), stopwatch, tokens in zip(lists, times, spent, strict=True)
         ]
 
     def _search(self, vectors: Sequence[Matrix], k: int) -> list[tuple[Rows, Scores]]:
@@ -179,7 +179,7 @@ class Dense(Base):
         dims = self.matrix.shape[1]
         for vector in vectors:
             if len(vector) != dims:
-                raise InputError(f"dense: {self.encoder.name} gave a query {len(vector)} numbers, and passages {dims}")
+                raise InputError(f"dense: {self.encoder.name} gives a query {len(vector)} numbers and passages {dims}")
         products = np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
         each = zip(vectors, products, strict=True)
         return [self._nearest(vector, rough, k) if vector.any() else nothing for vector, rough in each]
@@ -196,44 +196,44 @@ class Dense(Base):
             part = self.matrix.take(rows[start : start + _AT_ONCE], axis=0).astype(np.float64)
             part *= wide
             part.sum(axis=1, out=scores[start : start + _AT_ONCE])
-        chosen = np.lexsort((self._place[rows], -scores))[:k]
-        return rows[chosen], scores[chosen]
+        order = np.lexsort((self._place[rows], -scores))[:k]
+        return rows[order], scores[order]
 
     def _remember(self, text: str) -> None:
-        found = self._encoded([text], "query")
-        vector = found[0] if found.shape[1] else np.zeros(self.matrix.shape[1], dtype=np.float32)
+        vectors = self._encode([text], "query")
+        vector = vectors[0] if vectors.shape[1] else np.zeros(self.matrix.shape[1], dtype=np.float32)
         vector.setflags(write=False)
         self._last.text, self._last.vector = text, vector
 
     def _block(self, texts: Sequence[str]) -> Matrix:
-        """The vectors of some passages, from the store where they are there."""
+        """The vectors of some passages, from the store if it has them."""
         identity = self.encoder.identity
         store = self.store if identity is not None else None
 
         def load(folder: str) -> Matrix:
-            found: Matrix = np.load(os.path.join(folder, _FILE), allow_pickle=False)
-            if found.dtype != np.float32 or found.ndim != 2 or len(found) != len(texts):
+            vectors: Matrix = np.load(os.path.join(folder, _FILE), allow_pickle=False)
+            if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(texts):
                 raise ValueError("not the vectors of these texts")
-            return found
+            return vectors
 
-        return kept(
+        return get_or_build(
             store,
             ["vectors", 1, identity, self.prefix["passage"], fingerprint(texts)],
-            lambda: self._encoded(texts, "passage"),
+            lambda: self._encode(texts, "passage"),
             lambda vectors, folder: np.save(os.path.join(folder, _FILE), vectors),
             load,
         )
 
-    def _encoded(self, texts: Sequence[str], kind: Kind) -> Matrix:
+    def _encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
         """Unit vectors with the prefix of their kind; a text without content gets zeros, and no prefix."""
-        having = [i for i, text in enumerate(texts) if text.strip()]
-        if not having:
+        rows = [i for i, text in enumerate(texts) if text.strip()]
+        if not rows:
             return np.zeros((len(texts), 0), dtype=np.float32)
-        found = self.encoder.encode([self.prefix[kind] + _clean(texts[i]) for i in having], kind)
-        if len(having) == len(texts):
-            return found
-        out = np.zeros((len(texts), found.shape[1]), dtype=np.float32)
-        out[having] = found
+        vectors = self.encoder.encode([self.prefix[kind] + _clean(texts[i]) for i in rows], kind)
+        if len(rows) == len(texts):
+            return vectors
+        out = np.zeros((len(texts), vectors.shape[1]), dtype=np.float32)
+        out[rows] = vectors
         return out
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 
 from karat.errors import PIP, InputError, UsageError, missing_package, shown
-from karat.retrieve.registry import imported
+from karat.retrieve.registry import import_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,31 +45,31 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> Any:
-        """All that decides the vectors, as JSON can hold it; None where that is not known, and nothing is kept."""
+        """All that decides the vectors, as JSON; None if unknown, and then nothing is kept."""
 
     @property
     def tokens(self) -> int | None:
-        """How many tokens this thread has been charged for so far; None where nobody counts."""
+        """How many tokens this thread has been charged for so far; None if nobody counts."""
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
-        """One unit vector a text; a text that has no content gets zeros."""
+        """One unit vector per text; zeros for a text without content."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class Once(Generic[T]):
-    """Something slow that is made when first asked for, once, whichever thread asks."""
+    """A slow value that is made at first use, once, whichever thread comes first."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, threading.Lock()
-        self._made: list[T] = []
+        self._value: list[T] = []
 
     def __call__(self) -> T:
         with self._lock:
-            if not self._made:
-                self._made.append(self._make())
-            return self._made[0]
+            if not self._value:
+                self._value.append(self._make())
+            return self._value[0]
 
 
 def encoder_of(
@@ -90,7 +90,7 @@ def encoder_of(
     for name, value in (("batch", batch), ("dims", dims)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise UsageError(f"dense: {name} must be an integer from 1, found {value!r}")
-    given = {
+    params = {
         "pooling": pooling,
         "device": device,
         "dims": dims,
@@ -99,12 +99,12 @@ def encoder_of(
         "timeout": timeout,
     }
     if model == WORDLLAMA:
-        _refuse(model, given, ("dims",))
+        _refuse(model, params, ("dims",))
         return WordLlama(dims)
     if model.startswith(OPENAI):
         from karat.retrieve.endpoint import Endpoint
 
-        _refuse(model, given, ("dims", "base_url", "key_env", "timeout"))
+        _refuse(model, params, ("dims", "base_url", "key_env", "timeout"))
         return Endpoint(
             model.removeprefix(OPENAI),
             dims=dims,
@@ -114,37 +114,37 @@ def encoder_of(
             **({} if timeout is None else {"timeout": timeout}),
         )
     if is_function(model):
-        _refuse(model, given, ())
+        _refuse(model, params, ())
         return Function(model, batch)
     from karat.retrieve.sentences import SentenceModel
 
-    _refuse(model, given, ("pooling", "device", "dims"))
+    _refuse(model, params, ("pooling", "device", "dims"))
     return SentenceModel(model, pooling=pooling, device=device, dims=dims, batch=batch, own_prompts=own_prompts)
 
 
 def is_function(model: str) -> bool:
-    """Whether a model is written module:function, and is no folder of that name."""
+    """Whether a model is written module:function, and is not a folder of that name."""
     return _FUNCTION.fullmatch(model) is not None and not os.path.isdir(model)
 
 
-def _refuse(model: str, given: dict[str, Any], takes: Sequence[str]) -> None:
-    for name, value in given.items():
+def _refuse(model: str, params: dict[str, Any], takes: Sequence[str]) -> None:
+    for name, value in params.items():
         if value is not None and name not in takes:
-            told = f"it takes {', '.join(takes)}" if takes else "it takes none of these"
-            raise UsageError(f"dense: {name} makes no sense with model={model}; {told}")
+            advice = f"it takes {', '.join(takes)}" if takes else "it takes none of these"
+            raise UsageError(f"dense: {name} makes no sense with model={model}; {advice}")
 
 
 def unit(vectors: Any, count: int, where: str) -> Matrix:
-    """Vectors as rows of length 1; zeros stay zeros, and what is no matrix of finite numbers is an error."""
+    """Vectors as rows of length 1; zeros stay zeros; anything but a matrix of finite numbers is an error."""
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinity, which is told below
+        with np.errstate(over="ignore"):  # what is too large becomes infinity, an error below
             rows = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"{where}: expected {count} vectors of numbers, all of one length, found {_told(vectors)}"
+            f"{where}: expected {count} vectors of numbers, all of one length, found {_describe_output(vectors)}"
         ) from None
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] < 1:
-        raise InputError(f"{where}: expected {count} vectors, all of one length, found {_told(vectors)}")
+        raise InputError(f"{where}: expected {count} vectors, all of one length, found {_describe_output(vectors)}")
     if not np.isfinite(rows).all():
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise InputError(f"{where}: vector {bad + 1} of {count} has values that are not finite numbers (NaN, infinity)")
@@ -153,7 +153,7 @@ def unit(vectors: Any, count: int, where: str) -> Matrix:
     return (wide / np.where(length > 0, length, 1.0)).astype(np.float32)
 
 
-def _told(vectors: Any) -> str:
+def _describe_output(vectors: Any) -> str:
     if hasattr(vectors, "shape"):
         return f"an array of shape {tuple(vectors.shape)}"
     return f"{len(vectors)}: {shown(vectors)}" if isinstance(vectors, (list, tuple)) else shown(vectors)
@@ -170,8 +170,8 @@ class WordLlama:
 
     def __init__(self, dims: int | None = None) -> None:
         if dims not in (None, *_WORDLLAMA_DIMS):
-            told = ", ".join(map(str, _WORDLLAMA_DIMS))
-            raise UsageError(f"dense: dims of {WORDLLAMA} must be one of {told}, found {dims!r}")
+            choices = ", ".join(map(str, _WORDLLAMA_DIMS))
+            raise UsageError(f"dense: dims of {WORDLLAMA} must be one of {choices}, found {dims!r}")
         if find_spec("wordllama") is None:
             raise missing_package(f"dense(model={WORDLLAMA})", "wordllama")
         self.dims = dims or max(_WORDLLAMA_DIMS)
@@ -195,7 +195,7 @@ class WordLlama:
         model = self._model()
         rows = np.zeros((len(texts), self.dims), dtype=np.float32)
         for at in _by_length(texts):
-            # Its own normalising divides by 0 where a text is empty.
+            # Its own normalising divides by 0 if a text is empty.
             rows[at] = model.embed([texts[i] for i in at], norm=False, batch_size=len(at))
         return unit(rows, len(texts), WORDLLAMA)
 
@@ -243,29 +243,29 @@ def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 class Function:
-    """A function of the user's: a list of texts in, a vector for each out.
+    """A function of the caller's: a list of texts in, one vector per text out.
 
-    What it does is not known here, so that its vectors are kept between runs only if it says what decides
-    them, in an attribute `identity` (a text such as "my-model 3").
+    Its vectors are kept between runs only if it has an attribute `identity` that names what decides them
+    (for example "my-model 3").
     """
 
     tokens = None
 
     def __init__(self, path: str, batch: int) -> None:
-        self.function = imported(path)
+        self.function = import_object(path)
         if not callable(self.function):
             raise UsageError(f"dense: {path} must be a function (list of texts) -> vectors, found {self.function!r}")
         self.path, self.batch = path, batch
 
     @property
     def name(self) -> str:
-        said = getattr(self.function, "identity", None)
-        return self.path if said is None else f"{self.path} {said}"
+        identity = getattr(self.function, "identity", None)
+        return self.path if identity is None else f"{self.path} {identity}"
 
     @property
     def identity(self) -> Any:
-        said = getattr(self.function, "identity", None)
-        return None if said is None else ["function", self.path, str(said), self.batch]
+        identity = getattr(self.function, "identity", None)
+        return None if identity is None else ["function", self.path, str(identity), self.batch]
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
         parts = []

@@ -45,7 +45,9 @@ class Endpoint:
         timeout: float = 60.0,
     ) -> None:
         if not model:
-            raise UsageError(f"dense: expected {OPENAI}MODEL, such as {OPENAI}text-embedding-3-small, found no model")
+            raise UsageError(
+                f"dense: expected {OPENAI}MODEL, for example {OPENAI}text-embedding-3-small, found no model"
+            )
         require_httpx(f"dense(model={OPENAI}{model})")
         if not timeout > 0:
             raise UsageError(f"dense: timeout must be a number of seconds above 0, found {timeout!r}")
@@ -56,7 +58,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         secrets = (self._key,) if self._key else ()
         self._client = Client(timeout=timeout, retry=RETRY, headers=headers, secrets=secrets)
-        self._spent = threading.local()
+        self._usage = threading.local()
 
     @property
     def name(self) -> str:
@@ -68,7 +70,7 @@ class Endpoint:
 
     @property
     def tokens(self) -> int | None:
-        count: int | None = getattr(self._spent, "tokens", None)
+        count: int | None = getattr(self._usage, "tokens", None)
         return count
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
@@ -111,7 +113,7 @@ class Endpoint:
         usage = answer.get("usage")
         used = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
         if isinstance(used, int) and used >= 0:
-            self._spent.tokens = (self.tokens or 0) + used
+            self._usage.tokens = (self.tokens or 0) + used
 
     def _post(self, body: dict[str, Any]) -> Any:
         """The answer to one request."""
@@ -150,7 +152,7 @@ def _check_url(url: str, name: str) -> str:
     try:
         parts = urlsplit(url)
         holds = parts.username or parts.password or parts.query or parts.fragment
-        _ = parts.port  # a port that is no number is found when asked for
+        _ = parts.port  # raises if the port is not a number
     except ValueError:
         raise UsageError(f"dense: {name} must be an address such as {HOSTED}") from None
     if holds:
@@ -172,5 +174,5 @@ def _read_key(env: str, needed: bool) -> str:
             f"dense: the endpoint needs a key; set the environment variable {env}, or name another in key_env"
         )
     if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"dense: the key in {env} has characters that no key can have; set it anew")
+        raise UsageError(f"dense: the key in {env} has characters that no key can have; set it again")
     return key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, nearest, shown
 from karat.read.objects import text_id
-from karat.retrieve.registry import imported
+from karat.retrieve.registry import import_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 ID_FIELDS = ("chunk_id", "doc_id", "id", "_id")
 
 
-def object_of(given: Any, kind: str) -> Any:
+def object_of(reference: Any, kind: str) -> Any:
     """The object itself; `module:name` is imported, and a function without arguments is called to make it."""
-    if given is None or given == "":
+    if reference is None or reference == "":
         raise UsageError(f"{kind}: retriever is missing; pass the object, or write {kind}(retriever=my_module:name)")
-    if not isinstance(given, str):
-        return given
-    if ":" not in given:
-        raise UsageError(f"{kind}: retriever must be module:name, found {shown(given)}")
-    found = imported(given)
-    if inspect.isfunction(found):
+    if not isinstance(reference, str):
+        return reference
+    if ":" not in reference:
+        raise UsageError(f"{kind}: retriever must be module:name, found {shown(reference)}")
+    value = import_object(reference)
+    if inspect.isfunction(value):
         try:
-            found = found()
+            value = value()
         except KaratError:
             raise
         except Exception as error:
             raise UsageError(
-                f"{kind}: {given} was called without arguments to make the retriever, and failed "
+                f"{kind}: {reference} was called without arguments to make the retriever, and failed "
                 f"({type(error).__name__}: {error})"
             ) from error
-    return found
+    return value
 
 
 def id_of(own: Any, about: Mapping[str, Any], id_field: str | None, where: str, also: tuple[Any, ...] = ()) -> str:
@@ -44,20 +44,20 @@ def id_of(own: Any, about: Mapping[str, Any], id_field: str | None, where: str, 
     Frameworks give a random UUID to what has no id; it counts only where nothing else does.
     """
     if id_field is not None:
-        found = text_id(about.get(id_field))
-        if found is None:
+        id = text_id(about.get(id_field))
+        if id is None:
             near = nearest(id_field, about)
             raise InputError(
                 f"{where}: a result has no usable id in {id_field!r}, found {shown(about.get(id_field))}; "
                 f"its fields: {_names(about)}" + (f"; did you mean {near!r}?" if near else "")
             )
-        return found
+        return id
     first, *rest = (about.get(name) for name in ID_FIELDS)
-    given = None if _random(own) else own
-    for value in (first, given, *rest, *also, own):
-        found = text_id(value)
-        if found is not None:
-            return found
+    own_id = None if _random(own) else own
+    for value in (first, own_id, *rest, *also, own):
+        id = text_id(value)
+        if id is not None:
+            return id
     raise InputError(
         f"{where}: a result has no id: its own is {shown(own)}, and its fields are {_names(about)}; "
         f"give docs an id or one of the fields {', '.join(ID_FIELDS)}, or name the field by id_field="

@@ -1,4 +1,4 @@
-"""Any search engine that answers in JSON over HTTP: a request with places to fill, and paths to what it found."""
+"""Any search engine that answers in JSON over HTTP: a request with placeholders, and paths to its results."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Http(Base):
     """Asks a search engine over HTTP, and takes ids and scores from its JSON by JSONPath.
 
     `body` is JSON (or text of it, or `@file`) with the places {query}, {k}, {language} and {field.NAME}; they
-    may stand in `url` too. `total` is where the answer says how many it found, for engines that leave the list
-    out when that is none. `took` is where it says how long it searched: that time is the stage `retrieve`, and
-    the rest of the call `network`; as a mapping it names the times of several stages. The index is the engine's own.
+    may stand in `url` too. `total` is the path to the number of results, for engines that leave the list
+    out if there are none. `took` is the path to the engine's own time: that is the stage `retrieve`, and the
+    rest of the call `network`; as a mapping it names the times of several stages. The index is the engine's own.
     """
 
     def __init__(
@@ -61,10 +61,14 @@ class Http(Base):
         self.url = _check_url(url)
         self.where = f"http {self.url}"
         if not ids:
-            raise UsageError(f"{self.where}: ids is missing: where the ids are in the answer, such as ids=$.hits[*].id")
+            raise UsageError(
+                f"{self.where}: ids is missing; name the path to the ids in the answer, for example ids=$.hits[*].id"
+            )
         self._body = None if body is None else read_json(body, "http: body")
         if "query" not in places(self.url) | places(self._body):
-            raise UsageError(f"{self.where}: neither url nor body has {{query}}; every query would be asked the same")
+            raise UsageError(
+                f"{self.where}: neither url nor body has {{query}}, so that all requests would be the same"
+            )
         self.method = (method or ("GET" if body is None else "POST")).upper()
         if self.method not in METHODS:
             raise UsageError(f"{self.where}: method must be one of {', '.join(METHODS)}, found {method!r}")
@@ -94,7 +98,7 @@ class Http(Base):
         """Nothing: the engine has its own index."""
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
-        """What the engine finds for each query, in the order in which it answers; at most k."""
+        """The engine's results for each query, in its order; at most k."""
         return [self._ask(q, k) for q in queries]
 
     def close(self) -> None:
@@ -155,7 +159,7 @@ class Http(Base):
         return {name: read_answer(ids, f"{where}: stage {name}").ids for name, ids in lists.items() if ids}
 
     def _times(self, data: Any, ms: float, where: str) -> dict[str, float]:
-        """What the engine says it took, and the rest of the call; together the whole call."""
+        """The engine's own times and the rest of the call, which add up to the whole call."""
         if not self._took:
             return {"retrieve": ms}
         stages = {name: path.find_number(data, where) * self._unit for name, path in self._took.items()}
@@ -182,9 +186,9 @@ def _check_url(url: Any) -> str:
     return url
 
 
-def _paths(given: Any, name: str) -> dict[str, JsonPath]:
+def _paths(source: Any, name: str) -> dict[str, JsonPath]:
     """Paths by the name of a stage."""
-    paths = read_json(given, f"http: {name}") if given is not None else {}
+    paths = read_json(source, f"http: {name}") if source is not None else {}
     if not isinstance(paths, Mapping):
         raise UsageError(f"http: {name} must be a mapping of stages to JSONPaths, found {shown(paths)}")
     return {str(stage): JsonPath(path, f"{name}.{stage}") for stage, path in paths.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
-from karat.retrieve.protocol import Answer, Base, Laps, read_answer
+from karat.retrieve.protocol import Answer, Base, Stopwatch, read_answer
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FUSIONS = ("rrf", "minmax", "zscore")
 
 @retriever("hybrid", tells="Lists of several retrievers fused, by rank (rrf) or by score.", takes="many")
 class Hybrid(Base):
-    """Fuses the lists of several retrievers; BM25 and dense where none is named.
+    """Fuses the lists of several retrievers, BM25 and dense by default.
 
     fusion=rrf adds weight / (constant + rank) over the lists (Cormack, Clarke & Büttcher 2009); minmax and
     zscore add weight × score, brought to one scale for each query and list; a doc that a list lacks gets
@@ -40,7 +40,7 @@ class Hybrid(Base):
             raise UsageError(f"hybrid: fusion must be one of {', '.join(FUSIONS)}, found {fusion!r}")
         self._parts = tuple(retrievers) or (make_retriever("bm25"), make_retriever("dense"))
         if len(self._parts) < 2:
-            raise UsageError("hybrid: fuses two retrievers or more, found one; such as hybrid(bm25, dense)")
+            raise UsageError("hybrid: fuses two retrievers or more, found one; for example hybrid(bm25, dense)")
         self.weights = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(self._parts)
         if len(self.weights) != len(self._parts) or min(self.weights) < 0 or not sum(self.weights) > 0:
             raise UsageError(
@@ -64,63 +64,63 @@ class Hybrid(Base):
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         depth = self.depth or max(k, 100)
-        lists, took = [], []
+        lists, shares = [], []
         for part in self._parts:
-            laps = Laps()
-            lists.append([read_answer(found, "hybrid") for found in part.retrieve(queries, depth)])
-            laps.lap("all")
-            took.append(laps.ms["all"] / max(len(queries), 1))
-        return [self._fused([found[i] for found in lists], took, k) for i in range(len(queries))]
+            stopwatch = Stopwatch()
+            lists.append([read_answer(answer, "hybrid") for answer in part.retrieve(queries, depth)])
+            stopwatch.lap("all")
+            shares.append(stopwatch.ms["all"] / max(len(queries), 1))
+        return [self._fuse([answers[i] for answers in lists], shares, k) for i in range(len(queries))]
 
     def facts(self) -> dict[str, Any]:
         each: list[dict[str, Any]] = [part.facts() for part in self._parts if hasattr(part, "facts")]
-        told = {name: value for facts in each for name, value in facts.items()}
+        combined = {name: value for facts in each for name, value in facts.items()}
         storage = [facts["index_storage"] for facts in each if "index_storage" in facts]
-        return told | ({"index_storage": sum(storage)} if storage else {})
+        return combined | ({"index_storage": sum(storage)} if storage else {})
 
-    def _fused(self, lists: Sequence[Answer], took: Sequence[float], k: int) -> Answer:
-        """One list; the time of a part is what it says, else its share of the call."""
-        laps = Laps()
+    def _fuse(self, lists: Sequence[Answer], shares: Sequence[float], k: int) -> Answer:
+        """One list; the time of a part is its own figure, else its share of the call."""
+        stopwatch = Stopwatch()
         total: dict[str, float] = {}
         if self.fusion == "rrf":
-            for found, weight in zip(lists, self.weights, strict=True):
-                for rank, id in enumerate(found.ids, start=1):
+            for answer, weight in zip(lists, self.weights, strict=True):
+                for rank, id in enumerate(answer.ids, start=1):
                     total[id] = total.get(id, 0.0) + weight / (self.constant + rank)
         else:
-            total = self._added(lists)
+            total = self._add_scores(lists)
         order = sorted(total, key=lambda id: id.encode("utf-8", "surrogatepass"), reverse=True)
         order.sort(key=total.__getitem__, reverse=True)
-        laps.lap("fuse")
+        stopwatch.lap("fuse")
         ms: dict[str, float] = {}
-        for part, found, whole in zip(self._parts, lists, took, strict=True):
+        for part, answer, whole in zip(self._parts, lists, shares, strict=True):
             name = getattr(part, "name", "") or type(part).__name__.lower()
             name = name if name not in ms else f"{name}.{len(ms) + 1}"
-            ms[name] = sum(found.latency_ms.values()) if found.latency_ms else whole
+            ms[name] = sum(answer.latency_ms.values()) if answer.latency_ms else whole
         ids = order[:k]
         return Answer(
             ids,
             [total[id] for id in ids],
             stages={"retrieve": order, "fuse": ids},
-            latency_ms=ms | laps.ms,
-            cost=_added(found.cost for found in lists),
+            latency_ms=ms | stopwatch.ms,
+            cost=_sum_costs(answer.cost for answer in lists),
         )
 
-    def _added(self, lists: Sequence[Answer]) -> dict[str, float]:
-        total = dict.fromkeys((id for found in lists for id in found.ids), 0.0)
-        for found, weight in zip(lists, self.weights, strict=True):
-            if not found.ids:
+    def _add_scores(self, lists: Sequence[Answer]) -> dict[str, float]:
+        total = dict.fromkeys((id for answer in lists for id in answer.ids), 0.0)
+        for answer, weight in zip(lists, self.weights, strict=True):
+            if not answer.ids:
                 continue
-            if found.scores is None:
+            if answer.scores is None:
                 raise UsageError(f"hybrid: fusion={self.fusion} needs scores, and a list has none; use fusion=rrf")
-            scaled = self._scaled(np.asarray(found.scores, dtype=np.float64))
-            own = dict(zip(found.ids, scaled.tolist(), strict=True))
+            scaled = self._scale(np.asarray(answer.scores, dtype=np.float64))
+            own = dict(zip(answer.ids, scaled.tolist(), strict=True))
             lowest = min(own.values())
             for id in total:
                 total[id] += weight * own.get(id, lowest)
         return total
 
-    def _scaled(self, scores: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Scores of one list on one scale; equal scores tell nothing and become equal."""
+    def _scale(self, scores: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Scores of one list on one scale; equal scores stay equal."""
         if self.fusion == "minmax":
             spread = scores.max() - scores.min()
             return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
@@ -128,7 +128,7 @@ class Hybrid(Base):
         return (scores - scores.mean()) / spread if spread > 0 else np.zeros_like(scores)
 
 
-def _added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _sum_costs(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
     for cost in costs:
         for name, amount in cost.items():

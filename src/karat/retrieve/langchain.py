@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SCORES = ("auto", "similarity", "distance", "none")
 _DEPTHS = ("k", "top_k")
-"""Fields by which retrievers that are not made from a vector store say how many they return."""
+"""Fields that limit how many docs a retriever without a vector store returns."""
 _PROBE = 10
 
 
@@ -27,8 +27,8 @@ class LangChain(Base):
     """Wraps a BaseRetriever or a VectorStore, itself or as `module:name`; what was given is never changed.
 
     Order is as LangChain gives it. Vector stores give scores, some of them distances: with scores=auto a list
-    whose scores rise holds distances, which are negated, so that more is better everywhere; say similarity or
-    distance where you know it, and none to leave them out. Retrievers give scores only in a field (`score_field`).
+    whose scores rise holds distances, which are negated, so that more is better everywhere; use similarity or
+    distance if you know it, and none to leave scores out. Retrievers give scores only in a field (`score_field`).
     """
 
     def __init__(
@@ -64,54 +64,54 @@ class LangChain(Base):
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
-        return [self._found(q, k) for q in queries]
+        return [self._ask(q, k) for q in queries]
 
     def facts(self) -> dict[str, Any]:
         store = self._wrapped if self._is_store else getattr(self._wrapped, "vectorstore", None)
         embeddings = getattr(store, "embeddings", None)
-        named = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
-        return {"embedding_model": named} if isinstance(named, str) else {}
+        model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+        return {"embedding_model": model} if isinstance(model, str) else {}
 
-    def _found(self, query: Query, k: int) -> Answer:
+    def _ask(self, query: Query, k: int) -> Answer:
         where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
-        laps = Laps()
+        stopwatch = Stopwatch()
         try:
-            docs, scores = self._searched(str(query), k) if self._is_store else self._invoked(str(query), k)
+            docs, scores = self._search_store(str(query), k) if self._is_store else self._invoke(str(query), k)
         except KaratError:
             raise
         except Exception as error:
             raise InputError(f"{where}: failed ({type(error).__name__}: {shown(str(error), 200)})") from error
-        laps.lap("retrieve")
+        stopwatch.lap("retrieve")
         ids = [id_of(getattr(doc, "id", None), doc.metadata, self.id_field, where) for doc in docs]
-        return Answer(ids, scores, latency_ms=laps.ms).cut(k)
+        return Answer(ids, scores, latency_ms=stopwatch.ms).cut(k)
 
-    def _invoked(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
+    def _invoke(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
         docs = self._of_depth(k).invoke(query)
         if self.score_field is None:
             return docs, None
-        found = [doc.metadata.get(self.score_field) for doc in docs]
-        if any(value is None for value in found):
+        scores = [doc.metadata.get(self.score_field) for doc in docs]
+        if any(value is None for value in scores):
             raise InputError(
                 f"{self.where}: a result has no field {self.score_field!r}; its fields: "
-                f"{', '.join(docs[found.index(None)].metadata) or 'none'}"
+                f"{', '.join(docs[scores.index(None)].metadata) or 'none'}"
             )
-        return docs, [float(value) for value in found]
+        return docs, [float(value) for value in scores]
 
     def _of_depth(self, k: int) -> Any:
-        """The retriever, or a copy of it that returns k where it can be told to."""
+        """The retriever, or a copy of it that returns k if it has a setting for that."""
         with self._lock:
             if k not in self._deep:
-                held = self._wrapped
-                fields = type(held).model_fields
-                if "search_kwargs" in fields and isinstance(held.search_kwargs, dict):
-                    held = held.model_copy(update={"search_kwargs": {**held.search_kwargs, "k": k}})
+                copy = self._wrapped
+                fields = type(copy).model_fields
+                if "search_kwargs" in fields and isinstance(copy.search_kwargs, dict):
+                    copy = copy.model_copy(update={"search_kwargs": {**copy.search_kwargs, "k": k}})
                 else:
-                    told = {name: k for name in _DEPTHS if name in fields and isinstance(getattr(held, name), int)}
-                    held = held.model_copy(update=told) if told else held
-                self._deep[k] = held
+                    depths = {name: k for name in _DEPTHS if name in fields and isinstance(getattr(copy, name), int)}
+                    copy = copy.model_copy(update=depths) if depths else copy
+                self._deep[k] = copy
             return self._deep[k]
 
-    def _searched(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
+    def _search_store(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
         """Docs of a vector store with scores of which more is better."""
         if self.scores == "none":
             return self._wrapped.similarity_search(query, k=k), None
@@ -120,14 +120,14 @@ class LangChain(Base):
         except NotImplementedError:
             return self._wrapped.similarity_search(query, k=k), None
         values = [float(score) for _, score in pairs]
-        sign = self._sign or self._told_by(values)
+        sign = self._sign or self._read_sign(values)
         if sign is None and values:  # one result, or equal scores: more of them tell
             more = self._wrapped.similarity_search_with_score(query, k=max(k, _PROBE))
-            sign = self._told_by([float(score) for _, score in more])
+            sign = self._read_sign([float(score) for _, score in more])
         return [doc for doc, _ in pairs], [(sign or 1.0) * value for value in values]
 
-    def _told_by(self, values: list[float]) -> float | None:
-        """1 if scores fall, −1 if they rise, None if they do not tell; once told, it is so for all queries."""
+    def _read_sign(self, values: list[float]) -> float | None:
+        """1 if scores fall, −1 if they rise, None if that is unclear; once clear, it holds for all queries."""
         if not values or values[0] == values[-1]:
             return None
         self._sign = 1.0 if values[0] > values[-1] else -1.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -47,27 +47,27 @@ class LlamaIndex(Base):
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
-        return [self._found(q, k) for q in queries]
+        return [self._ask(q, k) for q in queries]
 
     def facts(self) -> dict[str, Any]:
-        held = getattr(self._wrapped, "_embed_model", None)
-        named = getattr(held, "model_name", None)
-        return {"embedding_model": named} if isinstance(named, str) and named != "unknown" else {}
+        inner = getattr(self._wrapped, "_embed_model", None)
+        model = getattr(inner, "model_name", None)
+        return {"embedding_model": model} if isinstance(model, str) and model != "unknown" else {}
 
-    def _found(self, query: Query, k: int) -> Answer:
+    def _ask(self, query: Query, k: int) -> Answer:
         where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
-        laps = Laps()
+        stopwatch = Stopwatch()
         try:
             nodes = self._of_depth(k).retrieve(str(query))
         except KaratError:
             raise
         except Exception as error:
             raise InputError(f"{where}: failed ({type(error).__name__}: {shown(str(error), 200)})") from error
-        laps.lap("retrieve")
+        stopwatch.lap("retrieve")
         scores = [node.score for node in nodes]
         ids = [self._id(node.node, where) for node in nodes]
         whole = bool(scores) and all(score is not None for score in scores)
-        return Answer(ids, [float(s) for s in scores] if whole else None, latency_ms=laps.ms).cut(k)
+        return Answer(ids, [float(s) for s in scores] if whole else None, latency_ms=stopwatch.ms).cut(k)
 
     def _id(self, node: Any, where: str) -> str:
         parent = getattr(node, "ref_doc_id", None)
@@ -75,13 +75,13 @@ class LlamaIndex(Base):
         return id_of(node.node_id, about, self.id_field, where, also=(parent,))
 
     def _of_depth(self, k: int) -> Any:
-        """A retriever of the index, or a copy of the one given, that returns k where it can be told to."""
+        """A retriever of the index, or a copy of the given one, that returns k if it has a setting for that."""
         with self._lock:
             if k not in self._deep:
-                self._deep[k] = self._wrapped.as_retriever(similarity_top_k=k) if self._is_index else self._copied(k)
+                self._deep[k] = self._wrapped.as_retriever(similarity_top_k=k) if self._is_index else self._copy(k)
             return self._deep[k]
 
-    def _copied(self, k: int) -> Any:
+    def _copy(self, k: int) -> Any:
         name = next((n for n in _DEPTHS if isinstance(getattr(self._wrapped, n, None), int)), None)
         if name is None:
             return self._wrapped

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.read.objects import text_id
 from karat.retrieve.embedding import Embedding, in_order
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
 from karat.retrieve.request import variable_of
 
@@ -29,7 +29,7 @@ MOST_SEARCHED = 1000
 """The largest hnsw.ef_search; lists that are longer are found without the index."""
 
 
-@retriever("pgvector", tells="Postgres with pgvector: fills a table, or asks one that is there.")
+@retriever("pgvector", tells="Postgres with pgvector: fills a table, or searches an existing one.")
 class PgVector(Base):
     """Vector search by Postgres with pgvector, at `dsn` or at what the variable `dsn_env` holds.
 
@@ -62,14 +62,14 @@ class PgVector(Base):
         if index not in (*INDEXES, None):
             raise UsageError(f"pgvector: index must be one of {', '.join(INDEXES)}, found {index!r}")
         if not create and not table:
-            raise UsageError("pgvector: create=false asks a table that is there; name it by table=")
+            raise UsageError("pgvector: create=false searches an existing table; name it by table=")
         if not 1 <= (ef_search or 1) <= MOST_SEARCHED or not (probes or 1) >= 1:
             raise UsageError(
                 f"pgvector: ef_search must be from 1 to {MOST_SEARCHED} and probes from 1, "
                 f"found {shown(ef_search)} and {shown(probes)}"
             )
         self._pg = _library()
-        self._dsn = self._checked_dsn(dsn, dsn_env)
+        self._dsn = self._read_dsn(dsn, dsn_env)
         self.where = "pgvector" + self._address()
         self._embedding = Embedding(model, encoder, self.where)
         self.table, self.create, self.metric, self.ann = table, create, metric, index or "none"
@@ -83,29 +83,29 @@ class PgVector(Base):
         self._lock = threading.Lock()
 
     def index(self, corpus: Corpus) -> None:
-        """Fill the table of this corpus and model, unless it is there; a table that is there is whole."""
+        """Fill the table of this corpus and model, unless it exists; an existing one is complete."""
         if self.create:
             columns = (self.id_column, self.vector_column, self.text_column)
             key = self._embedding.key(corpus, self.metric, self.ann, columns)
             self._name = f"{self.table or 'karat'}_{key}"
-            with self._told() as connection, connection.transaction():
-                # one at a time: others wait, and then find it there
+            with self._connection() as connection, connection.transaction():
+                # one at a time: others wait, and then it exists
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (self._name,))
-                if not self._there(connection):
+                if not self._has_table(connection):
                     self._fill(connection, corpus)
-        self._looked_at()
+        self._inspect_table()
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The nearest rows of each query; the model's time is the stage `encode`."""
         if self._name is None:
-            raise UsageError(f"{self.where}: index a corpus first, or ask a table that is there by create=false")
+            raise UsageError(f"{self.where}: index a corpus first, or search an existing table with create=false")
         if self._storage is None:
-            self._looked_at()
-        return [self._found(q, k) for q in queries]
+            self._inspect_table()
+        return [self._search(q, k) for q in queries]
 
     def facts(self) -> dict[str, Any]:
-        held = {} if self._storage is None else {"index_storage": self._storage}
-        return {"embedding_model": self._embedding.name, "index_version": f"pgvector {self._name}", **held}
+        storage = {} if self._storage is None else {"index_storage": self._storage}
+        return {"embedding_model": self._embedding.name, "index_version": f"pgvector {self._name}", **storage}
 
     def close(self) -> None:
         with self._lock:
@@ -127,10 +127,10 @@ class PgVector(Base):
                         f"up to {MOST_INDEXED}; use index=none"
                     )
                 types = ["text PRIMARY KEY", f"vector({size}) NOT NULL", "text"]
-                made = sql.SQL(", ").join(
+                declarations = sql.SQL(", ").join(
                     sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in zip(names, types, strict=False)
                 )
-                connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._table(), made))
+                connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._table(), declarations))
             self._copy(connection, columns, corpus, rows, vectors)
         if self.ann != "none":
             # as many lists as pgvector's own advice for tables of up to a million rows
@@ -153,19 +153,19 @@ class PgVector(Base):
                 text = (corpus.texts[i].replace("\x00", " "),) if self.text_column else ()
                 into.write_row((corpus.ids[i], row, *text))
 
-    def _there(self, connection: Any) -> bool:
+    def _has_table(self, connection: Any) -> bool:
         return connection.execute("SELECT to_regclass(%s)", (self._table().as_string(),)).fetchone()[0] is not None
 
     def _table(self) -> Any:
         """The table's quoted name; `schema.table` names one of a schema."""
         return self._pg.sql.Identifier(*str(self._name).split("."))
 
-    def _looked_at(self) -> None:
-        """Whether table and columns are there, and how long its vectors are."""
-        with self._told() as connection:
-            if not self._there(connection):
+    def _inspect_table(self) -> None:
+        """Check that table and columns exist, and learn the length of the vectors."""
+        with self._connection() as connection:
+            if not self._has_table(connection):
                 raise InputError(
-                    f"{self.where}: has no table {self._name!r}; mend the name, or leave create=false out to fill one "
+                    f"{self.where}: has no table {self._name!r}; fix the name, or leave out create=false to fill one "
                     "from the corpus"
                 )
             name = self._table().as_string()
@@ -191,10 +191,10 @@ class PgVector(Base):
             self._size = int(kind.split("(")[1].rstrip(")")) if "(" in kind else None
             self._storage = connection.execute("SELECT pg_total_relation_size(%s::regclass)", (name,)).fetchone()[0]
 
-    def _found(self, query: Query, k: int) -> Answer:
-        with self._told() as connection:
-            self._deepened(connection, k)
-            laps = Laps()
+    def _search(self, query: Query, k: int) -> Answer:
+        with self._connection() as connection:
+            self._set_depth(connection, k)
+            stopwatch = Stopwatch()
             vector = self._embedding.of_query(str(query))
             if vector is None:
                 return Answer([])
@@ -203,27 +203,27 @@ class PgVector(Base):
                     f"{self.where}: column {self.vector_column!r} of table {self._name!r} has vectors of {self._size} "
                     f"numbers, and {self._embedding.name} makes {len(vector)}; use the model that filled it"
                 )
-            laps.lap("encode")
-            rows = connection.execute(self._asked(), {"query": vector, "k": k}).fetchall()
-            laps.lap("search")
+            stopwatch.lap("encode")
+            rows = connection.execute(self._statement(), {"query": vector, "k": k}).fetchall()
+            stopwatch.lap("search")
         base = 1.0 if self.metric == "cosine" else 0.0
         near = [(self._id(id), base - far) for id, far in rows if not math.isnan(far)]  # of zeros the cosine is none
         ids, scores = in_order([id for id, _ in near], [score for _, score in near])
-        return Answer(ids, scores, latency_ms=laps.ms)
+        return Answer(ids, scores, latency_ms=stopwatch.ms)
 
-    def _asked(self) -> Any:
+    def _statement(self) -> Any:
         sql = self._pg.sql
         far = sql.SQL("{} {} %(query)s").format(sql.Identifier(self.vector_column), sql.SQL(METRICS[self.metric][0]))
         return sql.SQL("SELECT {}, {} FROM {} ORDER BY {} LIMIT %(k)s").format(
             sql.Identifier(self.id_column), far, self._table(), far
         )
 
-    def _deepened(self, connection: Any, k: int) -> None:
-        """Let indexes look at as many rows as are asked for: they would return fewer else, and say nothing."""
+    def _set_depth(self, connection: Any, k: int) -> None:
+        """Let indexes look at k rows or more: otherwise they return fewer without a word."""
         if self._depth.get(connection) == k:
             return
-        held = connection.execute("SELECT current_setting('hnsw.ef_search', true)").fetchone()[0]
-        rows = min(max(self.ef_search or int(held or 40), k), MOST_SEARCHED)
+        current = connection.execute("SELECT current_setting('hnsw.ef_search', true)").fetchone()[0]
+        rows = min(max(self.ef_search or int(current or 40), k), MOST_SEARCHED)
         connection.execute(
             "SELECT set_config('hnsw.ef_search', %s, false), set_config('enable_indexscan', %s, false)",
             (str(rows), "on" if k <= MOST_SEARCHED else "off"),
@@ -233,27 +233,27 @@ class PgVector(Base):
         self._depth[connection] = k
 
     def _id(self, value: Any) -> str:
-        found = text_id(value if isinstance(value, (str, int)) else str(value))
-        if found is None:
+        id = text_id(value if isinstance(value, (str, int)) else str(value))
+        if id is None:
             raise InputError(
                 f"{self.where}: column {self.id_column!r} of table {self._name!r} holds no id: {shown(value)}"
             )
-        return found
+        return id
 
     @contextmanager
-    def _told(self) -> Iterator[Any]:
-        """A connection for one thread, from those that are idle; what goes wrong is told as one of our errors."""
+    def _connection(self) -> Iterator[Any]:
+        """A connection for one thread, from the idle ones; its errors become ours."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         try:
-            connection = connection or self._connected()
+            connection = connection or self._connect()
             yield connection
         except KaratError:
             self._give_back(connection)
             raise
         except (self._pg.Error, UnicodeError) as error:
             self._drop(connection)
-            raise self._explained(error) from None
+            raise self._explain(error) from None
         except BaseException:
             self._drop(connection)
             raise
@@ -269,7 +269,7 @@ class PgVector(Base):
             self._depth.pop(connection, None)
             connection.close()
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         from pgvector.psycopg import register_vector
 
         connection = self._pg.connect(self._dsn, autocommit=True, connect_timeout=self._timeout)
@@ -286,22 +286,22 @@ class PgVector(Base):
             raise
         return connection
 
-    def _explained(self, error: Exception) -> InputError:
-        told = " ".join(str(error).split())
+    def _explain(self, error: Exception) -> InputError:
+        text = " ".join(str(error).split())
         secret = self._pg.conninfo.conninfo_to_dict(self._dsn).get("password")
-        told = told.replace(secret, "***") if secret else told
+        text = text.replace(secret, "***") if secret else text
         errors = self._pg.errors
         if isinstance(error, self._pg.OperationalError) and getattr(error, "sqlstate", None) is None:
-            why = f"cannot be reached ({shown(told, 160)}); is the server running, and is the address right?"
-        elif isinstance(error, (errors.UndefinedFile, errors.FeatureNotSupported)) and "extension" in told:
-            why = f"has no pgvector ({shown(told, 160)}); install it on the server"
+            why = f"cannot be reached ({shown(text, 160)}); is the server running, and is the address right?"
+        elif isinstance(error, (errors.UndefinedFile, errors.FeatureNotSupported)) and "extension" in text:
+            why = f"has no pgvector ({shown(text, 160)}); install it on the server"
         elif isinstance(error, errors.InsufficientPrivilege):
-            why = f"is not allowed ({shown(told, 160)}); ask for the right, or for a table and use create=false"
+            why = f"is not allowed ({shown(text, 160)}); ask for the right, or for a table and use create=false"
         else:
-            why = f"failed ({type(error).__name__}: {shown(told, 200)})"
+            why = f"failed ({type(error).__name__}: {shown(text, 200)})"
         return InputError(f"{self.where}: {why}")
 
-    def _checked_dsn(self, dsn: str | None, dsn_env: str | None) -> str:
+    def _read_dsn(self, dsn: str | None, dsn_env: str | None) -> str:
         if (dsn is None) == (dsn_env is None):
             raise UsageError(
                 "pgvector: expected one of dsn=postgresql://host/database and dsn_env=, the name of a variable that "
@@ -312,7 +312,7 @@ class PgVector(Base):
             about = self._pg.conninfo.conninfo_to_dict(found)
         except self._pg.Error:
             raise UsageError(
-                f"pgvector: {'dsn' if dsn else dsn_env} is no connection string; "
+                f"pgvector: {'dsn' if dsn else dsn_env} is not a connection string; "
                 "expected such as postgresql://user@host:5432/database"
             ) from None
         if dsn and about.get("password"):

@@ -1,4 +1,4 @@
-"""The protocol of a retriever, and what it finds."""
+"""The protocol of a retriever, and its answers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _ID_NAMES = ("chunk_id", "doc_id", "id", "_id")
 
 
 class Query(str):
-    """The text of a query; `id` and `fields` say the rest (language, as_of, …). Plain text works too."""
+    """The text of a query, with its `id` and `fields` (language, as_of, …). Plain text works too."""
 
     id: str
     fields: Mapping[str, Any]
 
     def __new__(cls, text: str, id: str = "", fields: Mapping[str, Any] | None = None) -> Query:
-        made = super().__new__(cls, text)
-        made.id, made.fields = id, fields or {}
-        return made
+        query = super().__new__(cls, text)
+        query.id, query.fields = id, fields or {}
+        return query
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a retriever found for one query, best first.
+    """The answer of a retriever to one query, best doc first.
 
-    `stages` holds the list after each stage, `latency_ms` what each took; both may be left out, and the
-    time of the whole call is then the latency of the stage `retrieve`. `more` goes into the run log as it is.
+    `stages` holds the list after each stage, `latency_ms` the time of each; both are optional. Without times,
+    the whole call is the stage `retrieve`. `more` goes into the run log unchanged.
     """
 
     ids: Sequence[str]
@@ -77,7 +77,7 @@ class Base:
 
     name: str = ""
     store: Store | None = None
-    """Where indexes and vectors are kept between runs; None keeps nothing."""
+    """Keeps indexes and vectors between runs; None keeps nothing."""
 
     @property
     def parts(self) -> Sequence[Any]:
@@ -86,18 +86,18 @@ class Base:
 
     @property
     def rests_on(self) -> Any:
-        """What decides the answers beside how the retriever is written; None where that cannot be known."""
+        """What decides the answers besides the spec of the retriever; None if that cannot be known."""
         return None
 
     def facts(self) -> dict[str, Any]:
-        """What a run log says of the run as a whole: embedding_model, reranker, index_storage, …"""
+        """Facts about the whole run for the run log: embedding_model, reranker, index_storage, …"""
         return {}
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
-class Laps:
+class Stopwatch:
     """The time of each stage, in milliseconds."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Laps:
 
 
 def read_answer(result: Any, where: str) -> Answer:
-    """What a retriever returned for one query, in whatever shape."""
+    """The answer to one query from any of the shapes that a retriever may return."""
     if isinstance(result, Answer):
         return result
     if isinstance(result, Mapping):
@@ -145,10 +145,10 @@ def _from_items(items: Sequence[Any], where: str) -> Answer:
 
 
 def _id(value: Any, where: str) -> str:
-    found = text_id(value)
-    if found is None:
+    id = text_id(value)
+    if id is None:
         raise InputError(f"{where}: an id must be text or an integer, found {shown(value)}; expected {SHAPES}")
-    return found
+    return id
 
 
 def _score(value: Any, where: str) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.embedding import Embedding, in_order, rows_with_text
 from karat.retrieve.framework import id_of
-from karat.retrieve.protocol import Answer, Base, Laps
+from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
 from karat.retrieve.request import variable_of
 
@@ -75,19 +75,19 @@ class Qdrant(Base):
         if self.create:
             name = f"{self.collection or 'karat'}-{self._embedding.key(corpus, self.vector_name, self.id_field)}"
             filled = len(rows_with_text(corpus))
-            with self._told(name) as client:
+            with self._explaining(name) as client:
                 if not client.collection_exists(name) or client.count(name, exact=True).count != filled:
                     self._fill(client, name, corpus)
             self._name = name
-        self._looked_at()
+        self._inspect_collection()
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The nearest points of each query; the model's time is the stage `encode`."""
         if self._name is None:
             raise UsageError(f"{self.where}: index a corpus first, or ask a collection that is there by create=false")
         if self._size is None:
-            self._looked_at()
-        return [self._found(q, k) for q in queries]
+            self._inspect_collection()
+        return [self._search(q, k) for q in queries]
 
     def facts(self) -> dict[str, Any]:
         return {"embedding_model": self._embedding.name, "index_version": f"qdrant {self._name}"}
@@ -100,7 +100,7 @@ class Qdrant(Base):
         self._embedding.close()
 
     def _fill(self, client: Any, name: str, corpus: Corpus) -> None:
-        """Points are numbered by row, so that filling what an interrupted run left begins anew on the same points."""
+        """Points are numbered by row, so that a run after an interruption overwrites the same points."""
         models = self._library().models
         for rows, vectors in self._embedding.batches(corpus):
             if not client.collection_exists(name):
@@ -119,9 +119,9 @@ class Qdrant(Base):
             ]
             client.upsert(name, points, wait=True)
 
-    def _looked_at(self) -> None:
+    def _inspect_collection(self) -> None:
         """What the collection holds: which vectors, how long, and whether more or less is better."""
-        with self._told(self._name) as client:
+        with self._explaining(self._name) as client:
             if not client.collection_exists(self._name):
                 known = ", ".join(sorted(c.name for c in client.get_collections().collections)) or "none"
                 raise InputError(
@@ -147,8 +147,8 @@ class Qdrant(Base):
         self._sign = 1.0 if getattr(about.distance, "value", about.distance) in _FALLING else -1.0
         self._size = int(about.size)
 
-    def _found(self, query: Query, k: int) -> Answer:
-        laps = Laps()
+    def _search(self, query: Query, k: int) -> Answer:
+        stopwatch = Stopwatch()
         vector = self._embedding.of_query(str(query))
         if vector is None:
             return Answer([])
@@ -157,22 +157,22 @@ class Qdrant(Base):
                 f"{self.where}: collection {self._name!r} has vectors of {self._size} numbers, and "
                 f"{self._embedding.name} makes {len(vector)}; use the model that the collection was filled with"
             )
-        laps.lap("encode")
+        stopwatch.lap("encode")
         params = self._library().models.SearchParams(exact=True) if self.exact else None
-        with self._told(self._name) as client:
+        with self._explaining(self._name) as client:
             points = client.query_points(
                 self._name, query=vector.tolist(), limit=k, using=self._using, search_params=params, with_payload=True
             ).points
-        laps.lap("search")
+        stopwatch.lap("search")
         where = f"{self.where}, collection {self._name!r}"
         field = self.id_field or (OWN_ID if self.create else None)
         found = [id_of(str(point.id), point.payload or {}, field, where) for point in points]
         ids, scores = in_order(found, [self._sign * point.score for point in points])
-        return Answer(ids, scores, latency_ms=laps.ms)
+        return Answer(ids, scores, latency_ms=stopwatch.ms)
 
     @contextmanager
-    def _told(self, name: str | None) -> Iterator[Any]:
-        """The client; what goes wrong with it is told as one of our errors."""
+    def _explaining(self, name: str | None) -> Iterator[Any]:
+        """The client; its errors become ours."""
         with self._lock:
             if self._shared is None:
                 self._shared = self._opened()
@@ -183,7 +183,7 @@ class Qdrant(Base):
         except KaratError:
             raise
         except Exception as error:
-            raise self._explained(error, name) from None
+            raise self._explain(error, name) from None
 
     def _opened(self) -> _Client:
         library = self._library()
@@ -199,20 +199,20 @@ class Qdrant(Base):
                 remote=True,
             )
         except Exception as error:
-            raise self._explained(error, None) from None
+            raise self._explain(error, None) from None
 
-    def _explained(self, error: Exception, name: str | None) -> InputError:
+    def _explain(self, error: Exception, name: str | None) -> InputError:
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-        told = str(error).replace(self._key, "***") if self._key else str(error)
+        text = str(error).replace(self._key, "***") if self._key else str(error)
         if isinstance(error, ResponseHandlingException):
-            why = f"cannot be reached ({shown(told, 120)}); is the server running, and is the address right?"
+            why = f"cannot be reached ({shown(text, 120)}); is the server running, and is the address right?"
         elif isinstance(error, UnexpectedResponse) and error.status_code in (401, 403):
             why = f"HTTP {error.status_code}, not allowed; name the variable that holds the key by api_key_env="
-        elif "already accessed" in told:
+        elif "already accessed" in text:
             why = "is in use by another process; close that one, or start a server and use url="
         else:
-            why = f"failed ({type(error).__name__}: {shown(told, 200)})"
+            why = f"failed ({type(error).__name__}: {shown(text, 200)})"
         return InputError(f"{self.where}{f', collection {name!r}' if name else ''}: {why}")
 
     @staticmethod

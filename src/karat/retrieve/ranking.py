@@ -50,10 +50,10 @@ def best(scores: Scores, k: int, place: Rows, above: float | None = None) -> Row
     All ties at the border are looked at, so that the answer does not depend on how the rest was sorted.
     """
     rows = contenders(scores, k)
-    found = scores[rows]
+    values = scores[rows]
     if above is not None:
-        rows, found = rows[found > above], found[found > above]
-    return rows[np.lexsort((place[rows], -found))[:k]]
+        rows, values = rows[values > above], values[values > above]
+    return rows[np.lexsort((place[rows], -values))[:k]]
 
 
 def _largest(scores: Scores, k: int) -> Any:

@@ -49,7 +49,7 @@ class Kind:
 
 
 def retriever(name: str, *, tells: str = "", takes: str = "none") -> Callable[[Any], Any]:
-    """Declare a kind of retriever: parameters are keyword-only, what it is made of comes before them."""
+    """Declare a kind of retriever: parameters are keyword-only; the retrievers inside it come before them."""
 
     def declare(make: Any) -> Any:
         _KINDS[name] = Kind(name, make, tells or (inspect.getdoc(make) or "").split("\n")[0], takes)
@@ -71,38 +71,38 @@ def all_kinds() -> dict[str, Kind]:
             except Exception as error:
                 raise UsageError(
                     f"retriever {entry.name!r} of {entry.value} cannot be loaded ({type(error).__name__}: {error}); "
-                    "mend or remove the package that brings it"
+                    "fix or remove the package that brings it"
                 ) from None
     return dict(_KINDS)
 
 
-def make_retriever(spec: Any, known: Mapping[str, Any] | None = None) -> Any:
-    """A retriever from how it is written; `known` holds those that it may be made of, by name."""
+def make_retriever(spec: Any, others: Mapping[str, Any] | None = None) -> Any:
+    """A retriever from its spec; `others` holds retrievers that it may contain, by name."""
     if not isinstance(spec, (str, dict, Spec)):
         return _of_object(spec, {}, type(spec).__name__)
     spec = parse_spec(spec)
-    if known and not spec.params and not spec.args and spec.kind in known:
-        return known[spec.kind]
-    if known and str(spec) in known:  # the same one inside another: built once
-        return known[str(spec)]
+    if others and not spec.params and not spec.args and spec.kind in others:
+        return others[spec.kind]
+    if others and str(spec) in others:  # the same one inside another is built once
+        return others[str(spec)]
     if ":" in spec.kind:
-        made = _of_object(imported(spec.kind), dict(spec.params), spec.kind)
+        instance = _of_object(import_object(spec.kind), dict(spec.params), spec.kind)
         _refuse_args(spec)
     else:
-        made = _of_kind(spec, known)
-    if not getattr(made, "name", ""):
+        instance = _of_kind(spec, others)
+    if not getattr(instance, "name", ""):
         try:
-            made.name = spec.name
+            instance.name = spec.name
         except AttributeError:
             pass
-    return made
+    return instance
 
 
-def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
+def _of_kind(spec: Spec, others: Mapping[str, Any] | None) -> Any:
     kinds = all_kinds()
     kind = kinds.get(spec.kind) or kinds.get(spec.kind.lower())
     if kind is None:
-        near = nearest(spec.kind, [*kinds, *(known or {})])
+        near = nearest(spec.kind, [*kinds, *(others or {})])
         module, _, name = spec.kind.rpartition(".")
         here = os.path.isfile(os.path.join(*module.split(".")) + ".py") if module else False
         if near is None and module and (here or importlib.util.find_spec(module.split(".")[0])):
@@ -125,7 +125,7 @@ def _of_kind(spec: Spec, known: Mapping[str, Any] | None) -> Any:
                 + (f" (did you mean {near!r}?)" if near else "")
                 + f"; it takes: {', '.join(kind.params) or 'none'}"
             )
-    inside = [make_retriever(a, known) for a in spec.args]
+    inside = [make_retriever(a, others) for a in spec.args]
     try:
         return kind.make(*inside, **spec.params)
     except (TypeError, ValueError) as error:
@@ -139,8 +139,8 @@ def _refuse_args(spec: Spec) -> None:
         raise UsageError(f"retriever {str(spec)!r}: {spec.kind} is not made of others, found {spec.args[0]!s} in it")
 
 
-def imported(path: str) -> Any:
-    """The object that `module:name` names; modules beside the work are found too."""
+def import_object(path: str) -> Any:
+    """The object that `module:name` names; modules in the current folder work too."""
     module, _, name = path.partition(":")
     if module.endswith(".py"):
         raise UsageError(f"{path}: name the module, not its file: {module.removesuffix('.py')}:{name}")
@@ -148,57 +148,57 @@ def imported(path: str) -> Any:
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except Exception as error:
         raise UsageError(f"{path}: module {module!r} cannot be imported ({type(error).__name__}: {error})") from error
     for part in name.split("."):
-        if not hasattr(found, part):
-            near = nearest(part, [n for n in dir(found) if not n.startswith("_")])
+        if not hasattr(value, part):
+            near = nearest(part, [n for n in dir(value) if not n.startswith("_")])
             raise UsageError(f"{path}: nothing named {part!r} there" + (f"; did you mean {near!r}?" if near else ""))
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
-def _of_object(found: Any, params: dict[str, Any], where: str) -> Any:
+def _of_object(source: Any, params: dict[str, Any], where: str) -> Any:
     """A retriever from an object: one already, a class of one, a framework's retriever, or a function."""
-    if inspect.isclass(found):
+    if inspect.isclass(source):
         try:
-            return _of_object(found(**params), {}, where)
+            return _of_object(source(**params), {}, where)
         except KaratError:
             raise
         except Exception as error:
             raise UsageError(f"{where}: cannot be made ({type(error).__name__}: {error})") from error
     if not params:
-        wrapped = _of_framework(found)
-        if wrapped is not None:
-            return wrapped
-        if callable(getattr(found, "retrieve", None)):
-            return found
-    if callable(found):
-        return Function(found, params, where)
-    raise UsageError(f"{where}: expected a function (query, k), or an object with retrieve, found {shown(found)}")
+        wrapper = _of_framework(source)
+        if wrapper is not None:
+            return wrapper
+        if callable(getattr(source, "retrieve", None)):
+            return source
+    if callable(source):
+        return Function(source, params, where)
+    raise UsageError(f"{where}: expected a function (query, k), or an object with retrieve, found {shown(source)}")
 
 
-def _of_framework(found: Any) -> Any:
-    """The wrapper of an object of LangChain or LlamaIndex, told by the packages of its classes."""
-    packages = {c.__module__.split(".")[0] for c in type(found).__mro__}
+def _of_framework(source: Any) -> Any:
+    """The wrapper of an object of LangChain or LlamaIndex, recognised by the packages of its classes."""
+    packages = {c.__module__.split(".")[0] for c in type(source).__mro__}
     for package, kind in (("langchain_core", "langchain"), ("llama_index", "llamaindex")):
         if package in packages:
-            return all_kinds()[kind].make(retriever=found)
+            return all_kinds()[kind].make(retriever=source)
     return None
 
 
 class Function(Base):
-    """A function of a query and k; with parameters it is called with them too."""
+    """A function of a query and k, and of the parameters in its spec."""
 
     def __init__(self, function: Callable[..., Any], params: dict[str, Any], where: str) -> None:
         self.function, self.params, self.where = function, params, where
 
     def index(self, corpus: Corpus) -> None:
-        """A function brings its own index; one with an attribute `index` is told the corpus."""
-        told = getattr(self.function, "index", None)
-        if callable(told):
-            told(corpus)
+        """A function brings its own index; if it has an attribute `index`, that is called with the corpus."""
+        own_index = getattr(self.function, "index", None)
+        if callable(own_index):
+            own_index(corpus)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         return [

@@ -1,4 +1,4 @@
-"""Requests with places for what is asked: {query}, {k}, {language} and {field.NAME}, in JSON and in addresses."""
+"""Requests with placeholders, {query}, {k}, {language} and {field.NAME}, in JSON and in addresses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET = re.compile(r"(?i)authorization|cookie|(^|[-_])(api[-_]?)?(key|token|secret|password)$")
 
 
-def read_json(given: Any, what: str) -> Any:
-    """What was given, as JSON: a structure as it is, text parsed, `@file` read from there."""
-    if not isinstance(given, str):
-        return given
-    text, where = given, what
-    if given.startswith("@"):
-        where = given[1:]
+def read_json(source: Any, what: str) -> Any:
+    """JSON from a structure (unchanged), a text (parsed) or `@file` (read and parsed)."""
+    if not isinstance(source, str):
+        return source
+    text, where = source, what
+    if source.startswith("@"):
+        where = source[1:]
         try:
             with open(os.path.expanduser(where), encoding="utf-8") as file:
                 text = file.read()
@@ -41,9 +41,9 @@ def read_json(given: Any, what: str) -> Any:
 
 
 def places(template: Any) -> set[str]:
-    """The names of all places in a text or a structure."""
+    """The names of all placeholders in a text or a structure."""
     if isinstance(template, str):
-        return {found["name"] for found in _PLACE.finditer(template)}
+        return {place["name"] for place in _PLACE.finditer(template)}
     if isinstance(template, Mapping):
         return {name for pair in template.items() for part in pair for name in places(part)}
     if isinstance(template, (list, tuple)):
@@ -52,15 +52,15 @@ def places(template: Any) -> set[str]:
 
 
 def fill(template: Any, query: Query | str, k: int) -> Any:
-    """A structure with its places filled; a text that is one place and nothing else takes the value as it is.
+    """A structure with its placeholders filled; a text that is just one placeholder takes the value unchanged.
 
-    What fills a place is never parsed, so that no query can break the JSON around it.
+    Values are never parsed, so that no query can break the JSON around it.
     """
     if isinstance(template, str):
         whole = _PLACE.fullmatch(template)
         if whole:
             return _value(whole, query, k)
-        return _PLACE.sub(lambda found: _text(_value(found, query, k)), template)
+        return _PLACE.sub(lambda place: _text(_value(place, query, k)), template)
     if isinstance(template, Mapping):
         return {fill(name, query, k): fill(part, query, k) for name, part in template.items()}
     if isinstance(template, (list, tuple)):
@@ -69,8 +69,8 @@ def fill(template: Any, query: Query | str, k: int) -> Any:
 
 
 def fill_url(template: str, query: Query | str, k: int) -> str:
-    """An address with its places filled, percent-encoded."""
-    return _PLACE.sub(lambda found: quote(_text(_value(found, query, k)).encode("utf-8", "replace"), safe=""), template)
+    """An address with its placeholders filled, percent-encoded."""
+    return _PLACE.sub(lambda place: quote(_text(_value(place, query, k)).encode("utf-8", "replace"), safe=""), template)
 
 
 def _value(place: re.Match[str], query: Query | str, k: int) -> Any:
@@ -86,7 +86,7 @@ def _value(place: re.Match[str], query: Query | str, k: int) -> Any:
     if other is not None:
         return other
     raise InputError(
-        f"query {getattr(query, 'id', '') or shown(str(query))}: the request asks for {place[0]}, and the query has "
+        f"query {getattr(query, 'id', '') or shown(str(query))}: the request needs {place[0]}, and the query has "
         f"no such field; its fields: {', '.join(fields) or 'none'}. Write {{{name}:-something}} for those without"
     )
 
@@ -96,19 +96,19 @@ def _text(value: Any) -> str:
 
 
 def with_secrets(headers: Mapping[str, Any], where: str) -> tuple[dict[str, str], list[str]]:
-    """Headers with `${NAME}` replaced from the environment, and the values that must never be shown."""
+    """Headers with `${NAME}` replaced from the environment, and the values that must never be printed."""
     out: dict[str, str] = {}
     secrets: list[str] = []
     for name, text in headers.items():
         if not isinstance(text, (str, int, float)):
             raise UsageError(f"{where}: header {name} must be a text, found {shown(text)}")
-        found = _VARIABLE.findall(str(text))
-        if _SECRET.search(name) and not found:
+        variables = _VARIABLE.findall(str(text))
+        if _SECRET.search(name) and not variables:
             raise UsageError(
                 f"{where}: header {name} is written out; put it into a variable of the environment and write "
                 f'{name}: "${{NAME}}", so that it is in no file, run or log'
             )
-        values = {variable: variable_of(variable, where) for variable in found}
+        values = {variable: variable_of(variable, where) for variable in variables}
         secrets += values.values()
         out[str(name)] = _VARIABLE.sub(lambda place, values=values: values[place[1]], str(text))  # type: ignore[misc]
     return out, secrets
@@ -120,5 +120,5 @@ def variable_of(name: str, where: str) -> str:
     if not value:
         raise UsageError(f"{where}: environment variable {name} is not set; set it to what {where} needs")
     if not value.isprintable() or not value.isascii():
-        raise UsageError(f"{where}: environment variable {name} holds characters that a request cannot; set it anew")
+        raise UsageError(f"{where}: environment variable {name} holds characters that a request cannot; set it again")
     return value

@@ -1,4 +1,4 @@
-"""The best of another retriever, scored anew by a model that reads query and text together."""
+"""The best docs of a retriever, scored again by a model that reads query and text together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.encoders import is_function
-from karat.retrieve.protocol import Answer, Base, Laps, read_answer
-from karat.retrieve.registry import imported, make_retriever, retriever
+from karat.retrieve.protocol import Answer, Base, Stopwatch, read_answer
+from karat.retrieve.registry import import_object, make_retriever, retriever
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,11 +33,11 @@ class Scorer(Protocol):
         """What run logs call it."""
 
     def scores(self, query: str, texts: Sequence[str]) -> Any:
-        """A score for each text, larger where it fits better."""
+        """A score for each text; higher fits better."""
 
 
 class FunctionScorer:
-    """A function of the user's: (query, list of texts) -> a score for each."""
+    """A function of the caller's: (query, list of texts) → one score per text."""
 
     def __init__(self, function: Callable[[str, list[str]], Any], name: str) -> None:
         self.function, self.name = function, name
@@ -48,7 +48,7 @@ class FunctionScorer:
 
 @retriever(_STAGE, tells="The best of a retriever, put in order by a cross-encoder or a function.", takes="one")
 class Rerank(Base):
-    """Scores the best `candidates` of a retriever (BM25 where none is named) anew.
+    """Scores the best `candidates` of a retriever (BM25 by default) again.
 
     Docs beyond them follow in their order, with scores below.
     """
@@ -67,7 +67,7 @@ class Rerank(Base):
                 raise UsageError(f"rerank: {name} must be an integer from 1, found {value!r}")
         if not isinstance(model, str) or not model:
             raise UsageError(
-                f"rerank: model must be {MODELS}, found {shown(model)}; such as rerank(bm25, model=my:score)"
+                f"rerank: model must be {MODELS}, found {shown(model)}; for example rerank(bm25, model=my:score)"
             )
         self.inner = make_retriever("bm25") if retriever is None else retriever
         self.candidates = candidates
@@ -83,34 +83,34 @@ class Rerank(Base):
         self._texts = partial(_text, corpus)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
-        return [self._found(query, k) for query in queries]
+        return [self._rerank(query, k) for query in queries]
 
     def facts(self) -> dict[str, Any]:
         inner = self.inner.facts() if hasattr(self.inner, "facts") else {}
         return {**inner, "reranker": self.scorer.name}
 
-    def _found(self, query: Query, k: int) -> Answer:
-        laps = Laps()
-        given = read_answer(self.inner.retrieve([query], max(k, self.candidates))[0], "rerank")
-        laps.lap("retrieve")
-        ms = dict(given.latency_ms or laps.ms)
-        laps = Laps()
-        ids = list(dict.fromkeys(given.ids))
+    def _rerank(self, query: Query, k: int) -> Answer:
+        stopwatch = Stopwatch()
+        answer = read_answer(self.inner.retrieve([query], max(k, self.candidates))[0], "rerank")
+        stopwatch.lap("retrieve")
+        ms = dict(answer.latency_ms or stopwatch.ms)
+        stopwatch = Stopwatch()
+        ids = list(dict.fromkeys(answer.ids))
         head, rest = ids[: self.candidates], ids[self.candidates :]
         scores = self._scores(str(query), head)
         order = ranking.best(scores, len(head), ranking.precedence(head)) if head else np.zeros(0, dtype=np.int64)
         final = [head[i] for i in order.tolist()] + rest
         values = _with_lower(scores[order], len(rest))
-        stages = dict(given.stages) or {"retrieve": ids}
+        stages = dict(answer.stages) or {"retrieve": ids}
         name = _STAGE if _STAGE not in stages else f"{_STAGE}.{len(stages) + 1}"
-        laps.lap(name)
+        stopwatch.lap(name)
         return Answer(
             final[:k],
             values[:k],
             stages={**stages, name: final[:k]},
-            latency_ms={**ms, **laps.ms},
-            cost=given.cost,
-            more=given.more,
+            latency_ms={**ms, **stopwatch.ms},
+            cost=answer.cost,
+            more=answer.more,
         )
 
     def _scores(self, query: str, ids: Sequence[str]) -> NDArray[np.float64]:
@@ -125,8 +125,8 @@ class Rerank(Base):
         except (TypeError, ValueError):
             scores = np.zeros(0)
         if scores.shape != (len(ids),):
-            told = f"an array of shape {returned.shape}" if hasattr(returned, "shape") else shown(returned)
-            raise InputError(f"{where}: expected {len(ids)} scores, one for each text, found {told}")
+            reason = f"an array of shape {returned.shape}" if hasattr(returned, "shape") else shown(returned)
+            raise InputError(f"{where}: expected {len(ids)} scores, one for each text, found {reason}")
         if not np.isfinite(scores).all():
             at = int(np.flatnonzero(~np.isfinite(scores))[0])
             raise InputError(f"{where}: the score of {shown(ids[at])} must be a finite number, found {scores[at]}")
@@ -140,7 +140,7 @@ def _scorer(model: str, device: str | None, batch: int) -> Scorer:
         return CrossEncoder(model, device=device, batch=batch)
     if device is not None:
         raise UsageError(f"rerank: device makes no sense with model={model}, a function")
-    function = imported(model)
+    function = import_object(model)
     if not callable(function):
         raise UsageError(f"rerank: {model} must be a function (query, list of texts) -> scores, found {function!r}")
     return FunctionScorer(function, model)
@@ -156,7 +156,7 @@ def _text(corpus: Corpus, id: str) -> str:
 
 
 def _with_lower(scores: NDArray[np.float64], more: int) -> list[float]:
-    """Scores of the candidates, and falling ones below them for what follows."""
+    """Scores of the candidates, followed by lower, descending ones for the rest."""
     lowest = float(scores[-1]) if len(scores) else 0.0
     step = max(1.0, abs(lowest) * 1e-6)  # large enough to make a difference to a large score
     return [*scores.tolist(), *(lowest - step * (i + 1) for i in range(more))]

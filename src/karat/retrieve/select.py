@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import UsageError, shown
 from karat.retrieve import selection
-from karat.retrieve.protocol import Answer, Base, Laps, everything_in, read_answer
+from karat.retrieve.protocol import Answer, Base, Stopwatch, everything_in, read_answer
 from karat.retrieve.registry import make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Selection(Base):
         self._dense = next((part for part in everything_in(self.of) if hasattr(part, "encode_query")), None)
         if self._dense is None:
             raise UsageError(
-                f"{self.kind}: needs vectors, and there is no dense retriever in {_named(self.of)}; "
-                f"write {self.kind}(dense) or {self.kind}(hybrid({_named(self.of)}, dense))"
+                f"{self.kind}: needs vectors, and there is no dense retriever in {_name(self.of)}; "
+                f"write {self.kind}(dense) or {self.kind}(hybrid({_name(self.of)}, dense))"
             )
 
     @property
@@ -56,28 +56,28 @@ class Selection(Base):
         self.of.index(corpus)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
-        laps = Laps()
+        stopwatch = Stopwatch()
         lists = self.of.retrieve(queries, max(k, self.candidates))
-        laps.lap("retrieve")
-        told = {"retrieve": laps.ms["retrieve"] / max(len(queries), 1)}  # for one that does not time itself
-        return [self._selected(q, read_answer(f, self.kind), k, told) for q, f in zip(queries, lists, strict=True)]
+        stopwatch.lap("retrieve")
+        duration = {"retrieve": stopwatch.ms["retrieve"] / max(len(queries), 1)}  # for one that does not time itself
+        return [self._select(q, read_answer(f, self.kind), k, duration) for q, f in zip(queries, lists, strict=True)]
 
     def facts(self) -> dict[str, Any]:
         return dict(self.of.facts()) if hasattr(self.of, "facts") else {}
 
-    def _selected(self, query: Query, found: Answer, k: int, told: dict[str, float]) -> Answer:
-        laps = Laps()
-        ids = list(found.ids)
+    def _select(self, query: Query, answer: Answer, k: int, duration: dict[str, float]) -> Answer:
+        stopwatch = Stopwatch()
+        ids = list(answer.ids)
         if ids:
             among = ids[: self.candidates]
-            order = self._chosen(*self._cosines(query, among), k).tolist()
+            order = self._choose(*self._cosines(query, among), k).tolist()
             # Candidates that were not chosen are beyond k; what lies beyond them follows only where all were.
             ids = ([among[i] for i in order] + ids[len(among) :])[:k]
-        laps.lap("select")
-        ms = dict(found.latency_ms) or dict(told)
-        ms["select"] = ms.get("select", 0.0) + laps.ms["select"]
-        stages = {"retrieve": found.ids, **found.stages, "select": ids}
-        return Answer(ids, None, stages, ms, found.cost, found.more)
+        stopwatch.lap("select")
+        ms = dict(answer.latency_ms) or dict(duration)
+        ms["select"] = ms.get("select", 0.0) + stopwatch.ms["select"]
+        stages = {"retrieve": answer.ids, **answer.stages, "select": ids}
+        return Answer(ids, None, stages, ms, answer.cost, answer.more)
 
     def _cosines(self, query: Query, ids: Sequence[str]) -> tuple[Floats, Floats]:
         """Those to the query and those between candidates, in double precision: copies must come out as copies."""
@@ -85,7 +85,7 @@ class Selection(Base):
         vectors = _unit(dense.matrix[dense.rows(ids)])
         return vectors @ _unit(dense.encode_query(query)), _products(vectors)
 
-    def _chosen(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
+    def _choose(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
         raise NotImplementedError
 
 
@@ -104,7 +104,7 @@ class MMR(Selection):
         self.lam = lam
         super().__init__(of, candidates)
 
-    def _chosen(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
+    def _choose(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
         return selection.mmr(relevance, likeness, k, self.lam)
 
 
@@ -124,16 +124,16 @@ class Dartboard(Selection):
         self.sigma = sigma
         super().__init__(of, candidates)
 
-    def _chosen(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
+    def _choose(self, relevance: Floats, likeness: Floats, k: int) -> Positions:
         far, apart = np.maximum(1 - relevance, 0), np.maximum(1 - likeness, 0)
         return selection.dartboard(far, apart, k, self.sigma)
 
 
 def _unit(vectors: Any) -> Floats:
     """Vectors of length 1 to double precision; one without direction stays as it is."""
-    found = np.asarray(vectors, dtype=np.float64)
-    length = np.linalg.norm(found, axis=-1, keepdims=True)
-    return np.asarray(found / np.where(length > 0, length, 1.0), dtype=np.float64)
+    rows = np.asarray(vectors, dtype=np.float64)
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
 
 
 def _products(vectors: Floats) -> Floats:
@@ -152,5 +152,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _named(part: Any) -> str:
+def _name(part: Any) -> str:
     return getattr(part, "name", "") or type(part).__name__.lower()

@@ -33,15 +33,15 @@ def mmr(relevance: ArrayLike, likeness: ArrayLike, k: int, lam: float) -> Positi
     A step takes O(n), and all of it O(n) memory beside its input.
     """
     worth, alike = _both(relevance, likeness)
-    chosen = np.empty((len(worth), _count(k, worth)), dtype=np.int64)
+    picks = np.empty((len(worth), _count(k, worth)), dtype=np.int64)
     each = np.arange(len(worth))
     score, most = worth.copy(), np.full(worth.shape, -np.inf)
-    for i in range(chosen.shape[1]):
-        chosen[:, i] = pick = np.argmax(score >= score.max(axis=1, keepdims=True) - TIE, axis=1)
+    for i in range(picks.shape[1]):
+        picks[:, i] = pick = np.argmax(score >= score.max(axis=1, keepdims=True) - TIE, axis=1)
         np.maximum(most, alike[each, pick], out=most)
         score = lam * worth - (1 - lam) * most
-        score[each[:, None], chosen[:, : i + 1]] = -np.inf
-    return chosen.reshape(np.shape(relevance)[:-1] + chosen.shape[1:])
+        score[each[:, None], picks[:, : i + 1]] = -np.inf
+    return picks.reshape(np.shape(relevance)[:-1] + picks.shape[1:])
 
 
 def dartboard(query_distance: ArrayLike, distance: ArrayLike, k: int, sigma: float) -> Positions:
@@ -60,12 +60,12 @@ def dartboard(query_distance: ArrayLike, distance: ArrayLike, k: int, sigma: flo
     far, apart = _both(query_distance, distance)
     count = _count(k, far)
     if sigma < NARROW or not count:
-        chosen = np.argsort(far, axis=1, kind="stable")[:, :count]
+        picks = np.argsort(far, axis=1, kind="stable")[:, :count]
     else:
         step = max(1, _AT_ONCE // far.shape[1] ** 2)
         parts = [_spread(far[a : a + step], apart[a : a + step], count, sigma) for a in range(0, len(far), step)]
-        chosen = np.concatenate(parts) if parts else np.empty((0, count), dtype=np.int64)
-    return chosen.reshape(np.shape(query_distance)[:-1] + chosen.shape[1:])
+        picks = np.concatenate(parts) if parts else np.empty((0, count), dtype=np.int64)
+    return picks.reshape(np.shape(query_distance)[:-1] + picks.shape[1:])
 
 
 def _spread(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
@@ -84,20 +84,20 @@ def _spread(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
     # Any choice covers the least that there is: with that taken off, candidates can be told apart where noise is wide.
     left = _left(kernel, kernel.min(axis=1), log_weight, log_weight.max(axis=1))
     each = np.arange(len(far))
-    chosen = np.empty((len(far), count), dtype=np.int64)
+    picks = np.empty((len(far), count), dtype=np.int64)
     for i in range(count):
         gain = np.einsum("qgt->qg", left)
         low = np.flatnonzero(gain.max(axis=1) < _LOW) if i else ()
         if len(low):
-            left[low] = _magnified(kernel[low], log_weight[low], chosen[low, :i])
+            left[low] = _magnify(kernel[low], log_weight[low], picks[low, :i])
             gain[low] = np.einsum("qgt->qg", left[low])
-        gain[each[:, None], chosen[:, :i]] = -1
-        chosen[:, i] = pick = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - TIE), axis=1)
+        gain[each[:, None], picks[:, :i]] = -1
+        picks[:, i] = pick = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - TIE), axis=1)
         if i + 1 == count:
             break
         left -= left[each, pick][:, None]
         np.maximum(left, 0, out=left)
-    return chosen
+    return picks
 
 
 def _left(kernel: Floats, covered: Floats, log_weight: Floats, scale: Floats) -> Floats:
@@ -107,9 +107,9 @@ def _left(kernel: Floats, covered: Floats, log_weight: Floats, scale: Floats) ->
     return left
 
 
-def _magnified(kernel: Floats, log_weight: Floats, chosen: Positions) -> Floats:
+def _magnify(kernel: Floats, log_weight: Floats, picks: Positions) -> Floats:
     """What is left on the scale of the nearest target not covered: narrow noise makes all but the nearest vanish."""
-    covered = np.take_along_axis(kernel, chosen[:, :, None], axis=1).max(axis=1)
+    covered = np.take_along_axis(kernel, picks[:, :, None], axis=1).max(axis=1)
     uncovered = kernel.max(axis=1) > covered
     scale = np.where(uncovered, log_weight, -np.inf).max(axis=1)
     return _left(kernel, covered, log_weight, np.where(np.isfinite(scale), scale, log_weight.max(axis=1)))

@@ -59,7 +59,7 @@ class Source:
             return _content(self.folder)
         return os.path.basename(self._cached) if self._cached else self._newest
 
-    def loaded(self, kind: str, **options: Any) -> Any:
+    def load(self, kind: str, **options: Any) -> Any:
         """The model by a class of sentence-transformers; the hub is asked only for what is not on this machine."""
         with _silent():
             import sentence_transformers
@@ -72,11 +72,11 @@ class Source:
             try:
                 if revision is None:
                     return make(self.folder, local_files_only=True, **options)
-                self.__dict__["version"] = revision  # not the part of another commit that lies in the cache
+                self.__dict__["version"] = revision  # not another commit, of which the cache has a part
                 return make(self._hub_name, revision=revision, **options)
             except Exception as error:
                 raise InputError(
-                    f"{self._what}: {self.model}: {kind} cannot load it ({_told(error)}); "
+                    f"{self._what}: {self.model}: {kind} cannot load it ({_first_line(error)}); "
                     f"expected the folder of a model of sentence-transformers{self._hint}"
                 ) from None
 
@@ -91,7 +91,7 @@ class Source:
 
         try:
             return str(huggingface_hub.snapshot_download(self._hub_name, local_files_only=True))
-        except Exception:  # not there, in whatever words this version says so
+        except Exception:  # not there; each version raises something else
             return None
 
     @cached_property
@@ -103,8 +103,8 @@ class Source:
             return str(huggingface_hub.HfApi().model_info(self._hub_name, timeout=HUB_TIMEOUT).sha)
         except Exception as error:
             raise InputError(
-                f"{self._what}: {self.model}: neither a folder nor a model that the hub can be asked for "
-                f"({_told(error)}); download the model and pass its folder{self._hint}"
+                f"{self._what}: {self.model}: neither a folder nor a model of the hub "
+                f"({_first_line(error)}); download the model and pass its folder{self._hint}"
             ) from None
 
     @property
@@ -136,7 +136,7 @@ class SentenceModel:
             raise UsageError(f"dense: pooling must be one of {', '.join(POOLINGS)}, found {pooling!r}")
         self.source = Source(model, "dense")
         self.pooling, self.device, self.dims, self.batch, self.own_prompts = pooling, device, dims, batch, own_prompts
-        self._model = Once(self._loaded)
+        self._model = Once(self._load)
         self._lock = threading.Lock()
 
     @property
@@ -167,7 +167,7 @@ class SentenceModel:
         encode = model.encode_query if kind == "query" else model.encode_document
         prompt = None if self.own_prompts else ""
         with self._lock:  # tokenizers of transformers cannot be used by two threads at once
-            found = encode(
+            vectors = encode(
                 list(texts),
                 prompt=prompt,
                 batch_size=self.batch,
@@ -175,14 +175,14 @@ class SentenceModel:
                 convert_to_numpy=True,
                 truncate_dim=self.dims,
             )
-        return unit(found, len(texts), self.source.model)
+        return unit(vectors, len(texts), self.source.model)
 
     def close(self) -> None:
         pass
 
-    def _loaded(self) -> Any:
-        model = self.source.loaded("SentenceTransformer", **({"device": self.device} if self.device else {}))
-        # Named anew in version 5, where the old name warns.
+    def _load(self) -> Any:
+        model = self.source.load("SentenceTransformer", **({"device": self.device} if self.device else {}))
+        # Renamed in version 5, where the old name warns.
         width = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
         if self.dims is not None and self.dims > (width() or self.dims):
             raise UsageError(f"dense: dims must be at most {width()}, which {self.source.model} has, found {self.dims}")
@@ -202,12 +202,12 @@ class SentenceModel:
 
 
 class CrossEncoder:
-    """A cross-encoder: reads query and text together, and says how well they fit."""
+    """A cross-encoder: reads query and text together, and scores how well they fit."""
 
     def __init__(self, model: str, *, device: str | None = None, batch: int = 32) -> None:
         self.source = Source(model, "rerank")
         self.device, self.batch = device, batch
-        self._model = Once(self._loaded)
+        self._model = Once(self._load)
         self._lock = threading.Lock()
 
     @property
@@ -220,8 +220,8 @@ class CrossEncoder:
         with self._lock:
             return model.predict([(query, text) for text in texts], batch_size=self.batch, show_progress_bar=False)
 
-    def _loaded(self) -> Any:
-        model = self.source.loaded("CrossEncoder", **({"device": self.device} if self.device else {}))
+    def _load(self) -> Any:
+        model = self.source.load("CrossEncoder", **({"device": self.device} if self.device else {}))
         labels = getattr(getattr(model, "config", None), "num_labels", 1)
         if labels != 1:
             raise InputError(
@@ -231,7 +231,7 @@ class CrossEncoder:
 
 
 def _content(folder: str) -> str:
-    """Told by the files of a folder; hidden ones, texts about it and other backends' weights do not count."""
+    """A hash of the files of a folder, without hidden ones, Markdown and the weights of other backends."""
     hasher = hashlib.sha256()
     for at, inner, names in os.walk(folder):
         inner[:] = sorted(n for n in inner if not n.startswith(".") and n not in _ELSEWHERE)
@@ -250,7 +250,7 @@ def _content(folder: str) -> str:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Loading shows bars of its own, which are not ours to show."""
+    """Hide the progress bars of the library while a model loads."""
     from transformers.utils import logging
 
     shown_before = logging.is_progress_bar_enabled()
@@ -262,5 +262,5 @@ def _silent() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"

@@ -1,4 +1,4 @@
-"""How a retriever is written: `bm25`, `dense(model=wordllama)`, `mine=hybrid(bm25, dense, weights=[1, 2])`."""
+"""The spec of a retriever: `bm25`, `dense(model=wordllama)`, `mine=hybrid(bm25, dense, weights=[1, 2])`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = "such as bm25, dense(model=wordllama), fused=hybrid(bm25, dense) or m
 
 @dataclass(frozen=True)
 class Spec:
-    """A retriever as it was written: what it is, what it is made of, and its parameters."""
+    """The spec of a retriever: its kind, the retrievers inside it, and its parameters."""
 
     kind: str
     args: tuple[Spec, ...] = ()
@@ -30,7 +30,7 @@ class Spec:
 
     def __str__(self) -> str:
         """The same without its label; parameters by name, so that equal retrievers print alike."""
-        inside = [str(a) for a in self.args] + [f"{n}={_printed(v)}" for n, v in sorted(self.params.items())]
+        inside = [str(a) for a in self.args] + [f"{n}={_print_value(v)}" for n, v in sorted(self.params.items())]
         return f"{self.kind}({', '.join(inside)})" if inside else self.kind
 
     @property
@@ -49,18 +49,18 @@ def parse_spec(text: Any) -> Spec:
         raise UsageError(f"a retriever must be written {EXAMPLES}, found {shown(text)}")
     label = _LABEL.match(text)
     reader = _Reader(text, label.end() if label else 0)
-    found = reader.spec()
+    spec = reader.spec()
     reader.space()
     if reader.at != len(text):
         raise reader.wrong("the end (one retriever: name each for itself)" if text[reader.at] == "," else "the end")
-    return Spec(found.kind, found.args, found.params, label[1] if label else None)
+    return Spec(spec.kind, spec.args, spec.params, label[1] if label else None)
 
 
-def _from_mapping(held: Mapping[str, Any]) -> Spec:
-    rest = dict(held)
+def _from_mapping(mapping: Mapping[str, Any]) -> Spec:
+    rest = dict(mapping)
     kind, label, of = rest.pop("kind", None), rest.pop("name", None), rest.pop("of", ())
     if not isinstance(kind, str):
-        raise UsageError(f"a retriever must say its kind, {EXAMPLES}, found {shown(dict(held))}")
+        raise UsageError(f"a retriever must have a kind, {EXAMPLES}, found {shown(dict(mapping))}")
     args = tuple(parse_spec(a) for a in ([of] if isinstance(of, (str, dict)) else of))
     base = parse_spec(kind)
     return Spec(base.kind, base.args + args, {**base.params, **rest}, label if label is None else str(label))
@@ -74,14 +74,14 @@ class _Reader:
 
     def wrong(self, expected: str) -> UsageError:
         rest = self.text[self.at :]
-        found = shown(rest) if rest else "its end"
-        return UsageError(f"retriever {shown(self.text)}: expected {expected}, found {found}; write it {EXAMPLES}")
+        excerpt = shown(rest) if rest else "its end"
+        return UsageError(f"retriever {shown(self.text)}: expected {expected}, found {excerpt}; write it {EXAMPLES}")
 
     def space(self) -> None:
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
 
-    def taken(self, mark: str) -> bool:
+    def accept(self, mark: str) -> bool:
         self.space()
         if self.text.startswith(mark, self.at):
             self.at += len(mark)
@@ -96,10 +96,10 @@ class _Reader:
         self.at = kind.end()
         args: list[Spec] = []
         params: dict[str, Any] = {}
-        if self.taken("("):
-            while not self.taken(")"):
+        if self.accept("("):
+            while not self.accept(")"):
                 if args or params:
-                    if not self.taken(","):
+                    if not self.accept(","):
                         raise self.wrong("',' or ')'")
                     self.space()
                 name = _PARAM.match(self.text, self.at)
@@ -119,12 +119,12 @@ class _Reader:
                 end = self.text.find(mark, self.at + 1)
                 if end < 0:
                     raise self.wrong(f"a closing {mark}")
-                found, self.at = self.text[self.at + 1 : end], end + 1
-                return found
-        if self.taken("["):
+                text, self.at = self.text[self.at + 1 : end], end + 1
+                return text
+        if self.accept("["):
             items: list[Any] = []
-            while not self.taken("]"):
-                if items and not self.taken(","):
+            while not self.accept("]"):
+                if items and not self.accept(","):
                     raise self.wrong("',' or ']'")
                 items.append(self.value())
             return items
@@ -133,7 +133,7 @@ class _Reader:
             mark = self.text[self.at]
             if depth == 0 and mark in ",])":
                 break
-            if quoted:  # brackets in a text of JSON count for nothing
+            if quoted:  # brackets inside a JSON string do not count
                 self.at += mark == "\\"
             else:
                 depth += (mark in "([{") - (mark in ")]}")
@@ -155,13 +155,13 @@ def _value(word: str) -> Any:
     return word
 
 
-def _printed(value: Any) -> str:
+def _print_value(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_printed(v) for v in value) + "]"
+        return "[" + ", ".join(_print_value(v) for v in value) + "]"
     if isinstance(value, str) and (
         not value or isinstance(_value(value), (bool, int, float)) or set(value) & set(",()[]'\" ")
     ):

@@ -1,7 +1,7 @@
-"""Indexes and vectors kept on disk by content: what was built once is not built again.
+"""Indexes and vectors kept on disk by content, so that nothing is built twice.
 
 An entry is a folder named by what it was made from. It is written under another name and renamed when it is
-whole, so that a process that dies leaves nothing that could be mistaken for one.
+complete, so that a process that dies leaves nothing that could be mistaken for one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LIMIT = 4 << 30
-"""Bytes that entries may take before those not used for longest are removed."""
+"""Bytes that entries may take before the least recently used are removed."""
 STALE = 24 * 3600.0
-"""Seconds after which an unfinished entry is one that a killed process left."""
+"""Seconds after which an unfinished entry is taken for that of a killed process."""
 _UNFINISHED = ".unfinished-"
 
 
@@ -35,18 +35,18 @@ class Store:
         self.folder, self.limit = folder or os.path.join(cache_folder(), "indexes"), limit
 
     def get(self, key: Any, build: Callable[[], T], write: Callable[[T, str], None], load: Callable[[str], T]) -> T:
-        """What was built from `key`: loaded if it is there, else built and written for the next time.
+        """What `key` stands for: loaded if it was built before, else built and written.
 
-        `key` is anything that JSON can hold: all that decides the content, versions of libraries included.
+        `key` holds, as JSON, all that decides the content, including versions of libraries.
         """
         name = hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
         place = os.path.join(self.folder, name)
         if os.path.isdir(place):
             try:
-                found = load(place)
+                value = load(place)
                 os.utime(place)
-                return found
-            except Exception:  # damaged, or written by a version that did it otherwise: built anew
+                return value
+            except Exception:  # damaged, or written by another version: built again
                 shutil.rmtree(place, ignore_errors=True)
         built = build()
         self._write(place, lambda folder: write(built, folder))
@@ -73,30 +73,30 @@ class Store:
     def entries(self) -> list[tuple[str, int, float]]:
         """Path, size and time of last use of all entries."""
         try:
-            listed = [e for e in os.scandir(self.folder) if e.is_dir()]
+            folders = [e for e in os.scandir(self.folder) if e.is_dir()]
         except OSError:
             return []
-        found = []
-        for entry in listed:
+        entries = []
+        for entry in folders:
             try:
                 if entry.name.startswith(_UNFINISHED):
                     if time.time() - entry.stat().st_mtime > STALE:
                         shutil.rmtree(entry.path, ignore_errors=True)
                     continue
-                found.append((entry.path, _size(entry.path), entry.stat().st_mtime))
+                entries.append((entry.path, _size(entry.path), entry.stat().st_mtime))
             except OSError:
                 continue
-        return found
+        return entries
 
     def clear(self) -> int:
-        """Remove all entries; how many there were."""
-        found = self.entries()
-        for path, _, _ in found:
+        """Remove all entries, and return how many there were."""
+        entries = self.entries()
+        for path, _, _ in entries:
             shutil.rmtree(path, ignore_errors=True)
-        return len(found)
+        return len(entries)
 
     def trim(self, keep: str = "") -> None:
-        """Remove the entries not used for longest, until the rest is within the limit."""
+        """Remove the least recently used entries until the rest is within the limit."""
         total = 0
         for path, size, _ in sorted(self.entries(), key=lambda e: (e[0] != keep, -e[2])):
             total += size
@@ -104,10 +104,10 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def kept(
+def get_or_build(
     store: Store | None, key: Any, build: Callable[[], T], write: Callable[[T, str], None], load: Callable[[str], T]
 ) -> T:
-    """From the store, or built where there is none."""
+    """From the store, or built if there is no store."""
     return build() if store is None else store.get(key, build, write, load)
 
 

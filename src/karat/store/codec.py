@@ -1,16 +1,21 @@
-"""JSON documents: how numbers are written, and files of typed documents written and read."""
+"""JSON documents: how numbers are written, and files of typed documents, written and read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.store.atomic import encoded, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from msgspec import Struct
+
     Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
     """Any value that JSON has."""
+
+T = TypeVar("T")
 
 
 def rounded(value: float) -> float | None:
@@ -18,11 +23,47 @@ def rounded(value: float) -> float | None:
     return None if value != value else float(f"{value:.12g}")
 
 
-def write_document(document: Any, path: str) -> None:
-    """A JSON document on one line; packed if the name ends in .gz."""
-    import json
+def as_plain(document: Struct) -> dict[str, Any]:
+    """A typed document as dicts and lists, as `json.dumps` takes them."""
+    import msgspec
 
-    data = encoded(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+    plain: dict[str, Any] = msgspec.to_builtins(document)
+    return plain
+
+
+def encode(document: Struct) -> bytes:
+    """A typed document as JSON on one line; NaN becomes null."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:  # half a character, as a file's odd name may hold: JSON has an escape for it
+        return encoded(json.dumps(_nulls(as_plain(document)), ensure_ascii=False, separators=(",", ":")))
+
+
+def _nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _nulls(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_nulls(one) for one in value]
+    return None if value != value else value
+
+
+def decode(data: bytes, type: type[T]) -> T:
+    """JSON as a typed document; raises ValueError where it is not JSON, or not of this type."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(data, type=type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(data), type)
+
+
+def write_document(document: Struct, path: str) -> None:
+    """Write a typed document; packed if the name ends in .gz."""
+    data = encode(document)
     if path.endswith(".gz"):
         import gzip
 

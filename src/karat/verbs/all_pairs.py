@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +15,31 @@ from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from karat.model.options import Settings
+    from karat.results.document import PairsJson
     from karat.results.result import Result
 
 
-def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class PairwiseTest:
+    """The p of every pair of runs by randomised HSD, and the number of draws."""
+
+    draws: int
+    p: Mapping[str, Mapping[str, float]]
+
+    def document(self) -> PairsJson:
+        """This test as the JSON document has it."""
+        from karat.results.document import PairsJson
+
+        return PairsJson(self.draws, {a: {b: rounded(p) for b, p in row.items()} for a, row in self.p.items()})
+
+
+def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTest]:
     """By metric: p of every pair of runs by randomised HSD, which compares means, and the number of draws."""
     shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
-    out: dict[str, dict[str, Any]] = {}
+    out: dict[str, PairwiseTest] = {}
     first = result.runs[0]
     weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
     scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
@@ -30,10 +47,9 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, dict[str, A
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
         p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
         names = [r.name for r in result.runs]
-        out[name] = {
-            "draws": used,
-            "p": {a: {b: rounded(float(p[i, j])) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)},
-        }
+        out[name] = PairwiseTest(
+            used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}
+        )
     return out
 
 

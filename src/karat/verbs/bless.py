@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Unpack
 
-from karat.errors import InputError, UsageError
-from karat.results.saved import load
+from karat.errors import InputError, KaratError, UsageError
+from karat.metrics.grammar import PRIMARY
+from karat.results.figures import SAME, change_text, difference_figure, figure
+from karat.results.saved import load, load_baseline
 from karat.store.atomic import encoded, write_atomically
-from karat.store.codec import rounded
+from karat.store.codec import as_plain, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.results.result import Result
+    from karat.config.reading import Read
+    from karat.model.options import Options
+    from karat.results.document import DocumentJson
+    from karat.results.result import Result, RunResult
 
 DEFAULT_FILE = "karat.baseline.json"
 
@@ -24,29 +30,20 @@ def bless(
 ) -> str:
     """Make one run of a result (or of a saved one) the baseline: write its values per query and what they rest on.
 
-    Only these `metrics` are kept, all unless named. One line a query, so that a change of the baseline reads well
+    Only these `metrics` are kept, all unless named. One line per query, so that a change of the baseline reads well
     in a review.
     """
-    from karat import __version__
-
-    held = load(result) if isinstance(result, str) else result
-    names = [r.name for r in held.runs]
+    full = load(result) if isinstance(result, str) else result
+    names = [r.name for r in full.runs]
     if run is None and len(names) > 1:
         raise UsageError(f"the result holds {len(names)} runs: {', '.join(names)}; choose one to bless (run=, --run)")
-    chosen = held[run] if run is not None else held.runs[0]
-    if not held.fingerprints:
+    chosen = full[run] if run is not None else full.runs[0]
+    if not full.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
-    kept = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
-    only = replace(held, runs=(replace(chosen, values=kept),))
-    document = {**only.as_json(), "kind": "baseline", "karat": __version__}
-    for part in ("segments", "across", "components"):
-        document["runs"][0].pop(part, None)
-    if chosen.sampling.weights:  # the means are of these, and cannot be told from the values alone
-        document["runs"][0]["sampling"] = replace(chosen.sampling, by=(), fields={}).as_json()
-    prints = document["fingerprints"]
-    document["fingerprints"] = {**prints, "metrics": {n: p for n, p in prints["metrics"].items() if n in kept}}
-    head = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
-    columns = [v.tolist() for v in kept.values()]
+    values = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
+    slim = replace(chosen, values=values, components={}, sampling=replace(chosen.sampling, by=(), fields={}))
+    head = json.dumps(as_plain(_head(full, slim)), ensure_ascii=False, indent=1, allow_nan=False)
+    columns = [v.tolist() for v in values.values()]
     rows = [
         f"  {json.dumps(q, ensure_ascii=False)}: {json.dumps([rounded(c[i]) for c in columns])}"
         for i, q in enumerate(chosen.query_ids)
@@ -54,3 +51,98 @@ def bless(
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
     write_atomically(output, encoded(text))
     return output
+
+
+def _head(result: Result, run: RunResult) -> DocumentJson:
+    """The document of a baseline without the values."""
+    from msgspec import UNSET, structs
+
+    from karat import __version__
+    from karat.results.record import sampling_json
+
+    document = replace(result, runs=(run,), basis=result.fingerprints.only(run.values)).document()
+    # Weighted means cannot be told from the values alone.
+    design = sampling_json(run.sampling) if run.sampling.weights else UNSET
+    runs = [structs.replace(one, sampling=design) for one in document.runs or ()]
+    return structs.replace(document, kind="baseline", karat=__version__, runs=runs)
+
+
+@dataclass(frozen=True)
+class Blessing:
+    """The run to bless, and where its baseline belongs."""
+
+    result: Result
+    run: str
+    place: str
+    read: Read | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return self.result.metrics
+
+    @property
+    def queries(self) -> int:
+        return len(self.result[self.run].query_ids)
+
+    def line(self, path: str) -> str:
+        """What the config lacks to compare with this file; nothing where it names it already."""
+        if self.read is None:
+            return ""
+        named, folder = self.read.config.baseline, os.path.dirname(os.path.abspath(self.read.path))
+        if named is not None and os.path.realpath(self.read.place(named)) == os.path.realpath(path):
+            return ""
+        return f"baseline: {os.path.relpath(path, folder)}"
+
+    def changes(self, path: str) -> str:
+        """What this baseline changes against the one that the file holds now; nothing where there is none."""
+        if not os.path.exists(path):
+            return ""
+        try:
+            there = load_baseline(path)
+        except KaratError:
+            return "the baseline that was there could not be read"
+        old, new = there.runs[0], self.result[self.run]
+        shared = [m for m in new.values if m in old.values]
+        parts = [f"{len(new.query_ids):,} queries, {len(old.query_ids):,} before"]
+        if shared:
+            metric = PRIMARY if PRIMARY in shared else shared[0]
+            parts.insert(0, _change(metric, old.mean[metric], new.mean[metric]))
+        if old.name != new.name:
+            parts.append(f"{old.name} before")
+        if there.fingerprints.hashes.get("gold") != self.result.fingerprints.hashes.get("gold"):
+            parts.append("on other gold, so that the difference is not the system's alone")
+        return "; ".join(parts)
+
+
+def _change(metric: str, before: float, after: float) -> str:
+    if abs(after - before) <= SAME:
+        return f"{metric} {figure(metric, after).text}, unchanged"
+    return f"{metric} {change_text(metric, before, after)} (Δ {difference_figure(metric, after - before).text})"
+
+
+def prepare_blessing(source: str | None, *, run: str | None = None, **options: Unpack[Options]) -> Blessing:
+    """The result to bless: a saved one, or that of a config's candidate, and where its baseline belongs."""
+    from karat.config.reading import find_config, read_config
+    from karat.verbs.check import evaluated
+
+    if source is not None and not os.path.isdir(source) and not source.lower().endswith((".yaml", ".yml")):
+        saved = load(source)
+        return Blessing(saved, _choose_run(saved, run, []), DEFAULT_FILE)
+    read = read_config(find_config(source))
+    result = evaluated(read, read.config.gates, None, options)
+    named = read.config.baseline
+    is_file = named is not None and named not in [r.name for r in result.runs]
+    place = read.place(named if is_file and named is not None else DEFAULT_FILE)
+    return Blessing(result, _choose_run(result, run, read.config.candidate), place, read)
+
+
+def _choose_run(result: Result, run: str | None, candidates: Sequence[str]) -> str:
+    """The one run to bless."""
+    names = [r.name for r in result.runs]
+    if run is not None:
+        return result[run].name
+    if len(candidates) == 1:
+        return result[candidates[0]].name
+    if len(names) > 1:
+        raise UsageError(f"there are {len(names)} runs: {', '.join(names)}; choose the one to bless with --run")
+    return names[0]

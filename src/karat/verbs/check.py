@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from karat.config.checks import check_files, check_gates, config_options, evaluation_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
-from karat.gates.evidence import judged_gates
+from karat.gates.evidence import judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
@@ -19,12 +19,12 @@ from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import verified
 from karat.results.remarks import warnings
-from karat.results.saved import load, load_baseline
+from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
 from karat.results.words import plural
 from karat.stats.paired import DRAWS
-from karat.store.codec import write_document
-from karat.verbs.compare import DEFAULT_TESTS, told_differences
+from karat.store.codec import as_plain
+from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
     from karat.config.models import Config
     from karat.config.reading import Read
-    from karat.gates.evidence import Judgement
+    from karat.gates.evidence import Judgment
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
     from karat.model.options import Options
     from karat.results.decisions import Decision
+    from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
@@ -48,7 +49,7 @@ class Check(Tabular):
     """The verdict, every judgement behind it, and the results that these rest on."""
 
     result: Result
-    rows: tuple[Judgement, ...]
+    rows: tuple[Judgment, ...]
     candidates: tuple[str, ...]
     baseline: RunResult | None = None
     baseline_file: str | None = None
@@ -111,12 +112,12 @@ class Check(Tabular):
         """What is significantly worse than the baseline, gated or not, over all queries and in segments."""
         return tuple(d for d in self.comparisons if d.outcome == "worse")
 
-    def of(self, outcome: str, level: str = "error") -> tuple[Judgement, ...]:
+    def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
 
     @property
-    def gates(self) -> tuple[Judgement, ...]:
+    def gates(self) -> tuple[Judgment, ...]:
         """The judgements, by the name that the JSON has for them."""
         return self.rows
 
@@ -147,36 +148,40 @@ class Check(Tabular):
         heads = ("outcome", "run", "gate", "value", "queries")
         return Table(columns, rows, heads, cells, f"{self.verdict}: {self.why}")
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        return {**self.result.as_json(), **self._own()}
+        from msgspec import UNSET, structs
 
-    def full_json(self) -> dict[str, Any]:
-        """The document that `save` writes, from which a report can be made."""
-        return {**self.result.full_json(), **self._own()}
+        from karat.results.document import BaselineJson
+        from karat.results.summary import differences_json
 
-    def save(self, path: str) -> None:
+        base = self.baseline
+        return structs.replace(
+            self.result.document(),
+            kind="check",
+            verdict=self.verdict,
+            why=self.why,
+            dataset=self.name or UNSET,
+            candidates=list(self.candidates),
+            gates=[row.document() for row in self.rows],
+            baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
+            comparisons=[c.document() for c in self.comparisons] or UNSET,
+            notes=list(self.notes) or UNSET,
+            warnings=[told for told, _ in self.remarks] or UNSET,
+            forced=differences_json(self.forced),
+            differences=differences_json(self.system),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
+
+    def save(self, path: str, *, label: str = "") -> None:
         """Write the check with the full result; a name that ends in .gz is packed."""
-        write_document(self.full_json(), path)
-
-    def _own(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"kind": "check", "verdict": self.verdict, "why": self.why}
-        if self.name:
-            document["dataset"] = self.name
-        document["candidates"] = list(self.candidates)
-        document["gates"] = [r.as_json() for r in self.rows]
-        if self.baseline is not None:
-            document["baseline"] = {"name": self.baseline.name, "file": self.baseline_file}
-        if self.comparisons:
-            document["comparisons"] = [c.as_json() for c in self.comparisons]
-        if self.notes:
-            document["notes"] = list(self.notes)
-        if self.remarks:
-            document["warnings"] = [told for told, _ in self.remarks]
-        return document | told_differences(self.forced, self.system)
+        save(self.document(), self.result, path, label=label)
 
 
-def _rest(rows: Sequence[Judgement], outcome: str) -> str:
+def _rest(rows: Sequence[Judgment], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
     gates = len({r.gate for r in rows}) - 1
     if gates:
@@ -358,7 +363,7 @@ def _judged(
             )
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
-    rows = judged_gates(gates, result, judged, baseline=base, correction=correction)
+    rows = judge_gates(gates, result, judged, baseline=base, correction=correction)
     decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence

@@ -16,12 +16,12 @@ from karat.results.differences import PairedComparison, decide
 from karat.results.figures import difference_figure
 from karat.results.pairing import verified
 from karat.results.result import Result
-from karat.results.saved import is_saved, load_any
+from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 from karat.stats.paired import DRAWS, TESTS
-from karat.store.codec import write_document
+from karat.store.codec import as_plain
 from karat.verbs.all_pairs import all_pairs_of, noise_of
 from karat.verbs.evaluate import evaluate
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from karat.metrics.grammar import Measure
     from karat.model.options import Options
     from karat.results.decisions import Decision
+    from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
     from karat.results.pairing import Verified
     from karat.results.result import RunResult
     from karat.results.table import Table
+    from karat.verbs.all_pairs import PairwiseTest
 
 DEFAULT_TESTS = ("t", "randomization")
 CORRECTIONS = ("holm", "bh", "none")
@@ -49,7 +51,7 @@ class Comparison(Tabular):
     baseline: str
     rows: tuple[Decision, ...]
     alpha: float
-    pairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
     """By metric: p of every pair of runs by randomised HSD, and the number of draws."""
     notes: tuple[str, ...] = ()
     forced: tuple[Difference, ...] = ()
@@ -92,32 +94,31 @@ class Comparison(Tabular):
         rows = [(q, base[q], cand[q], cand[q] - base[q]) for q in base if q in cand]
         return sorted((r for r in rows if r[3] == r[3]), key=lambda r: (-abs(r[3]), r[0]))
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        return {**self.result.as_json(), **self._own()}
+        from msgspec import UNSET, structs
 
-    def full_json(self) -> dict[str, Any]:
-        """The document that `save` writes, from which a report can be made."""
-        return {**self.result.full_json(), **self._own()}
+        from karat.results.document import BaselineJson
+        from karat.results.summary import differences_json
 
-    def save(self, path: str) -> None:
+        return structs.replace(
+            self.result.document(),
+            kind="comparison",
+            baseline=BaselineJson(self.baseline, None),
+            comparisons=[row.document() for row in self.rows],
+            pairs={m: p.document() for m, p in self.pairs.items()} or UNSET,
+            notes=list(self.notes) or UNSET,
+            forced=differences_json(self.forced),
+            differences=differences_json(self.system),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
+
+    def save(self, path: str, *, label: str = "") -> None:
         """Write the comparison with the full results; a name that ends in .gz is packed."""
-        write_document(self.full_json(), path)
-
-    def _own(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"kind": "comparison", "baseline": {"name": self.baseline, "file": None}}
-        document["comparisons"] = [r.as_json() for r in self.rows]
-        if self.pairs:
-            document["pairs"] = dict(self.pairs)
-        if self.notes:
-            document["notes"] = list(self.notes)
-        return document | told_differences(self.forced, self.system)
-
-
-def told_differences(forced: Sequence[Difference], system: Sequence[Difference]) -> dict[str, Any]:
-    """What two results differ in, as JSON documents have it."""
-    parts = {"forced": forced, "differences": system}
-    return {key: [d.as_json() for d in found] for key, found in parts.items() if found}
+        save(self.document(), self.result, path, label=label)
 
 
 class TestOptions(TypedDict, total=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -162,17 +163,19 @@ class _Job:
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
         """One run's result, from the cache where its files are unchanged."""
         entry = self._entry(source)
-        stored = entry.load() if entry is not None else None
+        run: Run | None = None
         aligned: Aligned | None = None
+        stored = entry.load() if entry is not None else None
         if stored is None:
-            aligned, stored = self._align(name, source, entry)
+            run = self._read(name, source, self.policy)
+            aligned, stored = self._align(run, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes]
         if self.needs is not None:
             notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
-        if self.policy.as_of_filter:
-            notes += self._made_by_filter(name, source, measures, values)
+        if self.policy.as_of_filter and run is not None:
+            notes += self._made_by_filter(run, measures, values)
         details = aligned if self.engine.details else None
         return RunResult(
             name or stored.name,
@@ -188,6 +191,7 @@ class _Job:
             rankings,
             find_gold_ranks(self.gold.qrels, details) if details is not None else None,
             build_top_lists(self.gold.qrels, details, rankings.query_ids) if details is not None else None,
+            run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
         )
 
@@ -198,20 +202,13 @@ class _Job:
         choices = [self.policy, self.gold.format, self.settings.data.run_format, unanswerable, self.gold.subtopics]
         return self.cache.entry(self.gold.source, source, choices)
 
-    def _align(
-        self, name: str | None, source: Any, entry: Entry | None, policy: Policy | None = None
-    ) -> tuple[Aligned, StoredRun]:
-        chosen = policy or self.policy
-        as_of = self.queries.as_of if self.queries else None
+    def _read(self, name: str | None, source: Any, policy: Policy) -> Run:
+        dated = self.needs is not None and "doc_version" in self.needs.parts
+        format = self.settings.data.run_format
+        return read_run(source, name=name, format=format, policy=policy, as_of=self._as_of, dated=dated)
+
+    def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Aligned, StoredRun]:
         needs = self.needs
-        run = read_run(
-            source,
-            name=name,
-            format=self.settings.data.run_format,
-            policy=chosen,
-            as_of=as_of,
-            needs=needs.parts if needs else (),
-        )
         run = replace(run, parents=self.parents)
         gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
         _check_not_gold(source, self.gold.source)
@@ -233,10 +230,10 @@ class _Job:
             from karat.align.needs import with_parts
 
             aligned = replace(aligned, rankings=with_parts(aligned, gold, run, needs, chosen))
-        if aligned.counts["without_gold"] and not (aligned.found.returned >= 0).any():
+        if aligned.counts["without_gold"] and not (aligned.hits.returned >= 0).any():
             one = gold.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
-        found = aligned.found
+        found = aligned.hits
         stored = StoredRun(
             aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
         )
@@ -244,11 +241,21 @@ class _Job:
             entry.store(stored)
         return aligned, stored
 
+    @cached_property
+    def _as_of(self) -> Mapping[str, float]:
+        """The day of each query's as_of, where newer docs are dropped."""
+        if not self.policy.as_of_filter or self.queries is None:
+            return {}
+        from karat.read.log_lists import as_of_days
+
+        return as_of_days(self.queries)
+
     def _made_by_filter(
-        self, name: str | None, source: Any, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
+        self, run: Run, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]
     ) -> list[str]:
         """What dropping items that are too new does to each metric."""
-        unfiltered, _ = self._align(name, source, None, replace(self.policy, as_of_filter=False))
+        without_filter = replace(self.policy, as_of_filter=False)
+        unfiltered, _ = self._align(self._read(None, run, without_filter), run, None, without_filter)
         told = []
         without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError
-from karat.gates.evidence import judged_gates
+from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
 from karat.read.layout import head_of
 from karat.read.queries import read_queries
@@ -231,7 +231,7 @@ def _floor(metric: str, low: float, where: str = "") -> str:
 def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -> bool:
     """Whether a gate passes today, with queries enough to be decided."""
     gate = parse_gate(text)
-    rows = judged_gates([gate], result, [run.name], baseline=base)
+    rows = judge_gates([gate], result, [run.name], baseline=base)
     return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, base)
 
 

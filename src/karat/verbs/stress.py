@@ -153,7 +153,7 @@ def stress(
     gold = build_qrels({q: held.gold.for_query(q) for q in drawn}, held.gold.source)
     metric = f"ndcg@{k}"
     alpha = 1 - held.sure.sampling.confidence
-    runs = {name: held.run_of(name, found) for name, found in lists.items()}
+    runs = {name: held.as_run(name, found) for name, found in lists.items()}
     found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=held.plain)
     before, after = (found.result[name].per_query(metric) for name in (PLAIN, STRESSED))
     rows = [
@@ -202,16 +202,16 @@ def _relevant(held: Material, q: str) -> bool:
 
 def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
     """What the reranker is given for each query."""
-    if held.traces is None:
+    if held.log is None:
         return {q: [d for d, _ in docs] for q, docs in held.listed(depth).items()}
-    stage = reranking(held.traces.stage_names())
+    stage = reranking(held.log.stage_names)
     out = {}
-    for q, trace in held.traces.lines.items():
+    for q, trace in held.log.traces.items():
         names = list(trace.stages)
         before = names[names.index(stage) - 1] if stage in names and names[0] != stage else None
         first = next((n for n in names if n != stage), None)
         chosen = before or first
-        out[q] = list(dict.fromkeys(trace.stages[chosen] if chosen is not None else trace.final))[:depth]
+        out[q] = list(dict.fromkeys(trace.stages[chosen] if chosen is not None else held.final[q]))[:depth]
     return out
 
 
@@ -248,8 +248,8 @@ def _negatives(
 def _text(held: Material, table: Queries, q: str) -> str | None:
     """The text of a query: from the table, else as the run log has it."""
     text = text_of(table.fields.get(q, {}))
-    if not text and held.traces is not None and q in held.traces.lines:
-        text = held.traces.lines[q].text or ""
+    if not text and held.log is not None and q in held.log.traces:
+        text = held.log.traces[q].query or ""
     return text or None
 
 

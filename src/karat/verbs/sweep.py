@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from karat.errors import UsageError
-from karat.metrics.grammar import parse_all
+from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.options import takes_options
 from karat.results.figures import estimate_figure
-from karat.results.result import FORMAT_VERSION
+from karat.results.result import FORMAT_VERSION, Result
+from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
 from karat.results.words import segment_text
-from karat.store.codec import rounded
+from karat.store.codec import as_plain, rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.options import Options
-    from karat.results.result import Result, RunResult
+    from karat.results.document import CurveJson, DocumentJson
+    from karat.results.result import RunResult
     from karat.stats.intervals import Interval
 
 KS = SWEEP
@@ -62,20 +64,22 @@ class Curve:
             return None
         return next(k for k, v in zip(self.ks, self.values, strict=True) if v >= ENOUGH * deepest)
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> CurveJson:
         """The curve as the JSON document has it."""
-        return {
-            "run": self.run,
-            "metric": self.metric,
-            "segment": dict(self.segment) if self.segment else None,
-            "k": list(self.ks),
-            "mean": [rounded(v) for v in self.values],
-            "ci": [[rounded(p.low), rounded(p.high)] for p in self.points],
-            "n": self.points[0].n,
-            "area": rounded(self.area),
-            "knee": self.knee,
-            "k98": self.enough,
-        }
+        from karat.results.document import CurveJson
+
+        return CurveJson(
+            run=self.run,
+            metric=self.metric,
+            segment=dict(self.segment) if self.segment else None,
+            k=list(self.ks),
+            mean=[rounded(v) for v in self.values],
+            ci=[[rounded(p.low), rounded(p.high)] for p in self.points],
+            n=self.points[0].n,
+            area=rounded(self.area),
+            knee=self.knee,
+            k98=self.enough,
+        )
 
 
 @dataclass(frozen=True)
@@ -113,21 +117,33 @@ class Sweep(Tabular):
         known = ", ".join(dict.fromkeys(c.metric for c in self.curves))
         raise UsageError(f"no curve of {metric!r}; this sweep has {known}")
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "kind": "sweep",
-            "curves": [c.as_json() for c in self.curves],
-            **({"notes": list(self.notes)} if self.notes else {}),
-        }
+        from msgspec import UNSET
+
+        from karat.results.document import DocumentJson
+
+        curves = [c.document() for c in self.curves]
+        return DocumentJson(format_version=FORMAT_VERSION, kind="sweep", curves=curves, notes=list(self.notes) or UNSET)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
 
 
 @takes_options
 def sweep(
-    qrels: Any, runs: Any, metrics: str | Sequence[str] = METRICS, *, ks: Sequence[int] = KS, **options: Unpack[Options]
+    qrels: Any,
+    runs: Any = None,
+    metrics: str | Sequence[str] = METRICS,
+    *,
+    ks: Sequence[int] = KS,
+    **options: Unpack[Options],
 ) -> Sweep:
-    """Curves over k, as deep as the runs go."""
+    """Curves over k, as deep as the runs go.
+
+    `sweep(result)` takes a result instead of gold and runs, or the file that one was saved in.
+    """
     names = [m.name for m in parse_all(metrics, ks=[1])]
     wanted = parse_all(metrics, ks=sorted(set(ks)))
     if any(m.metric.cutoff == "none" for m in wanted):
@@ -135,7 +151,13 @@ def sweep(
         raise UsageError(f"{fixed} has no cutoff, so that it has no curve; sweep metrics such as {', '.join(METRICS)}")
     if len(wanted) == len(names):
         raise UsageError(f"a sweep needs metrics without a cutoff, such as {', '.join(METRICS)}")
-    result = evaluate(qrels, runs, [*wanted, "num_ret"], **options)
+    wanted.append(parse("num_ret"))
+    if isinstance(qrels, Result) or is_saved(qrels):
+        if runs is not None or options:
+            raise UsageError("a sweep of a result takes metrics and ks alone; evaluate again with the other options")
+        result = (qrels if isinstance(qrels, Result) else load(qrels)).measure(wanted)
+    else:
+        result = evaluate(qrels, runs, wanted, **options)
     curves = [c for run in result.runs for c in curves_of(run)]
     notes = []
     for run in result.runs:

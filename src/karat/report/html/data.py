@@ -1,6 +1,6 @@
-"""A saved document as the page shows it: columns instead of records, numbers in few digits, texts within a budget.
+"""A result as the scripts of the page read it: columns instead of records, few digits, texts within a budget.
 
-Nothing is measured here but what a document does not hold: curves over k, and where the gold went, both from the
+Nothing is measured here but what a result does not hold: curves over k, and where the gold went, both from the
 ranks at which each query's gold was found.
 """
 
@@ -15,8 +15,20 @@ import numpy as np
 from karat.metrics.grammar import PRIMARY, parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.policy import is_relevant
-from karat.report.html.texts import NAME, cleaned, cut, name
-from karat.results.saved import result_from
+from karat.report.html.model import (
+    Change,
+    Column,
+    CurveLine,
+    DocTexts,
+    Estimate,
+    QueryColumns,
+    RankCounts,
+    ScriptData,
+    SegmentRow,
+)
+from karat.report.html.texts import LONGEST, NAME, cut, name
+from karat.results.figures import estimate_figure, figure, least_of, p_text
+from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
 from karat.verbs.sweep import curves_of
 
@@ -24,110 +36,71 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.docs import Docs
+    from karat.report.html.model import Tone
+    from karat.report.html.source import Source
+    from karat.results.decisions import Decision
     from karat.results.result import Result, RunResult
-    from karat.results.top_lists import TopDoc
+    from karat.results.top_lists import GoldDoc, TopDoc
+    from karat.stats.intervals import Interval
 
 TOP = 20
 """Docs of a ranked list that the page holds."""
-TEXT, DOC_TEXT = 300, 400
-"""Characters of a query's and of a doc's text."""
-BUDGET = 6_000_000
-"""Characters of all docs' texts together."""
+TEXT, SHORT_TEXT, DOC_TEXT = 2_000, 300, 400
+"""Characters of a query's text, of one where there are many long ones, and of a doc's text."""
+QUERY_BUDGET, DOC_BUDGET = 2_000_000, 6_000_000
+"""Characters of all queries' and of all docs' texts together."""
 DIGITS = 6
-TRADED = ("diversity", "budget")
-"""Families of metrics that are paid for relevance, or with it."""
-FOUND_BY = (1, 3, 5, 10, 20, 50, 100)
+TONES: Mapping[str, Tone] = {"better": "up", "worse": "down"}
+"""Only what is decided has a colour."""
+TRADED = ("budget", "diversity")
+"""Families of metrics that are paid for relevance, or with it; costs come first."""
+RANKS = (1, 3, 5, 10, 20, 50, 100)
 """Ranks at which the account of the gold is cut."""
+RANK_LABELS = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(RANKS)), "deeper", "never"]
 
 
-def view_of(document: Mapping[str, Any], *, docs: Docs | None = None, k: int | None = None) -> dict[str, Any]:
-    """What the page shows of a document; `docs` holds the texts of docs."""
-    result = _named(result_from(dict(document)))
-    names = [r.name for r in result.runs]
-    base = name(document["baseline"]["name"]) if document.get("baseline") else None
-    judged = [name(n) for n in document.get("candidates") or names]
-    candidates = [n for n in judged if n in names and n != base] or [n for n in names if n != base] or names
-    if not document.get("verdict"):  # nobody was judged: the best is looked at first
-        candidates = _best_first(candidates, result, _primary(list(result.metrics), document))
-    result = replace(result, runs=tuple(sorted(result.runs, key=lambda r: _place(r.name, base, candidates))))
-    metrics = list(result.metrics)
-    primary = _primary(metrics, document)
+def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str], k: int | None) -> ScriptData:
+    """What the scripts read; `docs` holds the texts of docs."""
+    result, primary = source.result, primary_of(source)
     ids = sorted({q for run in result.runs for q in run.query_ids})
-    docs_held = _Docs()
-    queries = _queries(result, ids, docs_held)
-    known = {name(r["name"]): r for r in document["runs"]}
-    view = {
-        "kind": document["kind"],
-        "dataset": document.get("dataset", ""),
-        "verdict": document.get("verdict"),
-        "why": document.get("why"),
-        "runs": [_run(r) for r in result.runs],
-        "base": base,
-        "candidates": candidates,
-        "primary": primary,
-        "k": k or _k(primary),
-        "confidence": result.runs[0].sampling.confidence,
-        "metrics": [_metric(m, known) for m in metrics],
-        "gates": [{**g, "run": name(g["run"])} for g in document.get("gates", ())],
-        "comparisons": _comparisons(document),
-        "segments": _segments(known),
-        "curves": _curves(result),
-        "account": _account(result),
-        "depth": _depth(result),
-        "queries": queries,
-        "tradeoffs": _tradeoffs(metrics, primary, known),
-        "docs": {"ids": [cut(d, NAME) for d in docs_held.at], "texts": _texts(result, docs, docs_held.at)},
-        "components": {n: r["components"] for n, r in known.items() if r.get("components")},
-        "diagnosis": findings_of(document.get("diagnosis")),
-        "fingerprints": result.fingerprints.hashes,
-        "conventions": dict(result.conventions),
-        "intervals": document.get("intervals", {}),
-        "forced": document.get("forced", []),
-        "differences": document.get("differences", []),
-        "notes": document.get("notes", []),
-    }
-    return dict(cleaned(view))
+    numbers = _Numbers()
+    queries = _queries(result, ids, {**result.texts, **source.texts}, numbers)
+    return ScriptData(
+        runs=[r.name for r in result.runs],
+        base=source.base,
+        candidates=list(source.candidates),
+        titles=dict(titles),
+        primary=primary,
+        k=k or _k(primary),
+        metrics=[_column(m) for m in result.metrics],
+        estimates={
+            m: {r.name: estimate(m, r.intervals[m]) for r in result.runs if m in r.values} for m in result.metrics
+        },
+        changes=[change(c) for c in source.comparisons],
+        segments=_segments(result),
+        curves=_curves(result),
+        rank_labels=RANK_LABELS,
+        rank_counts=_rank_counts(result),
+        tradeoffs=_tradeoffs(result, primary),
+        queries=queries,
+        docs=DocTexts([cut(d, NAME) for d in numbers.of], _texts(result, docs, numbers.of)),
+    )
 
 
-class _Docs:
+class _Numbers:
     """The docs that the page names: each is held once, and lists refer to its number."""
 
     def __init__(self) -> None:
-        self.at: dict[str, int] = {}
+        self.of: dict[str, int] = {}
 
     def number(self, doc: str) -> int:
-        return self.at.setdefault(doc, len(self.at))
+        return self.of.setdefault(doc, len(self.of))
 
 
-def _named(result: Result) -> Result:
-    return replace(result, runs=tuple(replace(r, name=name(r.name)) for r in result.runs))
-
-
-def _place(run: str, base: str | None, candidates: Sequence[str]) -> int:
-    """The baseline first, then the candidates, then the others."""
-    return 0 if run == base else 1 + candidates.index(run) if run in candidates else 1 + len(candidates)
-
-
-def findings_of(told: Any) -> list[dict[str, Any]]:
-    """Findings of a diagnosis, in whichever way the document holds them: a list, or by run."""
-    if isinstance(told, dict):
-        if "findings" in told:
-            return [{"run": told.get("run", ""), **f} for f in told["findings"]]
-        return [{**f, "run": run} for run, one in told.items() for f in findings_of(one)]
-    if isinstance(told, (list, tuple)):
-        nested = [findings_of(f) if isinstance(f, dict) and "findings" in f else [f] for f in told]
-        return [f for some in nested for f in some if isinstance(f, dict)]
-    return []
-
-
-def _best_first(names: Sequence[str], result: Result, metric: str) -> list[str]:
-    sign = 1 if parse(metric).metric.higher_is_better is False else -1
-    values = {name: sign * result[name].mean[metric] for name in names}
-    return sorted(names, key=lambda name: (values[name] != values[name], values[name]))
-
-
-def _primary(metrics: Sequence[str], document: Mapping[str, Any]) -> str:
-    gated = [g["metric"] for g in document.get("gates", ()) if g["metric"] in metrics]
+def primary_of(source: Source) -> str:
+    """The metric that decides: ndcg@10, else the first that a gate asks for, else the first."""
+    metrics = source.result.metrics
+    gated = [g.gate.metric for g in source.gates if g.gate.metric in metrics]
     return PRIMARY if PRIMARY in metrics else (gated or list(metrics))[0]
 
 
@@ -137,143 +110,181 @@ def _k(metric: str) -> int:
 
 
 def short(value: float | None, digits: int = DIGITS) -> float | int | None:
-    """A number in so many digits as a chart can show."""
+    """A number in as many digits as a chart can show."""
     return None if value is None or value != value else _whole(float(f"{value:.{digits}g}"))
 
 
-def _run(run: RunResult) -> dict[str, Any]:
-    facts = {k: v for k, v in run.facts.items() if k != "tag"}
-    return {"name": run.name, "facts": facts, "counts": dict(run.counts), "notes": list(run.notes)}
+def known(value: float) -> float | None:
+    """The number as JSON documents have it: None where it is undefined."""
+    return rounded(value)
 
 
-def _metric(measure: str, runs: Mapping[str, Any]) -> dict[str, Any]:
-    m = parse(measure).metric
-    return {
-        "name": measure,
-        "title": m.title,
-        "tells": m.tells,
-        "formula": m.formula,
-        "use": m.use_when,
-        "caution": m.caution,
-        "higher": m.higher_is_better,
-        "unit": m.unit,
-        "cites": m.cites,
-        "params": _params(measure),
-        "values": {run: r["metrics"][measure] for run, r in runs.items() if measure in r["metrics"]},
-    }
+# Numbers as text.
 
 
-def _params(measure: str) -> str:
-    """What a metric was told, and what it takes where it was told nothing: `gain = linear`."""
-    found = parse(measure)
-    told = [("k", found.k), *((p.name, found.param(p.name)) for p in found.metric.params)]
-    return ", ".join(
-        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in told
-        if value not in (None, (), "", False)
+def typeset(text: str) -> str:
+    """A figure with the sign that print has for minus."""
+    return text.replace("-", "−")
+
+
+def _column(metric: str) -> Column:
+    m = parse(metric)
+    value_name = metric.rpartition(".")[0] if m.aggregate == "quantile" else metric
+    decimals = figure(metric, 0.0).decimals
+    return Column(metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit)
+
+
+def estimate(metric: str, interval: Interval) -> Estimate:
+    """A metric of a run with its text."""
+    it = estimate_figure(metric, interval)
+    return Estimate(known(it.value), known(it.low), known(it.high), typeset(it.text), typeset(it.interval), interval.n)
+
+
+def change(row: Decision) -> Change:
+    """A decision with its texts."""
+    return Change(
+        candidate=row.candidate,
+        metric=row.metric,
+        segment=segment_name(row.segment) if row.segment is not None else None,
+        delta=known(row.delta),
+        low=known(row.difference.low),
+        high=known(row.difference.high),
+        text=typeset(row.figure.text),
+        ends=typeset(row.figure.interval),
+        p=p_note(row),
+        outcome=row.outcome,
+        statement=typeset(cut(row.statement, LONGEST)),
+        tone=TONES.get(row.outcome, ""),
+        n=row.n,
     )
 
 
-def _tradeoffs(metrics: Sequence[str], primary: str, runs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a gain in relevance may cost: diversity, latency and cost of each run beside the metric in use."""
-    others = [m for m in metrics if parse(m).metric.family in TRADED and m != primary]
-    if len(runs) < 2 or not others:
-        return []
-    held = {m: {run: r["metrics"].get(m) for run, r in runs.items()} for m in (primary, *others)}
-    return [
-        {"metric": m, "values": {run: [v["mean"], *(v["ci"] or (None, None))] for run, v in values.items() if v}}
-        for m, values in held.items()
-    ]
+def p_note(row: Decision) -> str:
+    """`p 0.0120, adjusted 0.0310`; empty where nothing was tested."""
+    raw = row.p.get(row.decided_by)
+    if raw is None or raw != raw or row.family is None:
+        return ""
+    return f"p {p_text(raw)}, adjusted {p_text(row.p_adjusted)}"
 
 
-def _comparisons(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    kept = (
-        "metric",
-        "candidate",
-        "segment",
-        "mean_baseline",
-        "mean_candidate",
-        "delta",
-        "ci",
-        "n",
-        "p",
-        "p_adjusted",
-        "family",
-        "significant",
-        "outcome",
-        "statement",
-        "decided_by",
-        "wins",
-        "ties",
-        "losses",
-        "small",
-        "against_trend",
-        "queries_needed",
-    )
-    rows = ({k: row.get(k) for k in kept} for row in document.get("comparisons", ()))
-    return [{**row, "candidate": name(row["candidate"]), "segment": segment_name(row["segment"])} for row in rows]
+# Aggregates.
 
 
-def segment_name(by: Mapping[str, Any] | None) -> str | None:
-    """`intent = list, language = de`; None stands for all queries."""
-    return None if by is None else ", ".join(f"{name(f)} = {name(str(v))}" for f, v in by.items())
+def segment_name(by: Mapping[str, str]) -> str:
+    """`intent = list, language = de`."""
+    return ", ".join(f"{name(f)} = {name(str(v))}" for f, v in by.items())
 
 
-def _segments(runs: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _segments(result: Result) -> list[SegmentRow]:
     """Every segment with the estimates of all runs."""
-    out: dict[str, dict[str, Any]] = {}
-    for run, held in runs.items():
-        for s in held.get("segments", ()):
-            told = segment_name(s["by"])
-            one = out.setdefault(told or "", {"name": told, "n": s["n"], "small": s["small"], "values": {}})
-            one["values"][run] = {m: [v["mean"], *(v["ci"] or (None, None))] for m, v in s["metrics"].items()}
+    out: dict[str, SegmentRow] = {}
+    for run in result.runs:
+        for s in run.segments:
+            label = segment_name(s.by)
+            fields = {name(f): name(str(v)) for f, v in s.by.items()}
+            row = out.setdefault(label, SegmentRow(label, fields, s.n, s.small, {}))
+            row.values[run.name] = {m: estimate(m, i) for m, i in s.metrics.items()}
     return list(out.values())
 
 
-def _queries(result: Result, ids: Sequence[str], docs: _Docs) -> dict[str, Any]:
+def _tradeoffs(result: Result, primary: str) -> list[str]:
+    """What a gain in relevance may cost: latency and cost first, then diversity."""
+    families = {m: parse(m).metric.family for m in result.metrics if m != primary}
+    costs = [m for family in TRADED for m, f in families.items() if f == family]
+    return costs if len(result.runs) > 1 else []
+
+
+def _curves(result: Result) -> list[CurveLine]:
+    """Metrics at growing cutoffs, from the ranks of the gold."""
+    measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
+    out = []
+    for run in result.runs:
+        if run.top is None or run.rankings is None:
+            continue
+        values = {m.name: m(run.rankings) for m in measures}
+        deep = replace(run, query_ids=run.rankings.query_ids, values=values, sampling=replace(run.sampling, by=()))
+        for curve in curves_of(deep):
+            at = [f"{curve.metric}@{k}" for k in curve.ks]
+            out.append(
+                CurveLine(
+                    run.name,
+                    curve.metric,
+                    list(curve.ks),
+                    [short(v) for v in curve.values],
+                    [figure(m, v).text for m, v in zip(at, curve.values, strict=True)],
+                    [short(p.low) for p in curve.points],
+                    [short(p.high) for p in curve.points],
+                    curve.enough,
+                )
+            )
+    return out
+
+
+def depth_of(result: Result) -> int:
+    """The most docs that a query returned."""
+    return max((int(run.top.returned.max(initial=0)) for run in result.runs if run.top is not None), default=0)
+
+
+def _relevant(run: RunResult, query: str) -> list[GoldDoc]:
+    return [g for g in run.gold_docs(query) if is_relevant(g.grade)]
+
+
+def _rank_counts(result: Result) -> list[RankCounts]:
+    """Where each run's relevant docs went: found at rank 1, 2 to 3, … or never."""
+    out = []
+    for run in result.runs:
+        if run.top is None:
+            continue
+        ranks = np.array([g.rank or np.inf for q in run.query_ids for g in _relevant(run, q)])
+        counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise([0, *RANKS])]
+        deeper = int(((ranks > RANKS[-1]) & np.isfinite(ranks)).sum())
+        out.append(RankCounts(run.name, len(ranks), [*counts, deeper, int(np.isinf(ranks).sum())]))
+    return out
+
+
+# Queries.
+
+
+def _queries(result: Result, ids: Sequence[str], texts: Mapping[str, str], numbers: _Numbers) -> QueryColumns:
     """Columns over all queries: texts, fields, values, and the lists with grades and missed gold."""
     index = {q: i for i, q in enumerate(ids)}
     values = []
     for run in result.runs:
         place = np.array([index[q] for q in run.query_ids], dtype=np.int64)
         columns = []
-        for measure in result.metrics:
+        for metric in result.metrics:
             column = np.full(len(ids), np.nan)
-            column[place] = run.values[measure]
+            if metric in run.values:
+                column[place] = run.values[metric]
             columns.append([short(v) for v in column.tolist()])
         values.append(columns)
-    sampling = result.runs[0].sampling
-    fields = {f: [_joined(known.get(q)) for q in ids] for f, known in sampling.fields.items()}
-    texts, listed = result.texts, _has_lists(result)
-    return {
-        "ids": [name(q) for q in ids],
-        "texts": [cut(texts.get(q, ""), TEXT) for q in ids] if texts else [],
-        "fields": fields,
-        "values": values,
-        "lists": [[_list(run.top_docs(q), docs) for q in ids] for run in result.runs] if listed else [],
-        "gold": [_gold(result, q, docs) for q in ids] if listed else [],
-    }
+    fields = next((run.sampling.fields for run in result.runs if run.sampling.fields), {})
+    long = sum(min(len(texts.get(q, "")), TEXT) for q in ids) > QUERY_BUDGET
+    has_lists = any(run.top is not None for run in result.runs)
+    return QueryColumns(
+        ids=[name(q) for q in ids],
+        texts=[cut(texts.get(q, ""), SHORT_TEXT if long else TEXT) for q in ids] if texts else [],
+        fields={name(f): [_joined(values.get(q)) for q in ids] for f, values in fields.items()},
+        values=values,
+        lists=[[_list(run.top_docs(q)[:TOP], numbers) for q in ids] for run in result.runs] if has_lists else [],
+        gold=[_gold(result, q, numbers) for q in ids] if has_lists else [],
+    )
 
 
-def _joined(value: Any) -> str:
+def _joined(value: str | Sequence[str] | None) -> str:
     return "" if value is None else name(value if isinstance(value, str) else ", ".join(value))
 
 
-def _has_lists(result: Result) -> bool:
-    return any(run.top is not None for run in result.runs)
-
-
-def _list(top: Sequence[TopDoc], docs: _Docs) -> list[list[Any]]:
+def _list(rows: Sequence[TopDoc], numbers: _Numbers) -> tuple[list[int], Any, list[float | int | None]]:
     """Docs, grades and scores of the first ranks, as columns."""
-    rows = top[:TOP]
-    return [
-        [docs.number(row.doc) for row in rows],
+    return (
+        [numbers.number(row.doc) for row in rows],
         _marks([_whole(row.grade) for row in rows]),
         [short(row.score, 4) for row in rows],
-    ]
+    )
 
 
-def _marks(grades: Sequence[float | int | None]) -> Any:
+def _marks(grades: Sequence[float | int | None]) -> str | list[float | int | None]:
     """Grades of a list as one text, a character each, where all are whole and have one digit: it takes less room."""
     if any(g is not None and (not isinstance(g, int) or not 0 <= g <= 9) for g in grades):
         return list(grades)
@@ -284,16 +295,17 @@ def _whole(grade: float | None) -> float | int | None:
     return int(grade) if grade is not None and grade == int(grade) else grade
 
 
-def _gold(result: Result, query: str, docs: _Docs) -> list[list[Any]]:
-    """The relevant docs with their grade, and the rank at which each run has them (null: never)."""
-    ranks: dict[str, list[Any]] = {}
+def _gold(result: Result, query: str, numbers: _Numbers) -> list[tuple[int, Any, list[int | None]]]:
+    """The relevant docs with their grade, and the rank at which each run has them."""
+    grades: dict[str, float] = {}
+    ranks: dict[str, list[int | None]] = {}
     for i, run in enumerate(result.runs):
-        for row in run.gold_docs(query):
-            if is_relevant(row.grade):
-                one = ranks.setdefault(row.doc, [row.doc, _whole(row.grade), [None] * len(result.runs)])
-                one[2][i] = row.rank
-    found = sorted(ranks.values(), key=lambda g: (-g[1], g[0]))
-    return [[docs.number(doc), grade, places] for doc, grade, places in found]
+        for row in _relevant(run, query):
+            grades[row.doc] = row.grade
+            ranks.setdefault(row.doc, [None] * len(result.runs))[i] = row.rank
+    return [
+        (numbers.number(doc), _whole(grades[doc]), ranks[doc]) for doc in sorted(ranks, key=lambda d: (-grades[d], d))
+    ]
 
 
 def _texts(result: Result, docs: Docs | None, numbers: Mapping[str, int]) -> dict[str, str]:
@@ -303,56 +315,15 @@ def _texts(result: Result, docs: Docs | None, numbers: Mapping[str, int]) -> dic
     wanted: dict[str, None] = {}
     for depth in (5, TOP):
         for run in result.runs:
-            for q in run.top.query_ids if run.top is not None else ():
-                wanted.update(dict.fromkeys(row.doc for row in run.gold_docs(q) if is_relevant(row.grade)))
-                wanted.update(dict.fromkeys(row.doc for row in run.top_docs(q)[:depth]))
+            for query in run.top.query_ids if run.top is not None else ():
+                wanted.update(dict.fromkeys(row.doc for row in _relevant(run, query)))
+                wanted.update(dict.fromkeys(row.doc for row in run.top_docs(query)[:depth]))
     out, spent = {}, 0
     for doc in wanted:
         text = docs.caption(doc)
         if text and doc in numbers:
             out[str(numbers[doc])] = cut(text, DOC_TEXT)
             spent += min(len(text), DOC_TEXT)
-            if spent > BUDGET:
+            if spent > DOC_BUDGET:
                 break
-    return out
-
-
-def _curves(result: Result) -> list[dict[str, Any]]:
-    """How metrics grow with k, from the ranks of the gold."""
-    if not _has_lists(result):
-        return []
-    measures = [*parse_all(CURVED, ks=list(SWEEP)), parse("num_ret")]
-    out = []
-    for run in result.runs:
-        if run.rankings is None:
-            continue
-        plain = replace(run.sampling, by=())
-        deep = replace(run, values={m.name: m(run.rankings) for m in measures}, sampling=plain)
-        for curve in curves_of(deep):
-            told = curve.as_json()
-            told["mean"] = [short(v) for v in told["mean"]]
-            told["ci"] = [[short(a), short(b)] for a, b in told["ci"]]
-            out.append(told)
-    return out
-
-
-def _depth(result: Result) -> int:
-    """The most docs that a query returned."""
-    return max((int(r.top.returned.max(initial=0)) for r in result.runs if r.top is not None), default=0)
-
-
-def _account(result: Result) -> list[dict[str, Any]]:
-    """Where each run's relevant docs went: found by rank 1, 3, … or never."""
-    if not _has_lists(result):
-        return []
-    out = []
-    for run in result.runs:
-        relevant = [g for q in run.query_ids for g in run.gold_docs(q) if is_relevant(g.grade)]
-        ranks = np.array([g.rank or np.inf for g in relevant])
-        bounds = [0, *FOUND_BY]
-        counts = [int(((ranks > a) & (ranks <= b)).sum()) for a, b in pairwise(bounds)]
-        deeper = int(((ranks > FOUND_BY[-1]) & np.isfinite(ranks)).sum())
-        never = int(np.isinf(ranks).sum())
-        labels = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(FOUND_BY)), "deeper", "never"]
-        out.append({"run": run.name, "gold": len(relevant), "labels": labels, "counts": [*counts, deeper, never]})
     return out

@@ -4,43 +4,35 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from karat.errors import missing_package
-from karat.report.html.data import view_of
-from karat.report.html.sections import shown
+from karat.report.html.texts import LONGEST, cut
 from karat.store.atomic import write_atomically
 from karat.store.cache import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from karat.model.docs import Docs
+    from karat.report.html.model import Page, ScriptData
 
 ASSETS = os.path.join(os.path.dirname(__file__), "assets")
-SCRIPTS = ("data.js", "charts.js", "queries.js", "page.js")
+SCRIPTS = ("data.js", "charts.js", "overview.js", "queries.js", "query.js", "page.js")
 """Our own scripts, in the order in which they build on each other."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src "
 )
 
 
-def write_page(document: Mapping[str, Any], path: str, *, docs: Docs | None = None) -> None:
-    """Write the report of a saved document as one HTML file."""
-    write_atomically(path, rendered(document, docs=docs).encode("utf-8", "replace"))
-
-
-def rendered(document: Mapping[str, Any], *, docs: Docs | None = None) -> str:
+def rendered(page: Page) -> str:
     """The page as text."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
         from markupsafe import Markup
     except ImportError:
         raise missing_package("a report", "jinja2") from None
-    view = view_of(document, docs=docs)
     scripts = [library(), *(_asset(name) for name in SCRIPTS)]
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
     hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts)
@@ -50,14 +42,14 @@ def rendered(document: Mapping[str, Any], *, docs: Docs | None = None) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: cut(value, LONGEST) if type(value) is str else value,
     )
     return environment.get_template("page.html").render(
-        v=view,
-        policy=POLICY + hashes,
+        page=page,
+        policy=Markup(POLICY + hashes),
         style=Markup(_asset("page.css")),
-        data=Markup(_embedded(view)),
+        data=Markup(_embedded(page.script)),
         scripts=[Markup(text) for text in scripts],
-        **shown(view),
     )
 
 
@@ -70,29 +62,9 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8", "replace")).digest()).decode()
 
 
-NEEDED = (
-    "runs",
-    "base",
-    "candidates",
-    "primary",
-    "k",
-    "comparisons",
-    "segments",
-    "curves",
-    "account",
-    "tradeoffs",
-    "queries",
-    "docs",
-)
-"""Parts of the view that the scripts read; the template has written the others."""
-
-
-def _embedded(view: Mapping[str, Any]) -> str:
+def _embedded(script: ScriptData) -> str:
     """JSON that cannot end its script element, nor open a comment in it."""
-    held = {part: view[part] for part in NEEDED}
-    held["runs"] = [r["name"] for r in view["runs"]]
-    held["metrics"] = [{key: m[key] for key in ("name", "higher", "unit")} for m in view["metrics"]]
-    text = json.dumps(held, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = msgspec.json.encode(script).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
@@ -107,16 +79,16 @@ def library() -> str:
         raise missing_package("a report", "vl_convert") from None
     from importlib.metadata import version
 
-    kept = os.path.join(cache_folder(), f"vega-{version('vl-convert-python')}.js")
-    if os.path.exists(kept):
-        with open(kept, encoding="utf-8") as file:
+    copy = os.path.join(cache_folder(), f"vega-{version('vl-convert-python')}.js")
+    if os.path.exists(copy):
+        with open(copy, encoding="utf-8") as file:
             return file.read()
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
     bundle = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     bundle = "(()=>{" + bundle + "\n})();"
     try:
         os.makedirs(cache_folder(), exist_ok=True)
-        write_atomically(kept, bundle.encode())
+        write_atomically(copy, bundle.encode())
     except (OSError, ValueError):
         pass
     return bundle

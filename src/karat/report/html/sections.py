@@ -3,369 +3,419 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from karat.gates.language import parse_gate
+from karat.gates.wording import advise, figure_of, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
-from karat.report.html.data import DOC_TEXT, TOP, segment_name
-from karat.report.html.fragments import findings, parts_of, stages_of
+from karat.report.html.data import (
+    DOC_TEXT,
+    TOP,
+    change,
+    depth_of,
+    estimate,
+    known,
+    primary_of,
+    script_data,
+    segment_name,
+    typeset,
+)
+from karat.report.html.fragments import diagnosis_text, funnels_of, parts_of
+from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
+from karat.report.words import MARKS, ORDER, TIES
+from karat.results.figures import estimate_figure
+from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.gates.evidence import Judgment
+    from karat.model.docs import Docs
+    from karat.report.html.model import Change, ScriptData
+    from karat.report.html.source import Source
+    from karat.results.decisions import Decision
+    from karat.results.result import RunResult
+
 ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}
-MARKS = {"pass": "✓", "fail": "✗", "undecided": "?"}
-ORDER = ("fail", "undecided", "pass")
-TOLD = {"pass": "passes", "fail": "fails", "undecided": "is undecided"}
 SENTENCE, WORD = 400, 80
 """Characters of the sentence under the verdict, and of a name in it."""
 FEW = 3
-"""Runs that stand side by side; of more, those that nobody chose are dimmed."""
-
-
-COUNTED = {
+"""Runs from which on there is a leaderboard."""
+TILES = 3
+SEGMENTS = 16
+"""Segments that the chart of changes shows until a reader wants all."""
+COUNTS = {
     "missing": "queries without results",
     "without_gold": "queries without gold",
     "no_answer": "queries without answer",
     "empty_gold": "queries without relevant gold",
     "duplicates": "docs returned twice",
-    "unjudged_at_10": "not judged in the top 10",
+    "unjudged_at_10": "unjudged docs in the top 10",
 }
+FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 
 
-def shown(v: Mapping[str, Any]) -> dict[str, Any]:
-    """Every part of the page that is not a chart or a list of queries."""
-    compared = [c for c in v["comparisons"] if c["segment"] is None]
-    deltas = list(dict.fromkeys(c["candidate"] for c in compared))
-    gates, parts, told = _gates(v), parts_of(v["components"]), findings(v["diagnosis"])
-    several = len(v["runs"]) > 1
-    listed = bool(v["queries"]["lists"])
-    sections = [
-        ("verdict", "Verdict" if v["verdict"] else "Result", True),
-        ("gates", "Gates", gates),
-        ("change", "Change", v["comparisons"]),
-        ("sweep", "Cutoff k", v["curves"]),
-        ("metrics", "Metrics", True),
-        ("segments", "Segments", v["segments"]),
-        ("components", "Components", parts),
-        ("diagnosis", "Diagnosis", told),
-        ("misses", "Misses", listed),
-        ("queries", "Queries", True),
-    ]
-    return {
-        "title": _title(v),
-        "tone": v["verdict"] or "plain",
-        "icon": ICONS.get(v["verdict"], ""),
-        "sections": [(place, label) for place, label, there in sections if there],
-        "headline": _headline(v),
-        "sentence": _sentence(v, compared),
-        "scope": _scope(v),
-        "figures": _figures(v),
-        "tally": _tally(gates),
-        "gates": gates,
-        "many": len({g["run"] for g in v["gates"]}) > 1,
-        "several": several,
-        "listed": listed,
-        "crowd": len(v["runs"]) > FEW,
-        "facts": _facts(v),
-        "deltas": deltas,
-        "run_facts": [(name, values) for name, values in _of_runs(v).items() if len(set(values)) > 1],
-        "metrics": [_metric(m, v, compared, deltas) for m in v["metrics"]],
-        "stages": stages_of(v["components"]),
-        "parts": parts,
-        "findings": told,
-        "footer": _footer(v),
+def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -> Page:
+    """The whole page; `docs` holds the texts of docs."""
+    source = _in_order(source)
+    result, runs = source.result, source.result.runs
+    overall = {(c.candidate, c.metric): change(c) for c in source.comparisons if c.segment is None}
+    change_runs = list(dict.fromkeys(run for run, _ in overall))
+    gates, parts = _gates(source.gates), parts_of(runs)
+    texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
+    script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
+    several, ranked, has_lists = len(runs) > 1, len(runs) >= FEW, bool(script.queries.lists)
+    funnels = funnels_of(runs)
+    heights = {
+        "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
+        "moved": 450 if several else 0,
+        "change": 210 + 23 * _forest_rows(source) if script.changes else 0,
+        "sweep": 470 if script.curves else 0,
+        "funnel": 230 + 32 * min(len(runs), 6) + sum(50 + 33 * len(f.stages) for f in funnels)
+        if script.rank_counts
+        else 0,
     }
+    sections = [
+        ("verdict", "Verdict" if source.verdict else "Result", True),
+        ("ranking", "Systems", ranked),
+        ("gates", "Gates", gates),
+        ("change", "Change", script.changes),
+        ("sweep", "Cutoff", script.curves),
+        ("metrics", "Metrics", True),
+        ("segments", "Segments", script.segments),
+        ("components", "Components", parts),
+        ("diagnosis", "Diagnosis", source.diagnoses),
+        ("misses", "Misses", has_lists),
+        ("queries", "Queries", True),
+        ("facts", "Provenance", True),
+    ]
+    facts, run_facts = _facts(source), _facts_by_run(runs)
+    return Page(
+        title=_title(source, texts[0].headline),
+        verdict=source.verdict,
+        icon=ICONS.get(source.verdict, ""),
+        why=_sentence(source.why, [r.name for r in runs]) if source.why else "",
+        scope=_scope(source),
+        prints=_prints(source)[:2],
+        tally=_tally(gates),
+        forced=[_difference(d.what, d.here, d.there) for d in source.forced],
+        sections=[(place, label) for place, label, there in sections if there],
+        stacks=_stacks(heights),
+        several=several,
+        ranked=ranked,
+        has_lists=has_lists,
+        depth=depth_of(result),
+        gates=gates,
+        gates_of_several_runs=len({g.run for g in source.gates}) > 1,
+        runs=texts,
+        metrics=[_metric_row(m, runs, overall, change_runs) for m in result.metrics],
+        change_runs=change_runs,
+        family=_family(source.comparisons),
+        facts=facts + [(label, values[0]) for label, values in run_facts.items() if len(set(values)) == 1],
+        run_names=[r.name for r in runs],
+        run_facts=[(label, values) for label, values in run_facts.items() if len(set(values)) > 1],
+        funnels=funnels,
+        parts=parts,
+        diagnoses=[diagnosis_text(d) for d in source.diagnoses],
+        footer=_footer(script),
+        script=script,
+    )
 
 
-def _title(v: Mapping[str, Any]) -> str:
-    about = cut(plain(v["dataset"]), WORD) or "retrieval"
-    return f"{v['verdict']}: {about} · Karat" if v["verdict"] else f"{about} · Karat"
+def _in_order(source: Source) -> Source:
+    """The baseline first, then the candidates (the best first where nobody judged), then the others."""
+    runs, base = source.result.runs, source.base
+    names = [r.name for r in runs]
+    candidates = [n for n in source.candidates if n in names and n != base]
+    candidates = candidates or [n for n in names if n != base] or names
+    if not source.verdict:
+        candidates = _best_first(candidates, source, primary_of(source))
+    order = {n: i for i, n in enumerate([*([base] if base is not None else []), *candidates])}
+    runs = tuple(sorted(runs, key=lambda r: order.get(r.name, len(order))))
+    return replace(source, result=replace(source.result, runs=runs), candidates=tuple(candidates))
 
 
-def number(name: str, value: float | None, *, sign: bool = False) -> str:
-    """A value as a reader wants it, with its unit."""
-    if value is None:
-        return "–"
-    unit = parse(name).metric.unit
-    text = f"{abs(value):.{1 if unit else 4}f}{' ' + unit if unit else ''}"
-    return f"{'−' if value < 0 else '+' if sign else ''}{text}"
+def _best_first(names: Sequence[str], source: Source, metric: str) -> list[str]:
+    sign = 1 if parse(metric).metric.higher_is_better is False else -1
+    values = {n: sign * source.result[n].mean[metric] for n in names}
+    return sorted(names, key=lambda n: (values[n] != values[n], values[n]))
 
 
-def span(name: str, ends: Any, *, sign: bool = False) -> str:
-    """The ends of an interval."""
-    return " to ".join(number(name, e, sign=sign) for e in ends) if ends else ""
+def _stacks(heights: Mapping[str, int]) -> list[list[str]]:
+    """The cards in two columns that end as near to each other as they can; the first card stays on the left."""
+    cards = [card for card, height in heights.items() if height]
+    total = sum(heights.values())
+    sides = product((True, False), repeat=max(len(cards) - 1, 0))
+    lefts = [[cards[0], *(c for c, left in zip(cards[1:], side, strict=True) if left)] for side in sides if cards]
+    if not lefts:
+        return []
+    left = min(lefts, key=lambda some: abs(2 * sum(heights[c] for c in some) - total))
+    return [left, [c for c in cards if c not in left]]
 
 
-def exact(value: float | None) -> str:
-    """A number with all its digits, as the JSON document has it."""
-    return "" if value is None else repr(value)
+def _forest_rows(source: Source) -> int:
+    rows = [c for c in source.comparisons if c.candidate == source.candidates[0] and c.metric == primary_of(source)]
+    return min(len(rows), SEGMENTS + 1) if len(rows) > 1 else len(source.result.metrics)
 
 
-def _headline(v: Mapping[str, Any]) -> str:
-    names = [plain(r["name"]) for r in v["runs"]]
-    if v["base"] is not None:
-        chosen = [plain(n) for n in v["candidates"]]
-        return f"{_listed(chosen)} against {cut(plain(v['base']), WORD)}"
-    return _listed(names)
+# The first screen.
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(cut(n, WORD) for n in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _title(source: Source, headline: str) -> str:
+    about = cut(plain(source.dataset), WORD)
+    parts = (f"{source.verdict}: {headline}" if source.verdict else headline, about, "Karat")
+    return " · ".join(filter(None, parts))
 
 
-def _sentence(v: Mapping[str, Any], compared: list[Mapping[str, Any]]) -> str:
-    if v["why"]:
-        why = cut(plain(v["why"]), SENTENCE)
-        named = any(why.startswith(plain(r["name"])) for r in v["runs"])
-        return (why[:1] if named else why[:1].upper()) + why[1:] + ("" if why.endswith((".", "…")) else ".")
-    name = v["primary"]
-    rows = {c["candidate"]: c for c in compared if c["metric"] == name and c["delta"] is not None}
-    row = next((rows[run] for run in v["candidates"] if run in rows), None)  # of the run that the figures are of
-    if row is None:
-        values = next(m for m in v["metrics"] if m["name"] == name)["values"]
-        return (
-            "; ".join(
-                f"{plain(run)} reaches {name} {number(name, x['mean'])}"
-                + (f" ({span(name, x['ci'])})" if x["ci"] else "")
-                for run, x in list(values.items())[:FEW]
-            )
-            + "."
-        )
-    rises = parse(name).metric.higher_is_better is not False
-    word = "better" if (row["delta"] > 0) == rises else "worse"
-    base, run = plain(v["base"] or "the baseline"), plain(row["candidate"])
-    ends = f" ({span(name, row['ci'], sign=True)})" if row["ci"] else ""
-    change = f"{name} {number(name, row['delta'], sign=True)}{ends}"
-    queries = "1 query" if row["n"] == 1 else f"{row['n']:,} queries"
-    if row["significant"]:
-        return f"{run} is {word} than {base}: {change}."
-    return f"{run} and {base} cannot be told apart with {queries}: {change}."
+def _run_text(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> RunText:
+    base, name = source.base, cut(plain(run.name), WORD)
+    headline = f"{name} against {cut(plain(base), WORD)}" if base is not None and base != run.name else name
+    return RunText(run.name, headline, _run_sentence(source, run), _tiles(source, run, overall))
 
 
-def _scope(v: Mapping[str, Any]) -> str:
-    queries = max((r["counts"]["queries"] for r in v["runs"]), default=0)
-    runs = f"{len(v['runs'])} runs" if len(v["runs"]) > 2 else ""
-    about = _headline(v) if v["verdict"] else ""
-    sure = f"{v['confidence']:.0%} intervals"
+def _run_sentence(source: Source, run: RunResult) -> str:
+    """The primary metric of a run: the decision against the baseline where there is one."""
+    metric = primary_of(source)
+    rows = (d for d in source.comparisons if d.candidate == run.name and d.metric == metric and d.segment is None)
+    row = next(rows, None)
+    name = cut(plain(run.name), WORD)
+    if row is None or row.delta != row.delta:
+        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}."
+    subject = "" if row.significant else f"{name} against {cut(plain(row.baseline), WORD)}, "
+    return subject + typeset(cut(plain(row.statement), SENTENCE)) + "."
+
+
+def _sentence(why: str, names: Sequence[str]) -> str:
+    text = cut(plain(why), SENTENCE)
+    start = text[:1] if text.startswith(tuple(map(plain, names))) else text[:1].upper()
+    return start + text[1:] + ("" if text.endswith((".", "…")) else ".")
+
+
+def _scope(source: Source) -> str:
+    runs = source.result.runs
+    queries = max((len(r.query_ids) for r in runs), default=0)
     return " · ".join(
         filter(
             None,
-            (cut(plain(v["dataset"]), WORD), about, "1 query" if queries == 1 else f"{queries:,} queries", runs, sure),
+            (
+                cut(plain(source.dataset), WORD),
+                queries_text(queries),
+                f"{len(runs)} runs" if len(runs) > 2 else "",
+                f"{runs[0].sampling.confidence:.0%} intervals",
+            ),
         )
     )
 
 
-def _figures(v: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The figures that matter most, of the run that is judged, each with its change."""
-    run = v["candidates"][0]
-    gated = [g["metric"] for g in v["gates"]]
-    names = list(dict.fromkeys([v["primary"], *gated, PRIMARY, *(m["name"] for m in v["metrics"])]))
-    known = {m["name"]: m for m in v["metrics"]}
-    out = []
-    for name in [n for n in names if n in known][:3]:
-        value = known[name]["values"].get(run)
-        row = next(
-            (c for c in v["comparisons"] if c["segment"] is None and c["metric"] == name and c["candidate"] == run),
-            None,
-        )
-        if value:
-            change = {"delta": number(name, row["delta"], sign=True), "tone": _tone(row)} if row else {"delta": ""}
-            out.append(
-                {
-                    "name": name,
-                    "run": run,
-                    "value": number(name, value["mean"]),
-                    "range": span(name, value["ci"]),
-                    "tells": known[name]["tells"],
-                    "gate": _missed(v, name, run),
-                    **change,
-                }
-            )
-    return out
+def _tiles(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> list[Tile]:
+    """The figures that matter most, each with its change."""
+    gated = [g.gate.metric for g in source.gates]
+    names = dict.fromkeys([primary_of(source), *gated, PRIMARY, *source.result.metrics])
+    tiles = []
+    for metric in [n for n in names if n in run.values][:TILES]:
+        value = estimate(metric, run.intervals[metric])
+        delta = overall.get((run.name, metric))
+        tells = parse(metric).metric.tells
+        tiles.append(Tile(metric, tells, value.text, value.ends, delta, _failure(source, metric, run.name)))
+    return tiles
 
 
-def _missed(v: Mapping[str, Any], name: str, run: str) -> str:
+def _failure(source: Source, metric: str, run: str) -> str:
     """The gate over all queries that this figure fails: `✗ >= 0.65`; empty where there is none."""
-    for g in v["gates"]:
-        mine = g["metric"] == name and g["run"] == run and not g["segment"] and "against" not in g
-        if mine and g["outcome"] == "fail" and g["level"] != "warn":
-            return f"✗ {g['gate'].removeprefix(name).strip()}"
+    for g in source.gates:
+        mine = g.gate.metric == metric and g.run == run and not g.segment and g.against is None
+        if mine and g.outcome == "fail" and g.gate.level != "warn":
+            return f"✗ {g.gate.op} {g.gate.threshold:g}"
     return ""
 
 
-def _tone(row: Mapping[str, Any]) -> str:
-    """Which way a significant change goes; nothing else has a colour."""
-    return {"better": "up", "worse": "down"}.get(row["outcome"], "")
-
-
-def _tally(gates: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
     """How many gates fail, are undecided and pass."""
-    words = {
-        "fail": ("gate fails", "gates fail"),
-        "undecided": ("is undecided", "are undecided"),
-        "pass": ("passes", "pass"),
-    }
-    counts = {o: sum(g["outcome"] == o and g["level"] != "warn" for g in gates) for o in ORDER}
-    warned = sum(g["level"] == "warn" and g["outcome"] != "pass" for g in gates)
-    told = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
-    return told + ([("undecided", f"{warned} warning{'s' if warned > 1 else ''}")] if warned else [])
+    words = {"fail": ("gate fails", "gates fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
+    counts = {o: sum(g.outcome == o and g.level != "warn" for g in gates) for o in ORDER}
+    warnings = sum(g.level == "warn" and g.outcome != "pass" for g in gates)
+    tally: list[tuple[str, str]] = [(o, f"{n} {words[o][n != 1]}") for o, n in counts.items() if n]
+    return tally + ([("undecided", plural(warnings, "warning"))] if warnings else [])
 
 
-def _gates(v: Mapping[str, Any]) -> list[dict[str, Any]]:
+# Gates.
+
+
+def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
     """Gates, the worst first; one for every segment is one row that folds out."""
-    groups: dict[Any, list[Mapping[str, Any]]] = {}
-    for g in v["gates"]:
-        groups.setdefault((g["run"], g["gate"], g["name"]), []).append(g)
+    groups: dict[Any, list[Judgment]] = {}
+    for row in rows:
+        groups.setdefault((row.run, row.gate), []).append(row)
     out = []
-    for rows in groups.values():
-        rows = sorted(rows, key=lambda g: ORDER.index(g["outcome"]))
-        if len(rows) == 1:
-            out.append(_gate(rows[0]))
+    for group in groups.values():
+        members = sorted(map(_gate, group), key=lambda g: ORDER.index(g.outcome))
+        if len(members) == 1:
+            out.append(members[0])
             continue
-        counts = [(o, sum(g["outcome"] == o for g in rows)) for o in ORDER]
-        said = ", ".join(f"{n} {o if o == 'undecided' else TOLD[o] if n == 1 else o}" for o, n in counts if n)
+        counts = [(o, sum(g.outcome == o for g in members)) for o in ORDER]
+        words = {"fail": ("fails", "fail"), "undecided": ("undecided",) * 2, "pass": ("passes", "pass")}
+        note = ", ".join(f"{n} {words[o][n != 1]}" for o, n in counts if n)
+        first = members[0]
         out.append(
-            {
-                **_gate(rows[0]),
-                "where": "",
-                "told": f"Of {len(rows)} segments: {said}.",
-                "rows": [_gate(g) for g in rows],
-            }
+            GateRow(
+                gate=first.gate,
+                name=first.name,
+                level=first.level,
+                run=first.run,
+                where="",
+                outcome=first.outcome,
+                mark=first.mark,
+                note=f"{len(members)} segments: {note}.",
+                value=None,
+                text="",
+                ends="",
+                limit=first.limit,
+                n=0,
+                strip=None,
+                rows=members,
+            )
         )
-    return sorted(out, key=lambda g: (g["level"] == "warn", ORDER.index(g["outcome"])))
+    return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
 
 
-def _gate(g: Mapping[str, Any]) -> dict[str, Any]:
-    name = g["metric"]
-    compared = "against" in g
-    told = {"fail": "Fails: the whole interval is on the wrong side."}.get(g["outcome"], "")
-    if g["outcome"] == "undecided":
-        few = "not judged alone" in g["why"]
-        said = (
-            "At least {:,} more queries before it can be judged."
-            if few
-            else "About {:,} more queries like these would decide it."
-        )
-        more = " " + said.format(g["more_queries"]) if g["more_queries"] else ""
-        told = f"Undecided: {g['why']}.{more}"
-    elif "mean" in g["why"]:
-        told = f"{'Passes' if g['outcome'] == 'pass' else 'Fails'}: {g['why']}."
-    every = g["segment"] and parse_gate(g["gate"]).every
-    return {
-        **g,
-        "mark": MARKS[g["outcome"]],
-        "where": segment_name(g["segment"]) if every else "",
-        "exact": exact(g["value"]),
-        "told": told,
-        "bar": _bar(g),
-        "rows": [],
-        "value": ("Δ " if compared else "") + number(name, g["value"], sign=compared),
-        "range": span(name, g["ci"], sign=compared),
-        "limit": f"{g['threshold']:g}".replace("-", "−"),
-    }
+def _gate(row: Judgment) -> GateRow:
+    gate, it = row.gate, figure_of(row)
+    note = {"fail": f"Fails: {row.judged.why}.", "undecided": f"Undecided: {advise(row)}."}.get(row.outcome, "")
+    return GateRow(
+        gate=str(gate),
+        name=gate.name,
+        level=gate.level,
+        run=row.run,
+        where=segment_name(row.segment) if row.segment and gate.every else "",
+        outcome=row.judged.outcome,
+        mark=MARKS[row.outcome],
+        note=note,
+        value=known(it.value),
+        text=typeset(value_text(row)),
+        ends=typeset(it.interval),
+        limit=typeset(f"{gate.op} {gate.threshold:g}"),
+        n=row.found.n,
+        strip=_strip(row),
+    )
 
 
-def _bar(g: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The interval and the threshold on one line: places on a strip that is 180 wide."""
-    if not g["ci"] or g["value"] is None or None in g["ci"]:
+def _strip(row: Judgment) -> Strip | None:
+    """The interval and the threshold on one line."""
+    found, threshold = row.found, row.gate.threshold
+    low, high, value = found.low, found.high, found.estimate
+    if any(x != x for x in (low, high, value)):
         return None
-    low, high, at = g["ci"][0], g["ci"][1], g["threshold"]
-    left, right = min(low, at), max(high, at)
+    left, right = min(low, threshold), max(high, threshold)
     pad = (right - left) * 0.12 or 0.01
 
-    def x(value: float) -> float:
-        return float(round(4 + 172 * (value - left + pad) / (right - left + 2 * pad), 1))
+    def x(at: float) -> float:
+        return float(round(4 + 172 * (at - left + pad) / (right - left + 2 * pad), 1))
 
-    start, end = (x(at), 176.0) if g["op"].startswith(">") else (4.0, x(at))
-    return {
-        "low": x(low),
-        "high": x(high),
-        "value": x(g["value"]),
-        "at": x(at),
-        "start": start,
-        "width": round(max(end - start, 0), 1),
-    }
+    start, end = (x(threshold), 176.0) if row.gate.op.startswith(">") else (4.0, x(threshold))
+    return Strip(x(low), x(high), x(value), x(threshold), start, round(max(end - start, 0), 1))
 
 
-def _metric(m: Mapping[str, Any], v: Mapping[str, Any], compared: list[Mapping[str, Any]], deltas: list[str]) -> Any:
-    name = m["name"]
-    values = [m["values"].get(r["name"]) for r in v["runs"]]
-    points = [x["mean"] if x and x["mean"] is not None else float("nan") for x in values]
-    best = best_of(name, points) if len(points) > 1 else set()
-    most = max((x["n"] for x in values if x), default=0)
-    cells = [
-        {
-            "run": r["name"],
-            "value": number(name, x["mean"]) if x else "–",
-            "exact": exact(x["mean"]) if x else "",
-            "range": span(name, x["ci"]) + _fewer(x["n"], most) if x else "",
-            "best": i in best,
-        }
-        for i, (r, x) in enumerate(zip(v["runs"], values, strict=True))
-    ]
-    changed = []
-    for run in deltas:
-        c = next((c for c in compared if c["candidate"] == run and c["metric"] == name), None)
-        changed.append(
-            {
-                "run": run,
-                "value": number(name, c["delta"], sign=True) if c else "–",
-                "exact": exact(c["delta"]) if c else "",
-                "range": span(name, c["ci"], sign=True) + _fewer(c["n"], most) if c else "",
-                "tone": _tone(c) if c and c["delta"] is not None else "",
-            }
-        )
-    return {**m, "cells": cells, "deltas": changed, "n": most}
+# Metrics.
 
 
-def _fewer(n: int, most: int) -> str:
-    """Said where a difference is over fewer queries than a run has values for."""
-    return f", n = {n:,}" if n < most else ""
+def _metric_row(
+    metric: str, runs: Sequence[RunResult], overall: Mapping[tuple[str, str], Change], change_runs: Sequence[str]
+) -> MetricRow:
+    m = parse(metric).metric
+    nothing = Estimate(None, None, None, "–", "", 0)
+    cells = [estimate(metric, r.intervals[metric]) if metric in r.values else nothing for r in runs]
+    points = [c.value if c.value is not None else float("nan") for c in cells]
+    best = best_of(metric, points) if len(points) > 1 else set()
+    return MetricRow(
+        name=metric,
+        title=m.title,
+        tells=m.tells,
+        formula=m.formula,
+        use=m.use_when,
+        caution=m.caution,
+        cites=m.cites,
+        params=_params(metric),
+        n=max(c.n for c in cells),
+        estimates=[(r.name, c, i in best) for i, (r, c) in enumerate(zip(runs, cells, strict=True))],
+        changes=[(run, overall.get((run, metric))) for run in change_runs],
+    )
 
 
-def _facts(v: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Fingerprints, conventions, counts, and what is known of the systems."""
-    out = [(f"fingerprint of {name}", value) for name, value in v["fingerprints"].items()]
-    out += [(name.replace("_", " "), str(value)) for name, value in v["conventions"].items()]
-    out.append(("ties", "by doc id, falling"))
-    out.append(("relevant", f"grade {RELEVANT:g} and above, where a metric's name says no other (rel=2)"))
-    if told := v["intervals"]:
-        resamples = f"{told['resamples']:,} resamples, seed {told['seed']}"
-        out.append(("intervals", f"{told['confidence']:.0%}, {told['method']}, {resamples}"))
-    out += [(name, values[0]) for name, values in _of_runs(v).items() if len(set(values)) == 1]
-    out += [("note", str(note)) for note in v["notes"]]
-    out += [(f"differs: {d['what']}", f"{d['here']} here, {d['baseline']} in the baseline") for d in v["differences"]]
-    return out
+def _params(metric: str) -> str:
+    """What a metric was given, and its defaults where it was given nothing: `gain = linear`."""
+    measure = parse(metric)
+    values = [("k", measure.k), *((p.name, measure.param(p.name)) for p in measure.metric.params)]
+    return ", ".join(
+        f"{n} = {value:g}" if isinstance(value, float) else f"{n} = {value}"
+        for n, value in values
+        if value not in (None, (), "", False)
+    )
 
 
-def _of_runs(v: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What is known of the systems, by name: a value for each run."""
+def _family(rows: Sequence[Decision]) -> str:
+    """What p was adjusted over."""
+    families = dict.fromkeys(str(d.family) for d in rows if d.family is not None)
+    return f"p adjusted within each metric: {'; '.join(families)}" if families else ""
+
+
+# Provenance.
+
+
+def _difference(what: str, here: str, there: str) -> str:
+    label = "your code changed" if what == "code_version" else what.replace("_", " ")
+    return f"{label}: {here} here, {there} in the baseline"
+
+
+def _prints(source: Source) -> list[tuple[str, str]]:
+    return [(n, text) for n, text in source.result.fingerprints.hashes.items() if text]
+
+
+def _facts(source: Source) -> list[tuple[str, str]]:
+    """Fingerprints, conventions, intervals, notes, and what changed since the baseline."""
+    result = source.result
+    facts = [(f"fingerprint of {n}", text) for n, text in _prints(source)]
+    facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
+    facts.append(("order", TIES))
+    facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
+    sampling = result.runs[0].sampling
+    resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
+    facts.append(("intervals", f"{sampling.confidence:.0%}, {sampling.method}, {resamples}"))
+    facts += [("note", note) for note in source.notes]
+    names = [r.name for r in result.runs]
+    if source.base is not None and (source.base not in names or len(names) == 2):
+        facts += [("differs from the baseline", _difference(d.what, d.here, d.there)) for d in source.differences]
+    return facts
+
+
+def _facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
+    """What is known of the systems, by label: a value for each run."""
     each: list[dict[str, str]] = []
-    lacking = {k for run in v["runs"] for k, c in run["counts"].items() if c and k != "queries"}
-    for run in v["runs"]:
-        mine = {name.replace("_", " "): _fact(name, value) for name, value in run["facts"].items()}
-        mine |= {COUNTED.get(k, k.replace("_", " ")): f"{c:,}" for k, c in run["counts"].items() if k in lacking}
-        if run["notes"]:
-            mine["notes"] = "; ".join(run["notes"])
+    lacking = {k for run in runs for k, n in run.counts.items() if n and k != "queries"}
+    for run in runs:
+        mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
+        mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
+        if run.notes:
+            mine["notes"] = "; ".join(run.notes)
         each.append(mine)
-    names = dict.fromkeys(name for mine in each for name in mine)
-    return {name: [mine.get(name, "") for mine in each] for name in names}
+    labels = dict.fromkeys(label for mine in each for label in mine)
+    return {label: [mine.get(label, "") for mine in each] for label in labels}
 
 
-def _fact(name: str, value: Any) -> str:
-    if name == "index_storage" and isinstance(value, (int, float)):
+def _fact(label: str, value: Any) -> str:
+    if label == "index_storage" and isinstance(value, (int, float)):
         return f"{value / 1e6:,.1f} MB" if value >= 1e5 else f"{value / 1e3:,.0f} kB"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _footer(v: Mapping[str, Any]) -> str:
+def _footer(script: ScriptData) -> str:
     from karat import __version__
 
-    held = len(v["docs"]["texts"])
-    texts = f" Texts of {held:,} docs, cut to {DOC_TEXT} characters each." if held else ""
-    lists = f" The first {TOP} docs of each list." if v["queries"]["lists"] else ""
+    texts = (
+        f" Texts of {len(script.docs.texts):,} docs, cut to {DOC_TEXT} characters each." if script.docs.texts else ""
+    )
+    lists = f" The first {TOP} docs of each list." if script.queries.lists else ""
     return f"Made by Karat {__version__}. One file that makes no requests and works offline.{lists}{texts}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
 
 NAME, LONGEST = 160, 1000
 """Characters of an id or a name, and of anything else that is not cut to less."""
@@ -15,7 +14,7 @@ _PICTURES = {**{i: chr(0x2400 + i) for i in range(32)}, 0x7F: "␡"}
 
 def clean(text: str) -> str:
     """Control characters as their pictures (␀), and halves of surrogate pairs, which no file can hold, as �."""
-    return _UNSEEN.sub(lambda found: _PICTURES.get(ord(found[0]), "�"), text)
+    return _UNSEEN.sub(lambda match: _PICTURES.get(ord(match[0]), "�"), text)
 
 
 def plain(text: str) -> str:
@@ -24,25 +23,13 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a text."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """The beginning of a text, clean."""
+    return clean(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def name(text: str) -> str:
-    """An id or a name; one that is too long keeps its ends and a mark of its own, so that it stays another name."""
+    """An id or a name, clean; one that is too long keeps its ends and a mark of its own, so that it stays unique."""
     if len(text) <= NAME:
-        return text
+        return clean(text)
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{text[: NAME - 30]}…{text[-18:]} [{mark}]"
-
-
-def cleaned(held: Any) -> Any:
-    """The same lists and dicts with every text in them clean and within bounds."""
-    if isinstance(held, str):
-        held = cut(held, LONGEST)
-        return clean(held) if _UNSEEN.search(held) else held
-    if isinstance(held, dict):
-        return {cleaned(name(k)) if isinstance(k, str) else k: cleaned(v) for k, v in held.items()}
-    if isinstance(held, (list, tuple)):
-        return [cleaned(v) if isinstance(v, (str, dict, list, tuple)) else v for v in held]
-    return held
+    return clean(f"{text[: NAME - 30]}…{text[-18:]} [{mark}]")

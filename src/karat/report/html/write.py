@@ -1,43 +1,57 @@
-"""Reports from files: a saved result, with texts of queries and docs where they are given."""
+"""Reports from results: of an object, or of the file that it was saved in, with texts of queries and docs."""
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from karat.model.policy import SEPARATOR
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
-from karat.report.html.page import write_page
-from karat.results.saved import FULL, document_of, result_from
+from karat.report.html.page import rendered
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
+from karat.store.atomic import write_atomically
 from karat.verbs.diagnose import diagnose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+
+    from karat.report.html.source import Source
+    from karat.results.result import Result
+    from karat.verbs.check import Check
+    from karat.verbs.compare import Comparison
+    from karat.verbs.diagnose import Diagnosis
+
+DIAGNOSED = 12
+"""Runs that are diagnosed, the judged ones first."""
 
 
-def write_report(result: Any, output: str = "report.html", *, queries: Any = None, docs: Any = None) -> str:
+def write_report(
+    result: Result | Comparison | Check | str | os.PathLike[str],
+    output: str = "report.html",
+    *,
+    queries: Any = None,
+    docs: Any = None,
+) -> str:
     """Write the report of a result, a comparison or a check, or of the file that one was saved in; returns its path.
 
     `queries` and `docs` are tables whose texts are shown. For ranked lists the result must hold them
     (`details=True`, `--save`).
     """
-    if isinstance(result, (str, os.PathLike)):
-        document: Mapping[str, Any] = document_of(os.fspath(result), FULL, "what `--save` wrote")
-    else:
-        document = result.full_json()
+    source = source_of(result)
     if queries is not None:
-        document = {**document, "texts": {**document.get("texts", {}), **read_queries(queries).texts}}
-    if "diagnosis" not in document and any(run.get("lists") for run in document["runs"]):
-        document = {**document, "diagnosis": _diagnosis(document)}
-    separator = document.get("conventions", {}).get("separator", SEPARATOR)
-    write_page(document, output, docs=read_docs(docs, separator=separator) if docs is not None else None)
+        source = replace(source, texts=read_queries(queries).texts)
+    source = replace(source, diagnoses=_diagnoses(source))
+    separator = str(source.result.conventions.get("separator", SEPARATOR))
+    page = page_of(source, docs=read_docs(docs, separator=separator) if docs is not None else None)
+    write_atomically(output, rendered(page).encode("utf-8", "replace"))
     return output
 
 
-def _diagnosis(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rules find in the run that is judged, as far as a saved result can tell."""
-    base = (document.get("baseline") or {}).get("name")
-    names = [run["name"] for run in document["runs"]]
-    judged = [n for n in document.get("candidates") or names if n != base] or names
-    return diagnose(result_from(dict(document)), judged[0]).as_json()
+def _diagnoses(source: Source) -> tuple[Diagnosis, ...]:
+    """What the rules find in each run that holds its lists, but for the baseline."""
+    runs = [r for r in source.result.runs if r.top is not None]
+    judged = [r for r in runs if r.name != source.base] or runs
+    judged.sort(key=lambda r: r.name not in source.candidates)
+    return tuple(diagnose(source.result, r.name) for r in judged[:DIAGNOSED])

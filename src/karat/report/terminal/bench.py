@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MissingPackage
 from karat.metrics.grammar import PRIMARY
-from karat.report import files
+from karat.report.files import write_json
+from karat.report.outputs import Files
+from karat.report.outputs import write as write_outputs
 from karat.report.terminal import evaluate as terminal
 from karat.report.terminal.console import console, grid, line, note
+from karat.report.view import view_of
 from karat.results.figures import figure, share_figure
 from karat.results.words import plain, plural, queries_text
 
@@ -58,37 +61,30 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
         yield watch
 
 
-def write(bench: Bench, out: str, *, save: str | None, html: str | None, report: bool) -> list[str]:
-    """Write each dataset's full result beside its run logs, and its report; the names of what a reader opens."""
+def write(bench: Bench, out: str, files: Files, *, report: bool) -> list[str]:
+    """Write each dataset's full result beside its run logs, its report and what else was asked for; names of files."""
     from karat.report.html.write import write_report
-    from karat.report.outputs import make_folder
 
-    written = []
+    names = []
+    if "json" in files.places:
+        write_json(bench, files.places["json"])
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
         part.document.save(os.path.join(folder, RESULT))
-        if save is not None:
-            make_folder(save)
-            part.document.save(save)
-        place = html if html is not None and len(bench.parts) == 1 else os.path.join(folder, REPORT)
-        if html is not None or report:
-            make_folder(place)
+        tables = {"queries": part.dataset.query_table, "docs": part.dataset.docs}
+        if report and "html" not in files.places:
+            place = os.path.join(folder, REPORT)
             try:
-                write_report(part.document, place, queries=part.dataset.query_table, docs=part.dataset.docs)
-                written.append(place)
+                write_report(part.document, place, **tables)
+                names.append(place)
             except MissingPackage as missing:
-                if html is not None:
-                    raise
                 console(stderr=True).print(line(plain(f"No report: {missing}"), style="dim"))
+        view = view_of(part.document, title=part.dataset.name, tables=tables)
+        names += write_outputs(view, Files({name: place for name, place in files.places.items() if name != "json"}))
     if len(bench.parts) > 1:
         bench.write(os.path.join(out, "bench.json"))
-        written.append(os.path.join(out, "bench.json"))
-    return written
-
-
-def write_json(bench: Bench, path: str) -> None:
-    """The document of a benchmark, to a file or to standard output."""
-    files.write_json(bench, path)
+        names.append(os.path.join(out, "bench.json"))
+    return names
 
 
 def show(bench: Bench, written: Sequence[str]) -> None:

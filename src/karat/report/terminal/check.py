@@ -10,6 +10,7 @@ from karat.report.terminal import components as components_view
 from karat.report.terminal.console import console, line, note
 from karat.report.terminal.evaluate import show_scope
 from karat.report.terminal.tables import show_figures, show_segments
+from karat.report.view import view_of
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
 from karat.results.fingerprints import told_fact
 from karat.results.words import plain
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from karat.gates.evidence import Judgement
-    from karat.gates.language import Gate
+    from karat.gates.evidence import Judgment
+    from karat.report.view import View
     from karat.verbs.check import Check
 
 LISTED = 3
@@ -40,9 +41,9 @@ def show_check(
     from rich import box
     from rich.panel import Panel
 
-    out = console()
+    out, view = console(), view_of(check)
     colour = COLOURS[check.verdict]
-    body = line(plain(f"{check.why}."), f"\n{plain(scope(check))}")
+    body = line(plain(f"{check.why}."), f"\n{plain(view.scope)}")
     for difference in check.forced:
         body.append_text(line(("\nForced: ", "bold red"), plain(f"compared although they differ: {difference}")))
     with out.capture() as capture:
@@ -51,14 +52,14 @@ def show_check(
             out.print(Panel(body, title=title, title_align="left", border_style=colour, box=box.ROUNDED))
         else:
             out.print(line(f"{check.verdict}: ").append_text(body), soft_wrap=True)
-        for text, serious in check.remarks:
-            out.print(note(plain(text), serious=serious))
-        out.print(_gates(check, out.width, verbose))
+        for remark in view.remarks:
+            out.print(note(plain(remark.text), serious=remark.serious))
+        out.print(_gates(view, out.width, verbose))
         out.print()
-        _falls(out, check, verbose)
+        _falls(out, view, verbose)
         for difference in check.system:
             out.print(note(plain(f"differs from the baseline: {difference}"), serious=False))
-        show_figures(out, check)
+        show_figures(out, view)
         show_segments(out, check, by, verbose=verbose)
         components_view.show(check.result, out)
         show_scope(out, check.result, gold)
@@ -79,50 +80,23 @@ def verdict_line(check: Check) -> str:
     return plain(f"{check.verdict}: {check.why}")
 
 
-def scope(check: Check) -> str:
-    """What was judged: the dataset, how many queries, which runs, against what."""
-    queries = max((r.counts["queries"] for r in check.result.runs), default=0)
-    runs = ", ".join(check.candidates) if len(check.candidates) <= 3 else f"{len(check.candidates)} runs"
-    against = ""
-    if check.baseline is not None:
-        file = f" ({check.baseline_file})" if check.baseline_file else ""
-        against = f" against {check.baseline_name}{file}"
-    return " · ".join(filter(None, (check.name, f"{queries:,} queries", f"{runs}{against}")))
-
-
-def grouped(check: Check) -> list[tuple[Gate, str, list[Judgement]]]:
-    """The judgements of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[Judgement]] = {}
-    for row in check.rows:
-        groups.setdefault((row.gate, row.run), []).append(row)
-    listed = [(gate, run, rows) for (gate, run), rows in groups.items()]
-    return sorted(listed, key=lambda g: (g[0].level == "warn", ORDER.index(worst(g[2]))))
-
-
-def worst(rows: list[Judgement]) -> str:
-    """The outcome of a gate over its segments."""
-    seen = {r.judged.outcome for r in rows}
-    return next(o for o in ORDER if o in seen)
-
-
-def _gates(check: Check, width: int, verbose: bool) -> Table:
+def _gates(view: View, width: int, verbose: bool) -> Table:
     """One table: long gates wrap, what was measured stays whole, and advice stands below its gate."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    several = len(check.candidates) > 1
+    several = len(view.candidates) > 1
     table.add_column("mark", no_wrap=True)
     if several:
         table.add_column("run", no_wrap=True, overflow="ellipsis", max_width=max(8, width // 6))
     table.add_column("gate", overflow="fold")
     for name in ("value", "interval", "n"):
         table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
-    for gate, run, rows in grouped(check):
-        outcome = worst(rows)
-        warning = gate.level == "warn" and outcome != "pass"
-        start = [line(("!", "yellow") if warning else (MARKS[outcome], COLOURS[outcome]))]
-        start += [line(plain(run))] if several else []
-        label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if warning else "", "dim"))
+    for group in view.gates:
+        gate, rows, outcome = group.gate, group.rows, group.outcome
+        start = [line(("!", "yellow") if group.warning else (MARKS[outcome], COLOURS[outcome]))]
+        start += [line(plain(group.run))] if several else []
+        label = line(plain(label_gate(gate)), (f" (warning, {OUTCOMES[outcome]})" if group.warning else "", "dim"))
         if not gate.fields or (len(rows) == 1 and not gate.every):
             table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
@@ -143,7 +117,7 @@ def _gates(check: Check, width: int, verbose: bool) -> Table:
     return table
 
 
-def _too_small(rows: list[Judgement]) -> Text:
+def _too_small(rows: Sequence[Judgment]) -> Text:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
     sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
@@ -151,13 +125,13 @@ def _too_small(rows: list[Judgement]) -> Text:
     return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
 
 
-def _below(row: Judgement, indent: str = "") -> Text:
+def _below(row: Judgment, indent: str = "") -> Text:
     """What to do, on a line of its own."""
     text = advise(row) or note_reference(row)
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
-def cells(row: Judgement) -> tuple[str, str, str]:
+def cells(row: Judgment) -> tuple[str, str, str]:
     """Value, interval and number of queries of one judgement."""
     one = figure_of(row)
     if not one.defined:
@@ -165,15 +139,15 @@ def cells(row: Judgement) -> tuple[str, str, str]:
     return value_text(row), one.interval, f"n={row.found.n}"
 
 
-def _falls(out: Console, check: Check, verbose: bool) -> None:
+def _falls(out: Console, view: View, verbose: bool) -> None:
     """What got significantly worse, whether a gate asks for it or not."""
-    if not check.falls:
+    if not view.falls:
         return
     out.print(line("Significantly worse than the baseline", style="bold"))
-    for row in check.falls if verbose else check.falls[:FALLS]:
+    for row in view.falls if verbose else view.falls[:FALLS]:
         out.print(line(f"  {plain(row.statement)}", style="red"))
-    if len(check.falls) > FALLS and not verbose:
-        out.print(line(f"  and {len(check.falls) - FALLS} more; use --verbose to show them", style="dim"))
+    if len(view.falls) > FALLS and not verbose:
+        out.print(line(f"  and {len(view.falls) - FALLS} more; use --verbose to show them", style="dim"))
 
 
 def facts(check: Check, out: Console) -> None:

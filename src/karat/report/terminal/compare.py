@@ -111,14 +111,14 @@ def _movers(out: Console, found: Comparison, candidate: str, top: int) -> None:
 
 def _pairs(out: Console, found: Comparison) -> None:
     for metric, pairs in found.pairs.items():
-        names = list(pairs["p"])
+        names = list(pairs.p)
         table = grid(f"p of all pairs, {metric}", *map(plain, names))
         for a in names:
-            table.add_row(plain(a), *("" if a == b else p_text(pairs["p"][a][b]) for b in names))
+            table.add_row(plain(a), *("" if a == b else p_text(pairs.p[a][b]) for b in names))
         out.print(table)
         out.print(
             line(
-                f"  randomised Tukey HSD, blocked by query, {pairs['draws']:,} draws: for any pair; the p adj. above"
+                f"  randomised Tukey HSD, blocked by query, {pairs.draws:,} draws: for any pair; the p adj. above"
                 " are for candidates against the baseline alone\n",
                 style="dim",
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from karat.report.terminal import bench as bench_view
 from karat.report.terminal import check as check_view
 from karat.report.terminal.console import console, grid, line
+from karat.report.view import group_gates
 from karat.report.words import COLOURS, MARKS
 from karat.results.figures import estimate_figure, p_text
 from karat.results.words import plain
@@ -75,11 +76,12 @@ def _verdict(demo: Demo, out: Console) -> None:
     check = demo.check
     title = plain(f"May {', '.join(check.candidates)} replace {check.baseline_name}?")
     out.print(line((f"\n{title}", "bold"), f"\n  {check_view.verdict_line(check)}"))
-    for gate, _, rows in check_view.grouped(check):
-        outcome = check_view.worst(rows)
-        passes = sum(row.judged.outcome == "pass" for row in rows)
-        told = f"{passes} of {len(rows)} pass" if len(rows) > 1 else " ".join(check_view.cells(rows[0])[:2])
-        out.print(line("  ", (MARKS[outcome], COLOURS[outcome]), f" {plain(str(gate))}  ", (plain(told), "dim")))
+    for group in group_gates(check.rows):
+        passes = sum(row.judged.outcome == "pass" for row in group.rows)
+        several = len(group.rows) > 1
+        value = f"{passes} of {len(group.rows)} pass" if several else " ".join(check_view.cells(group.rows[0])[:2])
+        mark = (MARKS[group.outcome], COLOURS[group.outcome])
+        out.print(line("  ", mark, f" {plain(str(group.gate))}  ", (plain(value), "dim")))
 
 
 def _next(demo: Demo, out: Console) -> None:

@@ -6,9 +6,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.gates.language import BASELINE
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, grid, line
-from karat.results.figures import difference_figure, estimate_figure
+from karat.results.figures import estimate_figure
 from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from karat.report.view import View
     from karat.results.result import RunResult, SegmentResult
     from karat.verbs.check import Check
 
@@ -38,36 +40,33 @@ class _Column:
     delta: bool = False
 
 
-def show_figures(out: Console, check: Check) -> None:
+def show_figures(out: Console, view: View) -> None:
     """Every metric: the baseline, then each candidate with its difference; as many a table as there is room for."""
-    first, groups, others = _columns(check)
-    label = max(map(len, check.result.metrics), default=0)
+    first, groups, others = _columns(view)
+    label = max(map(len, view.metrics), default=0)
     room = out.width - label - GAP
     beside = room >= sum(map(_wide, [*first, *(c for g in groups for c in g)]))
     width = _wide if beside else _narrow
     for chunk in _chunks(groups, room - sum(map(width, first)), width):
-        out.print(_table(check, [*first, *(c for group in chunk for c in group)], beside))
+        out.print(_table(view, [*first, *(c for group in chunk for c in group)], beside))
     if others:
         out.print(line(plain(f"also evaluated: {', '.join(others)}"), style="dim"))
 
 
-def _columns(check: Check) -> tuple[list[_Column], list[list[_Column]], list[str]]:
+def _columns(view: View) -> tuple[list[_Column], list[list[_Column]], list[str]]:
     """The baseline; each candidate with its difference, and other runs; the names of those that are left out."""
-    base = check.baseline
-    first = []
+    base, first = view.baseline, []
     if base is not None:
-        name = check.baseline_name
-        first.append(_Column(name.removesuffix(" (baseline)"), "" if name == "baseline" else "baseline", base))
-    compared = {c.candidate for c in check.comparisons}
+        first.append(_Column(base.name, "" if base.name == BASELINE else "baseline", base.run))
+    compared = {d.candidate for d in view.decisions}
     groups = []
-    for name in check.candidates:
-        column = _Column(name, "candidate", check.result[name])
-        delta = [_Column("Δ", "", check.result[name], delta=True)] if name in compared else []
-        groups.append([column, *delta])
-    rest = [r for r in check.result.runs if r.name not in check.candidates and r is not base]
-    if len(check.result.runs) > FEW_RUNS:
-        return first, groups, [r.name for r in rest]
-    return first, [*groups, *([_Column(r.name, "not judged", r)] for r in rest)], []
+    for system in view.candidates:
+        delta = [_Column("Δ", "", system.run, delta=True)] if system.name in compared else []
+        groups.append([_Column(system.name, "candidate", system.run), *delta])
+    rest = [s for s in view.systems if not s.role]
+    if len(view.result.runs) > FEW_RUNS:
+        return first, groups, [s.name for s in rest]
+    return first, [*groups, *([_Column(s.name, "not judged", s.run)] for s in rest)], []
 
 
 def _head(column: _Column) -> int:
@@ -94,28 +93,27 @@ def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], i
         yield held
 
 
-def _table(check: Check, columns: Sequence[_Column], beside: bool) -> Table:
+def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
     table = grid("metric", gap=GAP, ruled=True)
     for column in columns:
         head = line(plain(column.head), (f"\n{column.role}" if column.role else "", "dim"))
         table.add_column(head, justify="right", no_wrap=True, max_width=None if beside else _narrow(column))
-    for name in check.result.metrics:
-        cells = [_cell(check, column, name, " " if beside else "\n") for column in columns]
+    for name in view.metrics:
+        cells = [_cell(view, column, name, " " if beside else "\n") for column in columns]
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells)
     return table
 
 
-def _cell(check: Check, column: _Column, name: str, between: str) -> Text:
+def _cell(view: View, column: _Column, name: str, between: str) -> Text:
     """A value, or a difference, with its interval beside or below it."""
     if column.delta:
-        rows = (c for c in check.comparisons if c.candidate == column.run.name and c.metric == name)
-        one = next((c.difference for c in rows if c.segment is None), None)
+        decision = view.decision(column.run.name, name)
+        one = decision.figure if decision is not None else None
     else:
-        one = column.run.intervals[name] if name in column.run.values else None
+        one = estimate_figure(name, column.run.intervals[name]) if name in column.run.values else None
     if one is None:
         return line("–")
-    figure = difference_figure(name, one.estimate, one.low, one.high) if column.delta else estimate_figure(name, one)
-    return line(figure.text, (f"{between}{figure.interval}" if figure.defined and figure.interval else "", "dim"))
+    return line(one.text, (f"{between}{one.interval}" if one.defined and one.interval else "", "dim"))
 
 
 def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:

@@ -10,15 +10,16 @@ from karat import __version__
 from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
 from karat.model.options import Settings, StatedOptions, takes_options
+from karat.read.sources import read_run
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
-from karat.retrieve.corpus import rechunked
+from karat.retrieve.corpus import rechunk
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.retrieve.store import Store
-from karat.store.codec import write_document
+from karat.store.codec import as_plain, write_document
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.model.options import Options
+    from karat.results.document import DocumentJson
     from karat.results.result import Result
     from karat.retrieve.corpus import Corpus
     from karat.verbs.bench.dataset import Dataset
@@ -119,20 +121,26 @@ class Bench(Tabular):
         columns = ("dataset", "run", "metric", "value", "low", "high", "n")
         return Table(columns, rows, ("dataset", "run", *metrics), cells)
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
-        head: dict[str, Any] = {"format_version": FORMAT_VERSION, "kind": "bench", "bench": dict(self.facts)}
-        head["datasets"] = [
-            {
-                "name": p.dataset.name,
-                "version": p.dataset.version,
-                "logs": dict(p.logs),
-                "notes": list(p.notes),
-                "result": p.document.as_json(),
-            }
-            for p in self.parts
-        ]
-        return head | ({"languages": self.languages.as_json()} if self.languages is not None else {})
+        from msgspec import UNSET
+
+        from karat.results.document import DatasetJson, DocumentJson
+
+        return DocumentJson(
+            format_version=FORMAT_VERSION,
+            kind="bench",
+            bench=dict(self.facts),
+            datasets=[
+                DatasetJson(p.dataset.name, p.dataset.version, dict(p.logs), list(p.notes), p.document.document())
+                for p in self.parts
+            ],
+            languages=self.languages.as_json() if self.languages is not None else UNSET,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
 
     def save(self, path: str) -> None:
         """Write the full result of one dataset, from which reports and checks are made."""
@@ -140,7 +148,7 @@ class Bench(Tabular):
 
     def write(self, path: str) -> None:
         """Write what `as_json` gives."""
-        write_document(self.as_json(), path)
+        write_document(self.document(), path)
 
 
 @takes_options
@@ -264,7 +272,7 @@ class _Job:
         specs: dict[str, Any] = {}
         try:
             for cut in self.chunks or (None,):  # all are made before one runs: a slip is told at once
-                corpus = self.dataset.corpus if cut is None else rechunked(self.dataset.corpus, *cut)
+                corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
                 known: dict[str, Any] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
@@ -341,7 +349,7 @@ class _Job:
             "k_raw": self.k,
             "workers": self.workers,
             "dataset_version": self.dataset.version,
-            "code_version": f"karat {__version__} {identity.told}",
+            "code_version": f"{identity.told} (karat {__version__})",
         }
         return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
@@ -354,11 +362,12 @@ class _Job:
             settings = settings.change(queries=table)
         if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             settings = settings.change(by=LANGUAGE)
-        strange = unknown_ids(ran.logs, ran.corpora)
+        runs = {name: read_run(path, name=name) for name, path in ran.logs.items()}
+        strange = unknown_ids(runs, ran.corpora)
         notes = [*ran.notes, *remarks(self.dataset, strange, parse_all(chosen), self.k)]
         needs = {need for m in parse_all(chosen) for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
-            settings = settings.change(**vectors_for(self.dataset, ran.logs, ran.made, ran.corpora, self.store))
+            settings = settings.change(**vectors_for(self.dataset, runs, ran.made, ran.corpora, self.store))
         if "texts" in needs and settings.data.docs is None:
             settings = settings.change(docs=self.dataset.docs)
         if measures is None and (settings.data.embeddings is None or strange):
@@ -366,9 +375,9 @@ class _Job:
         if (tell := self._telling(self.dataset.name, "comparing")) is not None:
             tell(0, len(ran.logs))
         if len(ran.logs) == 1:
-            found = evaluate(self.dataset.gold, dict(ran.logs), chosen, settings=settings)
+            found = evaluate(self.dataset.gold, runs, chosen, settings=settings)
             return Benched(self.dataset, found, None, ran.logs, ran.again, tuple(notes))
-        compared = compare(self.dataset.gold, dict(ran.logs), chosen, baseline=baseline, settings=settings, **tests)
+        compared = compare(self.dataset.gold, runs, chosen, baseline=baseline, settings=settings, **tests)
         return Benched(self.dataset, compared.result, compared, ran.logs, ran.again, tuple(notes))
 
     def _default_metrics(self) -> list[str]:

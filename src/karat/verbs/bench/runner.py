@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from karat.errors import InputError, KaratError, shown
+from karat.model.run_log import FACTS
+from karat.read.jsonl import NOT_JSON
+from karat.read.run_log import decode_line, read_run_log
 from karat.retrieve.protocol import read_answer
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
@@ -20,6 +23,7 @@ from karat.store.faults import fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from karat.model.run_log import RunFacts, Trace
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.protocol import Answer, Query
 
@@ -76,19 +80,20 @@ def finished(task: Task) -> tuple[bool, str]:
     """Whether the log is there, whole, and made of the same; where it is of something else, what differs."""
     if not os.path.exists(task.path):
         return False, ""
-    lines = _lines(task.path)
-    if not lines or "retriever" not in lines[0]:
+    lines = _traces(task.path)
+    first = lines[0].facts if lines else {}
+    if "retriever" not in first:
         raise InputError(
             f"{task.path}: is there already and no run log of a benchmark; it is not replaced: "
             "move it, or choose another folder with --out"
         )
-    told = msgspec.json.decode(msgspec.json.encode(task.facts))
-    other = next(((n, lines[0].get(n), v) for n, v in told.items() if lines[0].get(n) != v), None)
+    facts = _as_logged(task.facts)
+    other = next((name for name, value in facts.items() if first.get(name) != value), None)
     if other is not None:
-        return False, f"{other[0].replace('_', ' ')} was {other[1]}, and is {other[2]}"
-    if [line["query_id"] for line in lines] != [q.id for q in task.queries]:
+        return False, f"{other.replace('_', ' ')} was {first.get(other)}, and is {facts[other]}"
+    if [line.query_id for line in lines] != [q.id for q in task.queries]:
         return False, "its queries were others"
-    return _same(lines, task.facts), ""
+    return all(_states(line, facts) for line in lines), ""
 
 
 def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
@@ -202,19 +207,16 @@ def _kept(part: str, task: Task) -> int:
         return 0
     with open(part, "rb") as file:
         data = file.read()
+    facts = _as_logged(task.facts)
     whole, lines = 0, 0
     for raw in data.splitlines(keepends=True):
         if not raw.endswith(b"\n") or lines == len(task.queries):
             break
         try:
-            line = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            line = decode_line(raw)
+        except NOT_JSON:
             break
-        if (
-            not isinstance(line, dict)
-            or line.get("query_id") != task.queries[lines].id
-            or not _same([line], task.facts)
-        ):
+        if line.query_id != task.queries[lines].id or not _states(line, facts):
             break
         whole, lines = whole + len(raw), lines + 1
     if whole < len(data):
@@ -223,16 +225,20 @@ def _kept(part: str, task: Task) -> int:
     return lines
 
 
-def _lines(path: str) -> list[dict[str, Any]]:
-    """The lines of a run log; none where it is no run log."""
+def _traces(path: str) -> list[Trace]:
+    """The lines of a run log; none of a file that is not one."""
     try:
-        with open(path, "rb") as file:
-            found = [msgspec.json.decode(line) for line in file]
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return list(read_run_log(path, path).traces.values())
+    except InputError:
         return []
-    return [line for line in found if isinstance(line, dict) and "query_id" in line]
 
 
-def _same(lines: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> bool:
-    told = msgspec.json.decode(msgspec.json.encode(facts))
-    return all(line.get(name) == value for line in lines for name, value in told.items())
+def _as_logged(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as a line of a log gives them back."""
+    told = msgspec.json.decode(msgspec.json.encode(facts), type=dict[str, Any])
+    return {name: value for name, value in told.items() if name in FACTS}
+
+
+def _states(line: RunFacts, facts: Mapping[str, Any]) -> bool:
+    known = line.facts
+    return all(known.get(name) == value for name, value in facts.items())

@@ -6,18 +6,19 @@ import io
 import os
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from karat.errors import MissingPackage
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.store.atomic import write_atomically
+from karat.verbs.bench.warnings import ids_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.options import DataOptions
+    from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store
     from karat.verbs.bench.dataset import Dataset
@@ -27,7 +28,7 @@ VECTORS = "vectors.npz"
 
 def vectors_for(
     dataset: Dataset,
-    logs: Mapping[str, str],
+    runs: Mapping[str, Run],
     made: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
     store: Store | None,
@@ -38,20 +39,21 @@ def vectors_for(
     with it. Where no retriever has vectors the static model is used; where that is missing too, nothing is given.
     What is made here is kept beside the run logs, and made anew each time: a corpus may have changed.
     """
-    kept = os.path.join(os.path.dirname(next(iter(logs.values()))), VECTORS)
+    kept = os.path.join(os.path.dirname(next(iter(runs.values())).path or ""), VECTORS)
     if dataset.embeddings is not None and not _ours(dataset.embeddings):
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
     vectors: dict[str, Any] = {}
     model = ""
     for corpus in {id(c): c for c in corpora.values()}.values():
-        runs = [name for name in logs if corpora[name] is corpus]
+        names = [name for name in runs if corpora[name] is corpus]
         try:
-            dense = _dense([made[name] for name in runs])
+            dense = _dense([made[name] for name in names])
             dense.store = store
             dense.index(corpus)
         except MissingPackage:
             return {}
-        wanted = [id for id in _ids([logs[name] for name in runs], dataset) if id in corpus.row]
+        ids = dict.fromkeys([*(id for name in names for id in ids_in(runs[name])), *dataset.qrels.docs])
+        wanted = [id for id in ids if id in corpus.row]
         vectors |= zip(wanted, dense.matrix[dense.rows(wanted)], strict=True)
         model = dense.encoder.name
     _write(vectors, kept)
@@ -74,13 +76,3 @@ def _dense(retrievers: Sequence[Any]) -> Any:
     """The first retriever with vectors that is among these or inside one."""
     every = (one for retriever in retrievers for one in everything_in(retriever))
     return next((one for one in every if hasattr(one, "encode_query")), None) or make_retriever("dense")
-
-
-def _ids(logs: Sequence[str], dataset: Dataset) -> dict[str, None]:
-    """The passages that any run returned, and those of the gold."""
-    found: dict[str, None] = {}
-    for path in logs:
-        with open(path, "rb") as file:
-            for raw in file:
-                found |= dict.fromkeys(i.get("chunk_id") or i["doc_id"] for i in msgspec.json.decode(raw)["topk"])
-    return found | dict.fromkeys(dataset.qrels.docs)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from karat.errors import shown
 from karat.model.docs import TEXT_FIELDS, Docs
 from karat.model.ids import unmatched_gold
+from karat.model.run import OrderedLists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
+    from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
     from karat.verbs.bench.dataset import Dataset
 
@@ -23,17 +23,16 @@ def remarks(dataset: Dataset, strange: Mapping[str, Sequence[str]], measures: Se
     return [*_gold(dataset), *_texts(dataset.corpus), *_strangers(strange), *_cut(measures, k)]
 
 
-def unknown_ids(logs: Mapping[str, str], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
+def unknown_ids(runs: Mapping[str, Run], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
     """By run: ids that were returned and that the corpus lacks."""
-    found: dict[str, list[str]] = {}
-    for name, path in logs.items():
-        known = corpora[name].row
-        with open(path, "rb") as file:
-            lists = (msgspec.json.decode(line)["topk"] for line in file)
-            ids = dict.fromkeys(i.get("chunk_id") or i["doc_id"] for items in lists for i in items)
-        if strange := [id for id in ids if id not in known]:
-            found[name] = strange
-    return found
+    unknown = {name: [id for id in ids_in(run) if id not in corpora[name].row] for name, run in runs.items()}
+    return {name: ids for name, ids in unknown.items() if ids}
+
+
+def ids_in(run: Run) -> dict[str, None]:
+    """All ids that a run returned, each once."""
+    assert isinstance(run.content, OrderedLists)
+    return dict.fromkeys(id for ids in run.content.lists.values() for id in ids)
 
 
 def _strangers(strange: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -121,26 +121,26 @@ def with_components(
 
 
 def _funnel(held: Material) -> Part:
-    if held.traces is None:
+    if held.log is None:
         return Part("funnel", missing=no_log("topk"))
-    lines, gold = held.traces.lines, held.answerable
+    traces, gold = held.log.traces, held.answerable
     if held.policy.missing == "skip":
-        gold = {q: g for q, g in gold.items() if q in lines}
+        gold = {q: g for q, g in gold.items() if q in traces}
     if not any(is_relevant(grade, held.rel) for g in gold.values() for grade in g.values()):
         return Part("funnel", missing="needs gold with a relevant doc: no query that counts has one")
     found = funnel_part.stage_funnel(
         gold,
-        {q: t.stages for q, t in lines.items()},
-        {q: t.final for q, t in lines.items()},
+        {q: t.stages for q, t in traces.items()},
+        held.final,
         k=held.k,
         rel=held.rel,
         parent=held.parent,
-        order=held.traces.stage_names(),
+        order=held.log.stage_names,
         sure=held.sure,
     )
-    skipped = sum(found.per_query[q]["gold"] for q in found.per_query if q in lines and lines[q].retrieved is False)
+    skipped = sum(row["gold"] for q, row in found.per_query.items() if q in traces and traces[q].retrieved is False)
     notes = [*found.notes]
-    if not held.traces.stage_names():
+    if not held.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {funnel_part.NEVER}")
     if skipped:
         notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
@@ -151,18 +151,18 @@ def _funnel(held: Material) -> Part:
 
 def _unknown(held: Material) -> int:
     """Ids in stages whose doc nobody named, in a log that names docs which the ids do not tell."""
-    traces, mark = held.traces, held.policy.separator
-    if traces is None or not held.at_doc or all(parent_of(c, mark) == d for c, d in traces.parents.items()):
+    log, mark = held.log, held.policy.separator
+    if log is None or not held.at_doc or all(parent_of(c, mark) == d for c, d in log.docs.items()):
         return 0
-    ids = {d for t in traces.lines.values() for docs in t.stages.values() for d in docs}
-    return sum(d not in traces.parents and mark not in d for d in ids)
+    ids = {d for t in log.traces.values() for docs in t.stages.values() for d in docs}
+    return sum(d not in log.docs and mark not in d for d in ids)
 
 
 def _router(held: Material) -> Part:
     wants = "needs `route` on the log's lines and `expected_source` in the table of queries"
-    if held.traces is None:
+    if held.log is None:
         return Part("router", missing=no_log("route"))
-    routes = {q: t.route for q, t in held.traces.lines.items()}
+    routes = {q: t.route or None for q, t in held.log.traces.items()}
     expected = query_fields.sources(held.queries) if held.queries is not None else {}
     told = _lacking(held, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
     if told:
@@ -177,9 +177,9 @@ def _router(held: Material) -> Part:
 
 def _gate(held: Material) -> Part:
     wants = "needs `retrieved` on the log's lines and `needs_retrieval` in the table of queries"
-    if held.traces is None:
+    if held.log is None:
         return Part("gate", missing=no_log("retrieved"))
-    retrieved = {q: t.retrieved for q, t in held.traces.lines.items() if t.retrieved is not None}
+    retrieved = held.log.retrieved
     needs = query_fields.needing(held.queries) if held.queries is not None else {}
     told = _lacking(held, "retrieved", len(retrieved), "needs_retrieval", len(needs))
     if not told and not any(q in retrieved for q in needs):
@@ -192,10 +192,10 @@ def _gate(held: Material) -> Part:
 
 def _entities(held: Material) -> Part:
     wants = "needs `entities` on the log's lines and in the table of queries"
-    if held.traces is None:
+    if held.log is None:
         return Part("entities", missing=no_log("entities"))
-    lines = held.traces.lines
-    found = {q: t.entities for q, t in lines.items() if t.entities is not None}
+    traces = held.log.traces
+    found = {q: t.entities for q, t in traces.items() if t.entities is not None}
     gold = query_fields.listed(held.queries, "entities") if held.queries is not None else {}
     told = _lacking(held, "entities", len(found), "entities", len(gold))
     if not told and not any(q in found for q in gold):
@@ -203,16 +203,16 @@ def _entities(held: Material) -> Part:
     if told:
         return Part("entities", missing=f"{wants}: {told}")
     if held.policy.missing == "zero":  # a query that the log lacks found nothing
-        found |= {q: () for q in gold if q not in lines}
+        found |= {q: () for q in gold if q not in traces}
     return _left_out(entity_part.entity_metrics(found, gold, sure=held.sure), "entities")
 
 
 def _lacking(held: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:
     """Which of the two fields nobody has, and how many were looked at; empty where both are there."""
-    assert held.traces is not None
+    assert held.log is not None
     told = []
     if not lines:
-        told.append(of_all(0, len(held.traces), "lines", on_lines, ""))
+        told.append(of_all(0, len(held.log), "lines", on_lines, ""))
     if held.queries is None:
         told.append("there is no table of queries")
     elif not queries:

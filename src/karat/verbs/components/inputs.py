@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +15,12 @@ from karat.model.engine import Engine
 from karat.model.options import Data
 from karat.model.policy import RELEVANT, binarize, is_relevant, parent_of
 from karat.model.run import OrderedLists, Run
-from karat.read.layout import checked_path, detect
+from karat.model.run_log import ordered_items
+from karat.read.log_lists import run_of
 from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
-from karat.read.sources import head_and_stdin, read_qrels, read_run, run_name
+from karat.read.run_log import log_of_lines
+from karat.read.sources import read_qrels, read_run
 from karat.results.sampling import sampling
 from karat.verbs.compare import compare
 from karat.verbs.components.part import Sure
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy, PolicyOptions
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.model.traces import Trace, Traces
+    from karat.model.run_log import RunLog, Trace
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
+
+FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")
+"""The fields of a run log that parts are measured on."""
 
 
 def no_log(*fields: str) -> str:
@@ -50,7 +54,7 @@ class Material:
     gold: Qrels
     queries: Queries | None
     run: Run
-    traces: Traces | None
+    log: RunLog | None
     settings: Settings
     k: int
     rel: float
@@ -85,16 +89,29 @@ class Material:
 
     def doc_of(self, doc: str) -> str:
         """The doc that a chunk belongs to."""
-        return parent_of(doc, self.policy.separator, self.traces.parents if self.traces is not None else None)
+        return parent_of(doc, self.policy.separator, self.log.docs if self.log is not None else None)
+
+    @cached_property
+    def final(self) -> Mapping[str, Sequence[str]]:
+        """The docs that each query of a run log returned, best first."""
+        assert isinstance(self.run.content, OrderedLists)
+        return self.run.content.lists
+
+    @cached_property
+    def original(self) -> Mapping[str, Sequence[str]]:
+        """What queries that were rewritten found before, best first."""
+        assert self.log is not None
+        lists = {q: t.topk_original for q, t in self.log.traces.items() if t.topk_original is not None}
+        return {q: [item.id for item in ordered_items(items, self.policy)] for q, items in lists.items()}
 
     def lists(self, name: str, pick: Callable[[Trace], Sequence[str] | None], *, absent: bool = False) -> Run:
         """One list of every line that has it, as a run; with `absent` a query that the log lacks has an empty one."""
-        assert self.traces is not None
-        found = {q: pick(trace) for q, trace in self.traces.lines.items()}
-        lists = {q: list(docs) for q, docs in found.items() if docs is not None}
+        assert self.log is not None
+        picks = {q: pick(trace) for q, trace in self.log.traces.items()}
+        lists: dict[str, Sequence[str]] = {q: docs for q, docs in picks.items() if docs is not None}
         if absent and self.policy.missing == "zero":
-            lists |= {q: [] for q in self.answerable if q not in found}
-        return self.run_of(name, lists)
+            lists |= {q: () for q in self.answerable if q not in picks}
+        return self.as_run(name, lists)
 
     @cached_property
     def plain(self) -> Settings:
@@ -136,11 +153,12 @@ class Material:
 
     def listed(self, depth: int) -> dict[str, list[tuple[str, float | None]]]:
         """The first docs of each query with their scores; a doc that comes again is dropped."""
-        if self.traces is not None:
+        if self.log is not None:
             out = {}
-            for q, trace in self.traces.lines.items():
+            scores = self.run.content.scores if isinstance(self.run.content, OrderedLists) else None
+            for q, docs in self.final.items():
                 pairs: dict[str, float | None] = {}
-                for doc, score in zip(trace.final, trace.scores, strict=True):
+                for doc, score in zip(docs, (scores or {})[q], strict=True):
                     pairs.setdefault(doc, score)
                 out[q] = list(pairs.items())[:depth]
             return out
@@ -152,7 +170,7 @@ class Material:
         found = find(gold, self.run, chosen, keep_items=depth)[0]
         return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in found.items.items()}
 
-    def run_of(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
+    def as_run(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
         """Lists as a run, with the doc that each chunk belongs to."""
         parents = {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()}
         return Run(name, OrderedLists(lists, parents))
@@ -170,34 +188,17 @@ def material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: float
     if policy.binary:
         gold = replace(gold, grades=binarize(gold.grades))
     sure = Sure(sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads())
-    read, traces = _read(run, policy, data.run_format)
-    return Material(gold, table, read, traces, replace(settings, policy=policy), k, rel, sure)
+    read = _read(run, policy, data.run_format)
+    if read.log is not None:
+        read.log.check(*FIELDS)
+    return Material(gold, table, read, read.log, replace(settings, policy=policy), k, rel, sure)
 
 
-def _read(run: Any, policy: Policy, run_format: str | None) -> tuple[Run, Traces | None]:
-    from karat.read import traces as reading
-
+def _read(run: Any, policy: Policy, run_format: str | None) -> Run:
     if isinstance(run, Sequence) and not isinstance(run, str) and run and all(isinstance(x, Mapping) for x in run):
-        found = reading.traces_of(run, "run", policy)
-        return _final(found, policy), found
-    listed = named_runs(run)
-    if len(listed) != 1:
-        raise UsageError(f"components are of one run at a time, found {len(listed)}")
-    name, source = listed[0]
-    if isinstance(source, (str, os.PathLike)):
-        path = checked_path(os.fspath(source))
-        head, stdin = head_and_stdin(path)
-        from karat.read.jsonl import is_run_log
-
-        if detect(path, "run", run_format, head).kind == "jsonl" and is_run_log(head):
-            found = reading.read_traces(path, name or run_name(path), policy, stdin)
-            return _final(found, policy), found
-        if stdin is not None:
-            raise UsageError("components read a run from standard input only where it is a run log; name a file")
-    return read_run(source, name=name, format=run_format, policy=policy), None
-
-
-def _final(traces: Traces, policy: Policy) -> Run:
-    lists = {q: list(trace.final) for q, trace in traces.lines.items()}
-    parents = {q: [traces.parent(d, policy.separator) for d in docs] for q, docs in lists.items()}
-    return Run(traces.name, OrderedLists(lists, parents))
+        return run_of(log_of_lines(run, "run"), policy)
+    runs = named_runs(run)
+    if len(runs) != 1:
+        raise UsageError(f"components are of one run at a time, found {len(runs)}")
+    name, source = runs[0]
+    return read_run(source, name=name, format=run_format, policy=policy)

@@ -13,7 +13,7 @@ from karat.model.options import Settings
 from karat.results.sampling import Sampling, sampling
 from karat.stats.groups import intervals
 from karat.stats.ratios import ratio_interval
-from karat.store.codec import rounded
+from karat.store.codec import as_plain, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ class Part:
             out["figures"] = {name: interval_json(found) for name, found in self.figures.items()}
         if self.changes:
             out["changes"] = {
-                name: {**change.as_json(), "improvement": rounded(improvement(change))}
+                name: {**as_plain(change.document()), "improvement": rounded(improvement(change))}
                 for name, change in self.changes.items()
             }
         for key in ("counts", "tables", "per_query"):

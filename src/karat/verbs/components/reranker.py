@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from karat.model.options import Options
     from karat.model.run import Run
-    from karat.model.traces import Trace
+    from karat.model.run_log import Trace
     from karat.verbs.components.inputs import Material
 
 RERANK = "rerank"
@@ -43,22 +43,22 @@ def measured(material: Material) -> Part:
     """The stage of the reranker against the one before it."""
     from karat.verbs.components.inputs import no_log
 
-    traces = material.traces
-    if traces is None:
+    log = material.log
+    if log is None:
         return Part("reranker", missing=no_log("stages"))
-    found = reranking(traces.stage_names())
-    both = [q for q, t in traces.lines.items() if found is not None and _before(t, found) is not None]
+    found = reranking(log.stage_names)
+    both = [q for q, t in log.traces.items() if found is not None and _before(t, found) is not None]
     having = len(both)
     if found is None or not set(both) & set(material.answerable):
-        told = of_all(having, len(traces), "lines", "both", ", and none of these has gold" if both else "")
+        told = of_all(having, len(log), "lines", "both", ", and none of these has gold" if both else "")
         return Part("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {told}")
     before = material.lists("before", lambda t: _before(t, found))
-    after = material.lists("after", lambda t: t.stages[found] if _before(t, found) is not None else None)
+    after = material.lists("after", lambda t: _after(t, found))
     k = material.k
     changes = material.compared(before, after, (f"ndcg@{k}", f"precision@{k}"))
     moved = promoted(material.answerable, *_lists(before, after), k=k, rel=material.rel, parent=material.parent)
-    names = sorted({_name(t, found) for t in traces.lines.values() if _before(t, found) is not None})
-    left_out = len(traces) - having
+    names = sorted({_name(t, found) for t in log.traces.values() if _before(t, found) is not None})
+    left_out = len(log) - having
     return Part(
         "reranker",
         changes=changes,
@@ -69,7 +69,7 @@ def measured(material: Material) -> Part:
         },
         tables={"before": ", ".join(names), "after": found},
         per_query=moved,
-        notes=(f"{left_out} of {len(traces)} lines lack these stages and are left out",) if left_out else (),
+        notes=(f"{left_out} of {len(log)} lines lack these stages and are left out",) if left_out else (),
     )
 
 
@@ -78,6 +78,11 @@ def reranking(names: Sequence[str]) -> str | None:
     if RERANK in names:
         return RERANK
     return next((n for n in reversed(names) if "rerank" in n.lower().replace("-", "").replace("_", "")), None)
+
+
+def _after(trace: Trace, stage: str) -> Sequence[str] | None:
+    """What the reranker made of its input."""
+    return trace.stages[stage] if _before(trace, stage) is not None else None
 
 
 def _name(trace: Trace, stage: str) -> str:

@@ -16,21 +16,22 @@ def measured(material: Material) -> Part:
     """recall@50, recall@100 and mrr@50 of the first stage."""
     from karat.verbs.components.inputs import no_log
 
-    traces = material.traces
-    if traces is None:
+    log = material.log
+    if log is None:
         return Part("retriever", missing=no_log("stages"))
-    names = traces.stage_names()
-    with_stages = sum(bool(t.stages) for t in traces.lines.values())
+    names = log.stage_names
+    stages = [t.stages for t in log.traces.values()]
+    with_stages = sum(map(bool, stages))
     if not names:
-        told = of_all(0, len(traces), "lines", "stages", "")
+        told = of_all(0, len(log), "lines", "stages", "")
         return Part("retriever", missing=f"needs `stages` on the log's lines: {told}")
     first = names[0]
     run = material.lists(first, lambda t: t.stages.get(first), absent=True)
     found = material.evaluated(run, METRICS, missing="skip")
-    deepest = max((len(t.stages.get(first, ())) for t in traces.lines.values()), default=0)
+    deepest = max((len(s.get(first, ())) for s in stages), default=0)
     notes = []
-    if without := len(traces) - sum(first in t.stages for t in traces.lines.values()):
-        notes.append(f"{without} of {len(traces)} lines lack stage {first!r} and are left out")
+    if without := len(log) - sum(first in s for s in stages):
+        notes.append(f"{without} of {len(log)} lines lack stage {first!r} and are left out")
     if deepest < 100:
         notes.append(f"stage {first!r} holds at most {deepest} docs of a query: deeper cutoffs add nothing")
     return Part(

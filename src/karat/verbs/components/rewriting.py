@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.model.options import Settings
+from karat.model.policy import RELEVANT
 from karat.verbs.components.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.options import Options
-    from karat.model.traces import Trace
     from karat.verbs.components.inputs import Material
 
 METRICS = ("ndcg", "recall", "precision", "mrr")
@@ -23,7 +23,7 @@ def rewrite_metrics(
     rewritten: Mapping[str, Sequence[str]],
     *,
     k: int = 5,
-    rel: float = 1.0,
+    rel: float = RELEVANT,
     **options: Unpack[Options],
 ) -> Part:
     """Metrics of what the original and the rewritten queries found ({query: docs in order}), with paired Δ.
@@ -49,23 +49,23 @@ def measured(material: Material) -> Part:
     """`topk_original` against `topk`, on the queries that were rewritten."""
     from karat.verbs.components.inputs import no_log
 
-    traces = material.traces
-    if traces is None:
+    log = material.log
+    if log is None:
         return Part("rewriting", missing=no_log("rewritten_query", "topk_original"))
-    rewritten = {q for q, t in traces.lines.items() if t.rewritten is not None}
-    both = {q for q in rewritten if traces.lines[q].original is not None}
+    rewritten = {q for q, t in log.traces.items() if t.rewritten_query}
+    both = rewritten & set(material.original)
     usable = both & set(material.answerable)
     if not usable:
-        total = len(traces)
+        total = len(log)
         told = f"{len(rewritten)} of {total} lines have rewritten_query, {len(both)} have both"
         if both:
             told += ", and none of these has gold"
         return Part("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {told}")
 
-    before = material.lists("original", lambda t: t.original if _is_both(t) else None)
-    after = material.lists("rewritten", lambda t: t.final if _is_both(t) else None)
+    before = material.as_run("original", {q: material.original[q] for q in log.traces if q in both})
+    after = material.as_run("rewritten", {q: material.final[q] for q in log.traces if q in both})
     changes = material.compared(before, after, [f"{m}@{material.k}" for m in METRICS])
-    same = sum(traces.lines[q].original == traces.lines[q].final for q in usable)
+    same = sum(material.original[q] == material.final[q] for q in usable)
     notes = []
     if without := len(rewritten) - len(both):
         notes.append(f"{without} of {len(rewritten)} rewritten queries have no topk_original and are left out")
@@ -74,10 +74,6 @@ def measured(material: Material) -> Part:
     return Part(
         "rewriting",
         changes=changes,
-        counts={"queries": next(iter(changes.values())).n, "rewritten": len(rewritten), "lines": len(traces)},
+        counts={"queries": next(iter(changes.values())).n, "rewritten": len(rewritten), "lines": len(log)},
         notes=tuple(notes),
     )
-
-
-def _is_both(trace: Trace) -> bool:
-    return trace.rewritten is not None and trace.original is not None

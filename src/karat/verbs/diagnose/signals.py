@@ -12,11 +12,12 @@ from karat.errors import InputError, UsageError
 from karat.model.options import Settings
 from karat.model.policy import is_relevant, parent_of
 from karat.model.run import Run
+from karat.read.log_lists import as_of_days, ordered_lists
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run
 from karat.results.sampling import Sampling, sampling
 from karat.stats.defaults import SEED
-from karat.verbs.diagnose.logged import read_stages
+from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 from karat.verbs.evaluate import evaluate, named_runs
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
+    from karat.model.run_log import RunLog
     from karat.results.result import Result, RunResult
-    from karat.verbs.diagnose.logged import Stages
 
     Floats = NDArray[np.float64]
 
@@ -112,29 +113,20 @@ class Measured:
 def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
     """All values of one run."""
     data, policy = settings.data, settings.policy
-    if isinstance(run, str) and run == "-":
-        raise UsageError("a diagnosis reads its run more than once, so that it cannot be standard input; give a file")
-    listed = named_runs(run)
-    if len(listed) != 1:
-        raise UsageError(f"a diagnosis is of one run, found {len(listed)}")
-    name, run = listed[0]
-    if isinstance(run, Run) and run.path is not None:
-        run = run.path  # the file tells more than what was read of it
+    runs = named_runs(run)
+    if len(runs) != 1:
+        raise UsageError(f"a diagnosis is of one run, found {len(runs)}")
+    name, source = runs[0]
     gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
     table = read_queries(data.queries) if data.queries is not None else None
-    stages = read_stages(run)
-    read = read_run(
-        run,
-        name=name,
-        format=data.run_format,
-        policy=policy,
-        as_of=table.as_of if table else None,
-        needs=("latency", "doc_version"),
-    )
+    as_of = as_of_days(table) if table is not None and policy.as_of_filter else None
+    read = read_run(source, name=name, format=data.run_format, policy=policy, as_of=as_of, dated=True)
+    log = read.log
+    if log is not None:
+        log.check("stages")
     options = replace(
         settings,
         data=replace(data, queries=table),
-        policy=replace(policy, stage=None, as_of_filter=False),  # the run is read with these
         intervals=replace(settings.intervals, by=None),
         engine=replace(settings.engine, cache=False),
     )
@@ -145,7 +137,7 @@ def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
     lacking: dict[str, str] = {}
     values["relevant@5"] = values["precision@5"] * 5
     _fresh(gold, read, table, options, values, lacking)
-    _stages(gold, final, stages, policy, options, values, lacking, labels, read)
+    _stages(gold, final, policy, options, values, lacking, labels, read)
     if np.mean(~is_relevant(gold.grades)) < ONLY_RELEVANT:
         lacking["judged@10"] = (
             "docs judged not relevant: the gold lists relevant ones alone, so precision, mrr and ndcg are lower bounds"
@@ -153,9 +145,10 @@ def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
     if "pool" in lacking:
         lacking["recall@5 of pool"] = lacking["pool"]
     values |= _of_pool(values)
-    _routes(stages, table, ids, values, lacking)
+    _routes(log, table, ids, values, lacking)
     latency = {
-        stage: np.array([found.get(q, np.nan) for q in ids]) for stage, found in read.log.get("latency", {}).items()
+        stage: np.array([times.get(q, np.nan) for q in ids])
+        for stage, times in (log.latency if log is not None else {}).items()
     }
     if not latency:
         lacking["latency"] = "latency_ms on the lines of a run log"
@@ -167,14 +160,7 @@ def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
         lacking["segments"] = "a field of the queries with 2 to 20 values, such as language or topic"
     chosen = sampling(table, replace(intervals, by=fields or None))
     return Measured(
-        final.name,
-        ids,
-        values,
-        lacking,
-        labels,
-        latency,
-        chosen,
-        lambda: _refiltered(gold, run, options.change(stage=policy.stage), values),
+        final.name, ids, values, lacking, labels, latency, chosen, lambda: _refiltered(gold, read, options, values)
     )
 
 
@@ -235,11 +221,11 @@ def _fresh(
         return
     try:
         values["fresh@5"] = _only(evaluate(gold, run, "fresh@5", settings=options)).values["fresh@5"]
-    except InputError:
+    except (InputError, UsageError):
         lacking["fresh@5"] = "doc_version on the items of a run log"
 
 
-def _refiltered(gold: Qrels, run: Any, options: Settings, values: Mapping[str, Floats]) -> dict[str, Floats]:
+def _refiltered(gold: Qrels, run: Run, options: Settings, values: Mapping[str, Floats]) -> dict[str, Floats]:
     """The final list as it would be if docs newer than as_of were left out."""
     found = _only(evaluate(gold, run, list(FINAL.values()), settings=options, as_of_filter=True))
     out = {name: found.values[metric] for name, metric in FINAL.items()}
@@ -271,7 +257,6 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
 def _stages(
     gold: Qrels,
     final: RunResult,
-    stages: Stages,
     policy: Policy,
     options: Settings,
     values: dict[str, Floats],
@@ -280,11 +265,13 @@ def _stages(
     run: Run,
 ) -> None:
     """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
-    ids, raw, last = final.query_ids, stages.raw, stages.reranked
+    ids, names = final.query_ids, run.log.stage_names if run.log is not None else ()
+    raw, last = pool_stage(names), rerank_stage(names)
     metrics = [POOL, "ndcg@10"]
-    skipped = options.change(missing="skip", level="chunk" if final.gold_level == "chunk" else None)
+    lists = replace(options, policy=replace(policy, stage=None, as_of_filter=False))  # of stages, as they were logged
+    skipped = lists.change(missing="skip", level="chunk" if final.gold_level == "chunk" else None)
     if raw is not None:
-        pool_run = stages.run(raw, policy)
+        pool_run = _stage_run(run, raw, policy)
         pool = _only(evaluate(gold, pool_run, metrics, settings=skipped))
         values["pool"] = _aligned(pool, metrics[0], ids)
         labels["pool"] = f"{POOL} of stage {raw}"
@@ -304,9 +291,16 @@ def _stages(
     if raw is None or last is None or last == raw or "pool" not in values:
         lacking["rerank gain"] = "two stages in a run log, such as stages.retrieve and stages.rerank"
         return
-    after = _only(evaluate(gold, stages.run(last, policy), metrics, settings=skipped))
+    after = _only(evaluate(gold, _stage_run(run, last, policy), metrics, settings=skipped))
     values["rerank gain"] = _aligned(after, "ndcg@10", ids) - _aligned(pool, "ndcg@10", ids)
     labels["rerank gain"] = f"ndcg@10 of {last} − ndcg@10 of {raw}"
+
+
+def _stage_run(run: Run, stage: str, policy: Policy) -> Run:
+    """The lists of one stage, for the lines that have it."""
+    assert run.log is not None
+    lists = {q: t.stages[stage] for q, t in run.log.traces.items() if stage in t.stages}
+    return Run(stage, ordered_lists(run.log, lists, policy.separator))
 
 
 def _by_doc(
@@ -340,19 +334,17 @@ def _by_doc(
 
 
 def _routes(
-    stages: Stages, table: Queries | None, ids: Sequence[str], values: dict[str, Floats], lacking: dict[str, str]
+    log: RunLog | None, table: Queries | None, ids: Sequence[str], values: dict[str, Floats], lacking: dict[str, str]
 ) -> None:
     expected = table.field("expected_source") if table is not None else {}
-    if not stages.routes:
+    routes = log.routes if log is not None else {}
+    if not routes:
         lacking["misrouted"] = "route on the lines of a run log"
     elif not expected:
         lacking["misrouted"] = "expected_source in the table of queries"
     else:
         values["misrouted"] = np.array(
-            [
-                np.nan if q not in stages.routes or q not in expected else float(stages.routes[q] != str(expected[q]))
-                for q in ids
-            ]
+            [np.nan if q not in routes or q not in expected else float(routes[q] != str(expected[q])) for q in ids]
         )
 
 

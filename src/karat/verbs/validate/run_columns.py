@@ -122,6 +122,7 @@ def read_run_columns(path: str, problems: FileProblems) -> RunFile | None:
 
 def _run(path: str, problems: FileProblems) -> RunFile | None:
     from karat.read import jsonl
+    from karat.read.run_log import is_run_log
 
     head = head_of(path)
     layout = detect(path, "run", None, head)
@@ -132,7 +133,7 @@ def _run(path: str, problems: FileProblems) -> RunFile | None:
         return _from_lists(path, run)
     if layout.kind == "parquet":
         return _from_parquet(path, problems)
-    if layout.kind == "jsonl" and jsonl.is_run_log(head):
+    if layout.kind == "jsonl" and is_run_log(head):
         return _from_log(path, problems)
     if layout.kind == "jsonl":
         rows = jsonl.read_json_rows(path, "run", None, problems)
@@ -266,54 +267,46 @@ def _from_lists(path: str, run: Run) -> RunFile:
 
 
 def _from_log(path: str, problems: FileProblems) -> RunFile:
-    import msgspec
+    from karat.model.run_log import ordered_items
+    from karat.read.run_log import log_lines, trace_of, versions_of
 
-    from karat.read.jsonl import FACTS, NOT_JSON, item_id, log_lines, ordered_items, reason
-    from karat.read.objects import text_id
-
-    out, log, loose, policy = _Columns(), list[LogLine](), msgspec.json.Decoder(), Policy()
+    out, log, policy = _Columns(), list[LogLine](), Policy()
     parents: dict[str, str] = {}
     whole = True
-    for line, raw, query, content in log_lines(path, problems):
+    for place, query, line in log_lines(path, problems):
         if out.rows >= MOST_ROWS:
             whole = False
             break
-        if content.topk is None:
-            problems.add(line, "no topk; expected a list of results (an empty list for none)")
+        trace, complaints = trace_of(line)
+        wrong = [text for field, text in complaints if field == "topk"]
+        for text in wrong:
+            problems.add(place, text)
+        if wrong or trace.topk is None:
             continue
-        items = ordered_items(content.topk, line, problems, policy)
-        if items is None:
-            continue
-        try:
-            entry = loose.decode(raw)
-        except NOT_JSON as error:
-            problems.add(line, reason(error, raw, "expected one JSON object with query_id and topk"))
-            continue
-        ids = [item_id(i) or "" for i in items]
+        items = ordered_items(trace.topk, policy)
         ranks = [i.rank for i in items if i.rank is not None]
-        for doc, item in zip(ids, items, strict=True):
-            if item.chunk_id is not None and (parent := text_id(item.doc_id)) is not None:
-                parents.setdefault(doc, parent)
+        for item in items:
+            if item.chunk_id is not None and item.doc_id is not None:
+                parents.setdefault(item.chunk_id, item.doc_id)
         q = out.queries.of(query)
-        listed = content.topk if not ranks else items
-        docs = [out.docs.of(item_id(i) or "") for i in listed]
+        rows = items if ranks else trace.topk
         out.add(
-            [q] * len(listed),
-            docs,
-            [np.nan if i.score is None else float(i.score) for i in listed],
-            [np.nan if i.rank is None else float(i.rank) for i in listed],
-            [line] * len(listed),
+            [q] * len(rows),
+            [out.docs.of(i.id) for i in rows],
+            [np.nan if i.score is None else i.score for i in rows],
+            [np.nan if i.rank is None else float(i.rank) for i in rows],
+            [place] * len(rows),
         )
         log.append(
             LogLine(
-                line,
+                place,
                 query,
                 len(items),
                 ranks,
-                {k: entry[k] for k in FACTS if k in entry},
-                entry.get("latency_ms"),
-                entry.get("retrieved"),
-                [(doc, i.doc_version) for doc, i in zip(ids, items, strict=True) if i.doc_version is not None],
+                line.facts,
+                line.latency_ms,
+                line.retrieved,
+                [(i.id, v) for i, v in zip(trace.topk, versions_of(line), strict=True) if v is not None],
             )
         )
     return out.run(path, parents=parents, log=log, is_log=True, whole=whole)

@@ -1,21 +1,24 @@
 "use strict";
-// What the page holds, and the few words in which everything else is said. Scripts share these names.
+// What the page holds, what the reader has chosen, and the few functions that every other script uses.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const Q = data.queries;
 const runs = data.runs;
 const metrics = data.metrics.map((m) => m.name);
-const meaning = new Map(data.metrics.map((m) => [m.name, m]));
+const columns = new Map(data.metrics.map((m) => [m.name, m]));
 const runIndex = new Map(runs.map((name, i) => [name, i]));
 const metricIndex = new Map(metrics.map((name, i) => [name, i]));
+const listRuns = new Set(data.rank_counts.map((r) => r.run));
 
-// Everything is measured against one run, if there is one; the reader chooses which other run and which metric to look at.
+// Everything is compared with one run, if there is one; the reader chooses which other run and which metric to look at.
 const reference = runIndex.has(data.base) ? data.base : runs.length > 1 ? runs[0] : null;
 const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== reference);
-const chosen = { metric: data.primary, run: others[0] || runs[0], query: -1 };
-const paired = reference !== null && others.length > 0;
-const mainRuns = () => (paired ? [reference, chosen.run] : [chosen.run]);
+const start = { metric: data.primary, run: others[0] || runs[0] };
+const choice = { ...start, query: -1, pin: false, section: "" };
+const hasPair = reference !== null && others.length > 0;
+const mainRuns = () => (hasPair ? [reference, choice.run] : [choice.run]);
+const paneRuns = () => (runs.length > 2 ? mainRuns() : runs);
 const SAME = 1e-9;
 
 // Elements are made from text alone: nothing of queries or docs is ever read as HTML.
@@ -27,7 +30,7 @@ function el(tag, attributes, ...children) {
     else if (key === "class") node.className = value;
     else node.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) node.append(child);
+  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== "") node.append(child);
   return node;
 }
 // Text of others stands in an element of its own, so that its direction ends where it ends.
@@ -37,39 +40,82 @@ const table = (attributes, head, rows) =>
 const th = (label, kind, attributes) => el("th", { scope: "col", class: kind, ...attributes }, label);
 const td = (kind, exact, ...children) => el("td", { class: kind, "data-value": exact }, ...children);
 const option = (value, label, selected) => el("option", { value, selected }, label === undefined ? value : label);
+const region = (label, ...children) => el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...children);
 
-function told(metric, value, sign) {
+// A value of one query, in the digits and the unit that came with its metric. All other figures come as text.
+function figure(metric, value, sign) {
   if (value === null || value === undefined) return "–";
-  if (sign && Math.abs(value) <= SAME) return "0";
-  const text = Math.abs(value).toFixed(meaning.get(metric)?.unit ? 1 : 3);
-  return (value < 0 ? "−" : sign ? "+" : "") + text;
+  const { digits, least, unit } = columns.get(metric), size = Math.abs(value) <= SAME ? 0 : Math.abs(value);
+  const places = size === 0 || size >= least || digits === 0 ? digits : Math.min(12, Math.max(digits, 1 - Math.floor(Math.log10(size))));
+  const text = size.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return (value < 0 && size ? "−" : sign ? "+" : "") + text + (unit ? " " + unit : "");
 }
-const span = (metric, low, high, sign) => told(metric, low, sign) + " to " + told(metric, high, sign);
-const counted = (n, one, several) => n.toLocaleString("en") + " " + (n === 1 ? one : several);
-const better = (metric, change) => (meaning.get(metric).higher === false ? -change : change);
-
-// Whether an interval of a change lies wholly on one side of zero.
-function tone(metric, ends) {
-  if (!ends || ends[0] === null || ends[1] === null) return "";
-  if (better(metric, ends[0]) > 0 && better(metric, ends[1]) > 0) return "up";
-  return better(metric, ends[0]) < 0 && better(metric, ends[1]) < 0 ? "down" : "";
-}
+const thousands = (n) => n.toLocaleString("en");
+const count = (n, one, several) => thousands(n) + " " + (n === 1 ? one : several);
+const better = (metric, change) => (columns.get(metric).higher === false ? -change : change);
+const direction = (metric, change) => (change === null || Math.abs(change) <= SAME ? "" : better(metric, change) > 0 ? "up" : "down");
 
 const valueOf = (run, metric, i) => Q.values[runIndex.get(run)][metricIndex.get(metric)][i];
-function change(metric, i, run = chosen.run) {
-  if (!paired) return null;
+function changeOf(metric, i, run = choice.run) {
+  if (!hasPair) return null;
   const before = valueOf(reference, metric, i), after = valueOf(run, metric, i);
   return before === null || after === null ? null : after - before;
 }
+const overallChange = (run, metric) => data.changes.find((c) => c.candidate === run && c.metric === metric && c.segment === null);
 // Docs, grades and scores of a ranked list; grades of one digit come as one text, "-" for not judged.
 function listOf(run, i) {
   const [docs, grades, scores] = Q.lists[runIndex.get(run)][i];
   return [docs, typeof grades === "string" ? [...grades].map((g) => (g === "-" ? null : Number(g))) : grades, scores];
 }
 const rankOf = (gold, run) => gold[2][runIndex.get(run)];
+const hasDocTexts = Object.keys(data.docs.texts).length > 0;
 const docId = (n) => data.docs.ids[n];
 const docText = (n) => data.docs.texts[n];
 const nameOf = (i) => Q.texts[i] || Q.ids[i];
-const linkTo = (i) => "#query=" + encodeURIComponent(Q.ids[i]);
-const textOf = (n) => (docText(n) ? el("details", { class: "text" },
-  el("summary", {}, el("bdi", {}, docText(n).slice(0, 120)), el("span", {}, "less")), el("p", { dir: "auto" }, docText(n))) : null);
+const excerptOf = (i) => (nameOf(i).length > 160 ? nameOf(i).slice(0, 159) + "…" : nameOf(i));
+
+/* ---- words of a query in a text ---- */
+
+const WORD = /[\p{L}\p{N}\p{M}]+/gu, UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
+const segmenter = window.Intl?.Segmenter ? new Intl.Segmenter(undefined, { granularity: "word" }) : null;
+const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+function tokens(text) {
+  if (segmenter && UNSPACED.test(text)) return [...segmenter.segment(text)].filter((s) => s.isWordLike).map((s) => [s.index, s.segment]);
+  return [...text.matchAll(WORD)].map((m) => [m.index, m[0]]);
+}
+// Words that many queries or docs share say nothing about one of them, whatever the language.
+const SAMPLE = 400;
+const shares = {};
+function shareOf(word, name, texts) {
+  if (!shares[name]) {
+    const every = Math.max(1, Math.floor(texts.length / SAMPLE)), sample = texts.filter((_, i) => i % every === 0), counts = new Map();
+    for (const text of sample) for (const w of new Set(tokens(text).map(([, t]) => fold(t)))) counts.set(w, (counts.get(w) ?? 0) + 1);
+    shares[name] = { counts, size: Math.max(sample.length, 25) };
+  }
+  return (shares[name].counts.get(word) ?? 0) / shares[name].size;
+}
+const isCommon = (word) => shareOf(word, "queries", Q.texts) > 0.12 || shareOf(word, "docs", Object.values(data.docs.texts)) > 0.12;
+function wordsOf(i) {
+  const text = Q.texts[i];
+  if (!text || !hasDocTexts) return [];
+  const words = [...new Set(tokens(text).map(([, t]) => fold(t)))];
+  const rare = words.filter((w) => (w.length > 2 || UNSPACED.test(w) || /\d/.test(w)) && !isCommon(w));
+  return rare.length ? rare : words;
+}
+const sameWord = (a, b) => a === b || (Math.min(a.length, b.length) > 2 && Math.abs(a.length - b.length) < 3 && (a.startsWith(b) || b.startsWith(a)));
+// The text as nodes, with the words of the query marked.
+function highlight(text, words) {
+  if (!words.length) return [text];
+  const nodes = [];
+  let end = 0;
+  for (const [at, token] of tokens(text)) {
+    const folded = fold(token);
+    if (!words.some((w) => sameWord(w, folded))) continue;
+    nodes.push(text.slice(end, at), el("mark", {}, token));
+    end = at + token.length;
+  }
+  return [...nodes, text.slice(end)];
+}
+const textOf = (n, words = []) => (docText(n) ? el("details", { class: "text" },
+  el("summary", {}, el("bdi", {}, highlight(docText(n).slice(0, 120), words)), el("span", {}, "less")),
+  el("p", { dir: "auto" }, highlight(docText(n), words))) : null);

@@ -1,84 +1,151 @@
 "use strict";
-// The page itself: what is chosen, themes, keys, links, and the start.
+// The page itself: choosing, links that hold what was chosen, themes, keys, and the start.
 
-function choose() {
-  tellForest();
-  tellCurves();
-  tellMoved();
-  tellSegments();
-  tellMisses();
-  tellNever();
-  for (const cell of document.querySelectorAll("#metrics [data-delta], #metrics [data-delta-run]")) cell.hidden = (cell.dataset.deltaRun ?? cell.dataset.run) !== chosen.run;
-  if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta]), #segments [data-run]")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
-  $("histogram-title").textContent = "Distribution of " + chosen.metric + " over queries";
-  if ($("scatter-told")) {
-    const sides = scatterRows(), n = (side) => sides.filter((r) => r.side === side).length;
-    $("scatter-told").replaceChildren("Above the line ", own(chosen.run),
-      ` has the higher value. Better on ${n("better")}, worse on ${n("worse")}, equal on ${n("equal")}. Click a point to open its query.`);
-  }
+/* ---- run and metric ---- */
+
+function show() {
+  showRun();
+  showRanking();
+  showForestNote();
+  showCurveNote();
+  showChartLegends();
+  showMoved();
+  showSegments();
+  showMisses();
+  showNever();
 }
-function chooseAgain() {
-  const other = $("run") && $("run").value !== chosen.run;
-  chosen.metric = $("metric").value;
-  if ($("run")) chosen.run = $("run").value;
-  choose();
-  tellOutcomes();
+function choose({ run = choice.run, metric = choice.metric }) {
+  const other = run !== choice.run;
+  if (!other && metric === choice.metric) return;
+  Object.assign(choice, { run, metric });
+  $("metric").value = metric;
+  if ($("run")) $("run").value = run;
+  show();
+  showOutcomes();
   buildTable();
   filter();
-  if (chosen.query >= 0) open(chosen.query, true);
+  if (choice.query >= 0) showQuery(choice.query);
   // Tables first, then the charts that say something else now.
   requestAnimationFrame(() => setTimeout(() => redraw(...(other ? [] : ["forest", "curves", "histogram", "points"]))));
 }
-function tellOutcomes() {
+function showOutcomes() {
   const before = $("outcome").value || "all";
-  const compared = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
-  const missed = [["miss", "misses: no gold in the top " + data.k], ["never", "gold never found"],
-    ...(runs.length > 1 ? [["nobody", "gold that no run found"]] : [])];
-  $("outcome").replaceChildren(...[["all", "all"], ...(paired ? compared : []),
-    ...(Q.gold.length ? missed : [])].map(([value, label]) => option(value, label, value === before)));
+  const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
+  const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs missed"], ...(listRuns.size > 1 ? [["nobody", "missed by every run"]] : [])];
+  $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(Q.gold.length ? misses : [])].map(([value, label]) => option(value, label, value === before)));
 }
+
+/* ---- links: the part after # holds all that differs from the start, so that a view can be sent to a colleague ---- */
+
+const FIELD = "field.";
+function entriesOf(hash) {
+  const plain = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+  return new Map(hash.replace(/^#/, "").split("&").filter((part) => part.includes("=")).map((part) => {
+    const at = part.indexOf("=");
+    return [plain(part.slice(0, at)), plain(part.slice(at + 1))];
+  }));
+}
+const hashOf = (entries) => (entries.length ? "#" + entries.map(([key, value]) => encodeURIComponent(key) + "=" + encodeURIComponent(value)).join("&") : "");
+const chosenEntries = () => [["run", choice.run], ["metric", choice.metric]].filter(([key, value]) => value !== start[key]);
+const linkTo = (i) => hashOf([["query", Q.ids[i]], ...chosenEntries()]);
+function writeLink() {
+  const begin = startSort(), { sort } = state;
+  const entries = [...(choice.pin && choice.query >= 0 ? [["query", Q.ids[choice.query]]] : []), ...chosenEntries(),
+    ...[["search", $("search").value.trim()], ["show", $("outcome").value === "all" ? "" : $("outcome").value]].filter(([, value]) => value),
+    ...fieldFilters().filter((s) => s.value !== "").map((s) => [FIELD + s.dataset.field, JSON.parse(s.value)]),
+    ...(sort.key === begin.key && sort.up === begin.up ? [] : [["sort", (sort.up ? "" : "-") + sort.key]]),
+    ...(choice.section ? [["section", choice.section]] : [])];
+  const hash = hashOf(entries);
+  if (hash !== location.hash) history.replaceState(null, "", location.href.split("#")[0] + hash);
+}
+// What a link holds, and else what the page starts with.
+function restore(entries) {
+  const value = (key, choices) => (choices.includes(entries.get(key)) ? entries.get(key) : start[key]);
+  Object.assign(choice, { run: value("run", others.length ? others : runs), metric: value("metric", metrics), section: entries.get("section") ?? "" });
+  $("metric").value = choice.metric;
+  if ($("run")) $("run").value = choice.run;
+  $("search").value = entries.get("search") ?? "";
+  show();
+  showOutcomes();
+  const outcome = entries.get("show") ?? "all";
+  $("outcome").value = [...$("outcome").options].some((o) => o.value === outcome) ? outcome : "all";
+  for (const select of fieldFilters()) {
+    const text = JSON.stringify(entries.get(FIELD + select.dataset.field) ?? "");
+    select.value = [...select.options].some((o) => o.value === text) ? text : "";
+  }
+  const sort = /^(-?)(.*)$/s.exec(entries.get("sort") ?? "");
+  state.sort = sort[2] ? { key: sort[2], up: !sort[1] } : startSort();
+  buildTable();
+  const query = Q.ids.indexOf(entries.get("query"));
+  choice.query = query;
+  choice.pin = query >= 0;
+  filter();
+  if (query >= 0) {
+    if (!state.order.includes(query)) clearFilters();
+    open(query);
+    $("queries").scrollIntoView();
+    reveal();
+  }
+  if (entries.has("meaning")) showMeaning(entries.get("meaning"));
+  else if (choice.section) $(choice.section)?.scrollIntoView();
+}
+function showMeaning(metric) {
+  const details = [...document.querySelectorAll("#metrics details")].find((d) => d.dataset.metric === metric);
+  if (details) { details.open = true; details.scrollIntoView({ block: "center" }); }
+}
+// Links inside the page keep what was chosen.
+function follow(event) {
+  const link = event.target.closest?.("a[href^='#']");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented || link.classList.contains("skip")) return;
+  event.preventDefault();
+  const href = link.getAttribute("href"), entries = entriesOf(href);
+  if (entries.has("query")) {
+    const i = Q.ids.indexOf(entries.get("query"));
+    if (i < 0) return;
+    if (!state.order.includes(i)) clearFilters();
+    open(i);
+    $("queries").scrollIntoView();
+    reveal();
+  } else if (entries.has("meaning")) showMeaning(entries.get("meaning"));
+  else {
+    choice.section = href.slice(1);
+    $(choice.section)?.scrollIntoView();
+    writeLink();
+  }
+}
+
+/* ---- themes and keys ---- */
+
 function paint() {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
+  showRanking();
+  showForestNote();
+  showCurveNote();
+  showChartLegends();
   redraw();
 }
 function switchTheme() {
   theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("karat-theme", theme); } catch { /* not kept */ }
+  try { localStorage.setItem("karat-theme", theme); } catch { /* lasts as long as the page */ }
   paint();
 }
-// #query=ID opens a query, #metric=NAME the meaning of a metric; other links are places in the page.
-function follow() {
-  const wanted = /^#(query|metric)=(.*)$/s.exec(location.hash);
-  if (!wanted) return;
-  let name = wanted[2];
-  try { name = decodeURIComponent(name); } catch { /* as it is written */ }
-  if (wanted[1] === "metric") {
-    const meant = [...document.querySelectorAll("#metrics details")].find((d) => d.dataset.metric === name);
-    if (meant) { meant.open = true; meant.scrollIntoView({ block: "center" }); }
-    return;
-  }
-  const i = Q.ids.indexOf(name);
-  if (i < 0) return;
-  if (!state.order.includes(i)) clearFilters();
-  open(i, true);
-  $("queries").scrollIntoView();
-  show();
+function openFirst() {
+  if (!state.order.length) return;
+  open(state.order.includes(choice.query) && choice.pin ? choice.query : state.order[0]);
+  $("query").focus({ preventScroll: true });
+  $("query").scrollIntoView({ block: "nearest" });
 }
 function keys(e) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName), inQuery = $("query").contains(e.target);
   if (e.key === "Escape" && e.target === $("search")) { $("search").value = ""; filter(); }
   if (e.key === "Escape" && (typing || inQuery) && !$("keys").open) { e.target.blur(); $("rows").focus({ preventScroll: true }); return; }
+  if (e.key === "Enter" && e.target === $("search")) { e.preventDefault(); choice.pin = false; openFirst(); return; }
   if (typing || e.ctrlKey || e.metaKey || e.altKey || $("keys").open) return;
   const inRows = e.target === $("rows");
   if (e.key === "/") { e.preventDefault(); $("queries").scrollIntoView(); $("search").focus({ preventScroll: true }); }
   else if (e.key === "j" || (inRows && e.key === "ArrowDown")) { e.preventDefault(); move(1); }
   else if (e.key === "k" || (inRows && e.key === "ArrowUp")) { e.preventDefault(); move(-1); }
-  else if (e.key === "Enter" && (inRows || e.target === document.body)) {
-    e.preventDefault();
-    if (chosen.query < 0) move(0); else open(chosen.query);
-    $("query").focus({ preventScroll: true });
-    $("query").scrollIntoView({ block: "nearest" });
-  }
+  else if (e.key === "Enter" && (inRows || e.target === document.body)) { e.preventDefault(); choice.pin = true; openFirst(); }
   else if (e.key === "?") { e.preventDefault(); $("keys").showModal(); }
   else if (e.key === "d") switchTheme();
 }
@@ -86,52 +153,47 @@ function keys(e) {
 /* ---- start ---- */
 
 const on = (id, event, act) => $(id)?.addEventListener(event, act);
-$("metric").replaceChildren(...metrics.map((m) => option(m, m, m === chosen.metric)));
-$("run")?.replaceChildren(...others.map((r) => option(r, r, r === chosen.run)));
-const curved = [...new Set(data.curves.map((c) => c.metric))];
-$("sweep-metric")?.replaceChildren(...curved.map((m) => option(m, m, m === "recall")));
-$("field-filters").replaceChildren(...Object.entries(Q.fields).map(([field, values]) => el("label", {}, own(field), " ",
-  el("select", { "data-field": field, onchange: filter }, option("", "all"),
+$("metric").replaceChildren(...metrics.map((m) => option(m, m, m === choice.metric)));
+$("run")?.replaceChildren(...others.map((r) => option(r, r, r === choice.run)));
+$("sweep-metric")?.replaceChildren(...[...new Set(data.curves.map((c) => c.metric))].map((m) => option(m, m, m === "recall")));
+$("systems-metric")?.replaceChildren(...data.tradeoffs.map((m) => option(m)));
+$("field-filters").replaceChildren(...Object.entries(Q.fields).map(([name, values]) => el("label", {}, own(name), " ",
+  el("select", { "data-field": name, onchange: filter }, option("", "all"),
     [...new Set(values)].filter((v) => v !== "").sort().map((v) => option(JSON.stringify(v), v))))));
 chart("forest", forestSpec);
 chart("curves", curveSpec);
 chart("account", accountSpec);
-$("systems-metric")?.replaceChildren(...data.tradeoffs.slice(1).map((t) => option(t.metric, t.metric)));
-tellTradeoff();
 chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
   if (item?.datum?.i === undefined) return;
   open(item.datum.i);
   $("queries").scrollIntoView();
-  show();
+  reveal();
 }));
-on("metric", "change", chooseAgain);
-on("run", "change", chooseAgain);
-on("sweep-metric", "change", () => { tellCurves(); redraw("curves"); });
+on("metric", "change", () => choose({ metric: $("metric").value }));
+on("run", "change", () => choose({ run: $("run").value }));
+on("sweep-metric", "change", () => { showCurveNote(); redraw("curves"); });
 on("systems-metric", "change", () => redraw("tradeoff"));
-on("never-of", "change", tellNever);
+on("forest-more", "click", () => { everySegment = !everySegment; showForestNote(); redraw("forest"); });
+on("never-of", "change", showNever);
 on("search", "input", filter);
 on("outcome", "change", filter);
 on("filters", "submit", (e) => e.preventDefault());
 on("filters", "reset", () => setTimeout(filter));
-on("copy", "click", copy);
+on("copy", "click", copyTable);
 on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
-let waiting = false;
-on("rows", "scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; rows(); }); } });
-addEventListener("hashchange", follow);
+let scrolling = false;
+on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; showRows(); }); } });
+addEventListener("hashchange", () => restore(entriesOf(location.hash)));
+addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));
 addEventListener("keydown", keys);
 addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; redraw(); drawAll(); });
 addEventListener("afterprint", paint);
 dark.addEventListener("change", () => { if (!theme) paint(); });
 document.documentElement.dataset.theme = isDark() ? "dark" : "light";
-choose();
-tellOutcomes();
-buildTable();
-filter();
-if (state.order.length) open(state.order[0], true);
-follow();
+restore(entriesOf(location.hash));
 document.documentElement.dataset.ready = "yes";
 addEventListener("load", () => whenIdle(drawAll));

@@ -1,0 +1,18 @@
+"""The one definition of a date: the day of an ISO date or time, as a number that can be compared."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+A_DATE = "must be an ISO date such as 2025-04-01"
+
+
+def day_of(value: Any) -> float | None:
+    """The day of an ISO date or time as an ordinal; None for anything else. A time of day makes no difference."""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return None
+    try:
+        return float(datetime.fromisoformat(str(value).strip()).toordinal())
+    except ValueError:
+        return None

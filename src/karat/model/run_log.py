@@ -1,0 +1,218 @@
+"""A run log: everything that a pipeline wrote about each query, as it wrote it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from karat.errors import InputError
+from karat.model.policy import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karat.model.policy import Policy
+
+Id = Annotated[str, msgspec.Meta(min_length=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+TOTAL = "total"
+"""The key of a query's whole latency."""
+AMOUNTS = {"latency": "latency_ms", "cost": "cost"}
+"""What metrics call the fields of a line that hold numbers by name, and these fields."""
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What a line says of the run as a whole."""
+
+    system: Any = msgspec.UNSET
+    index_version: Any = msgspec.UNSET
+    chunker: Any = msgspec.UNSET
+    embedding_model: Any = msgspec.UNSET
+    reranker: Any = msgspec.UNSET
+    dataset_version: Any = msgspec.UNSET
+    as_of_range: Any = msgspec.UNSET
+    code_version: Any = msgspec.UNSET
+    k_raw: Any = msgspec.UNSET
+    embedding_update_cost: Any = msgspec.UNSET
+    index_storage: Any = msgspec.UNSET
+    retriever: Any = msgspec.UNSET
+    workers: Any = msgspec.UNSET
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts that the line states."""
+        return {name: value for name in FACTS if (value := getattr(self, name)) is not msgspec.UNSET}
+
+
+FACTS = RunFacts.__struct_fields__
+
+
+class LogItem(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a list of results."""
+
+    chunk_id: Id | None = None
+    doc_id: Id | None = None
+    rank: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    score: float | None = None
+    doc_version: str | None = None
+    source: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The id that was returned: that of the chunk, else that of the doc."""
+        return self.chunk_id or self.doc_id or ""
+
+
+class Trace(RunFacts, frozen=True, kw_only=True):
+    """One query's way through the pipeline, as its line has it; None where it does not say."""
+
+    query_id: Id
+    topk: tuple[LogItem, ...] | None = None
+    """The results in the order of the file: see `ordered_items`."""
+    stages: dict[str, tuple[Id, ...]] = {}
+    """The ids after each stage, in the order of the stages."""
+    latency_ms: dict[str, Amount] = {}
+    cost: dict[str, Amount] = {}
+    route: str | None = None
+    retrieved: bool | None = None
+    query: str | None = None
+    rewritten_query: str | None = None
+    topk_original: tuple[LogItem, ...] | None = None
+    """What the original query found, where it was rewritten."""
+    entities: tuple[Id, ...] | None = None
+
+
+class LogProblem(NamedTuple):
+    """Something wrong with one field of a line: an error as soon as the field is needed."""
+
+    line: int
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class RunLog:
+    """A run log, query by query."""
+
+    name: str
+    traces: Mapping[str, Trace]
+    path: str | None = None
+    """The file; None where the log did not come from one."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each query, for messages."""
+    problems: tuple[LogProblem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.traces)
+
+    def __repr__(self) -> str:
+        return f"RunLog({self.name!r}, {len(self):,} queries)"
+
+    def check(self, *fields: str) -> None:
+        """Raise what is wrong with these fields, if anything is."""
+        self.refuse((p.line, p.text) for p in self.problems if p.field in fields)
+
+    def refuse(self, problems: Iterable[tuple[int | None, str]]) -> None:
+        """Raise problems by line, if there are any."""
+        source = self.path or self.name
+        texts = [f"{source}: {text}" if line is None else f"{source}:{line}: {text}" for line, text in problems]
+        if texts:
+            raise InputError(texts)
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """What the lines say of the run as a whole; a list of values where they differ."""
+        values: dict[str, list[Any]] = {}
+        for trace in self.traces.values():
+            for name, value in trace.facts.items():
+                known = values.setdefault(name, [])
+                if value not in known:
+                    known.append(value)
+        return {name: known[0] if len(known) == 1 else known for name, known in values.items()}
+
+    @cached_property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages in the order in which the lines name them; a stage that few lines have stands where they do."""
+        order: list[str] = []
+        for names in dict.fromkeys(tuple(trace.stages) for trace in self.traces.values()):
+            place = 0
+            for name in names:
+                if name in order:
+                    place = order.index(name) + 1
+                else:
+                    order.insert(place, name)
+                    place += 1
+        return tuple(order)
+
+    @cached_property
+    def docs(self) -> Mapping[str, str]:
+        """The doc of each chunk for which a line names one: a stage holds ids alone."""
+        lists = (items for t in self.traces.values() for items in (t.topk, t.topk_original) if items)
+        return {item.id: item.doc_id for items in lists for item in items if item.doc_id is not None}
+
+    def doc_of(self, chunk: str, separator: str) -> str:
+        """The doc that a chunk belongs to: as the log says, else the part of its id before the separator."""
+        return parent_of(chunk, separator, self.docs)
+
+    def amounts(self, kind: str) -> Mapping[str, Mapping[str, float]]:
+        """Latency or cost as {key: {query: number}}; keys are in lower case, as metrics name them."""
+        name = AMOUNTS[kind]
+        self.check(name)
+        out: dict[str, dict[str, float]] = {}
+        for query, trace in self.traces.items():
+            for key, value in getattr(trace, name).items():
+                out.setdefault(key.lower(), {})[query] = value
+        return out
+
+    @cached_property
+    def latency(self) -> Mapping[str, Mapping[str, float]]:
+        """Milliseconds by stage and query; `total` is the sum where a line names none."""
+        stages = self.amounts("latency")
+        sums: dict[str, list[float]] = {}
+        for times in stages.values():
+            for query, time in times.items():
+                sums.setdefault(query, []).append(time)
+        totals = {q: math.fsum(times) for q, times in sums.items()} | dict(stages.get(TOTAL, {}))
+        return {**stages, TOTAL: totals} if totals else stages
+
+    @cached_property
+    def cost(self) -> Mapping[str, Mapping[str, float]]:
+        """What each query cost, by key and query."""
+        return self.amounts("cost")
+
+    @cached_property
+    def routes(self) -> Mapping[str, str]:
+        """The source that each query was sent to, for lines that name one."""
+        self.check("route")
+        return {q: t.route for q, t in self.traces.items() if t.route}
+
+    @cached_property
+    def retrieved(self) -> Mapping[str, bool]:
+        """Whether retrieval was done (or skipped), for lines that say so."""
+        self.check("retrieved")
+        return {q: t.retrieved for q, t in self.traces.items() if t.retrieved is not None}
+
+
+def ordered_items(items: Sequence[LogItem], policy: Policy) -> Sequence[LogItem]:
+    """Results by rank where they have ranks, else by score where all have one, else as listed."""
+    if not items:
+        return items
+    if items[0].rank is not None:
+        ranks = [item.rank or 0 for item in items]
+        return items if ranks == sorted(ranks) else sorted(items, key=lambda item: item.rank or 0)
+    scores = [item.score for item in items if item.score is not None]
+    if len(scores) < len(items):
+        return items
+    compared = policy.compared(np.array(scores)).tolist()
+    order = sorted(range(len(items)), key=lambda n: (compared[n], items[n].id), reverse=True)
+    return [items[n] for n in order]
+
+
+def has_gaps(items: Sequence[LogItem]) -> bool:
+    """Whether the ranks of a list in order leave some out."""
+    return bool(items) and items[-1].rank is not None and items[-1].rank != len(items)

@@ -1,0 +1,125 @@
+"""Run logs → runs: the list that a policy chooses of each query, without reading the log again."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from karat.errors import UsageError, shown
+from karat.model.dates import A_DATE, day_of
+from karat.model.policy import parent_of
+from karat.model.run import OrderedLists, Run
+from karat.model.run_log import has_gaps, ordered_items
+from karat.read.exact import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.model.policy import Policy
+    from karat.model.queries import Queries
+    from karat.model.run_log import RunLog
+
+
+def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None, *, dated: bool = False) -> Run:
+    """The final list of every query as a run, or that of the policy's stage.
+
+    `as_of` holds the day of queries, for policies that drop newer docs; `dated` asks for the days of all docs.
+    """
+    if policy.as_of_filter and not as_of:
+        raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
+    notes: list[str] = []
+    late = 0
+    if policy.stage is not None:
+        content = stage_lists(log, policy.stage, policy.separator)
+    else:
+        content, notes, late = _final_lists(log, policy, as_of or {}, dated)
+    if policy.as_of_filter:
+        notes.append(f"as_of_filter dropped {late} items newer than their query's as_of")
+    return Run(log.name, content, log.facts, log.path, tuple(notes), log=log)
+
+
+def stage_lists(log: RunLog, stage: str, separator: str) -> OrderedLists:
+    """The ids of one stage; a line that lacks it is an error."""
+    log.refuse(
+        (
+            log.lines.get(query),
+            f"no stage {shown(stage)}; "
+            + (
+                f"expected one that this line has: {', '.join(map(shown, sorted(trace.stages)))}"
+                if trace.stages
+                else "this line has no stages"
+            ),
+        )
+        for query, trace in log.traces.items()
+        if stage not in trace.stages
+    )
+    log.check("stages")
+    return ordered_lists(log, {q: t.stages[stage] for q, t in log.traces.items()}, separator)
+
+
+def ordered_lists(log: RunLog, lists: Mapping[str, Sequence[str]], separator: str) -> OrderedLists:
+    """Lists of ids with the docs that the log names for them."""
+    parents = {q: [log.doc_of(id, separator) for id in ids] for q, ids in lists.items()}
+    return OrderedLists(lists, parents)
+
+
+def _final_lists(
+    log: RunLog, policy: Policy, as_of: Mapping[str, float], dated: bool
+) -> tuple[OrderedLists, list[str], int]:
+    """The results in their order, what to say about them, and how many were dropped as newer than as_of."""
+    log.check("topk")
+    days = days_of_docs(log) if dated or policy.as_of_filter else {}
+    lists: dict[str, list[str]] = {}
+    parents: dict[str, list[str]] = {}
+    scores: dict[str, list[float | None]] = {}
+    versions: dict[str, list[float]] = {}
+    gaps = late = 0
+    mark = policy.separator
+    for query, trace in log.traces.items():
+        items = ordered_items(trace.topk or (), policy)
+        gaps += has_gaps(items)
+        if policy.as_of_filter and query in as_of:
+            last = as_of[query]
+            recent = [item for item in items if not days.get(item.doc_version, last) > last]
+            late += len(items) - len(recent)
+            items = recent
+        lists[query] = [item.chunk_id or item.doc_id or "" for item in items]
+        parents[query] = [item.doc_id or parent_of(item.id, mark) for item in items]
+        scores[query] = [item.score for item in items]
+        if dated:
+            versions[query] = [days.get(item.doc_version, math.nan) for item in items]
+    lines = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
+    notes = [f"{lines}; positions were renumbered from 1"] if gaps else []
+    return OrderedLists(lists, parents, scores or None, versions or None), notes, late
+
+
+def days_of_docs(log: RunLog) -> dict[str | None, float]:
+    """The day of every doc_version that occurs; one that is not a date is an error."""
+    log.check("doc_version")
+    days: dict[str | None, float] = {}
+    wrong = []
+    for query, trace in log.traces.items():
+        for place, item in enumerate(trace.topk or (), start=1):
+            version = item.doc_version
+            if version is None or version in days:
+                continue
+            day = day_of(version)
+            if day is None:
+                wrong.append((log.lines.get(query), f"topk item {place}: doc_version {A_DATE}, found {shown(version)}"))
+            else:
+                days[version] = day
+    log.refuse(wrong)
+    return days
+
+
+def as_of_days(queries: Queries) -> dict[str, float]:
+    """The day of each query's as_of; one that is not a date is an error."""
+    problems, days = Problems(queries.source), {}
+    for query, value in queries.as_of.items():
+        day = day_of(value)
+        if day is None:
+            problems.add(queries.lines.get(query), f"query {shown(query)}: as_of {A_DATE}, found {shown(value)}")
+        else:
+            days[query] = day
+    problems.check()
+    return days

@@ -1,0 +1,215 @@
+"use strict";
+// What is said about the chosen run and metric: the leaderboard, changes, segments, and what the run misses.
+
+// Everything that the page holds for each run, but for the chosen one, is hidden.
+function showRun() {
+  for (const node of document.querySelectorAll("[data-of-run]")) node.hidden = node.dataset.ofRun !== choice.run;
+  for (const cell of document.querySelectorAll("#metrics [data-delta], #metrics [data-delta-run]")) cell.hidden = (cell.dataset.deltaRun ?? cell.dataset.run) !== choice.run;
+  if (runs.length > 3) for (const cell of document.querySelectorAll("#metrics [data-run]:not([data-delta])")) cell.classList.toggle("other", !mainRuns().includes(cell.dataset.run));
+  document.title = data.titles[choice.run] ?? document.title;
+}
+
+/* ---- the leaderboard ---- */
+
+const BESIDE = 4;
+function topRun(metric) {
+  const value = (run) => data.estimates[metric][run]?.[0] ?? null;
+  return runs.filter((r) => value(r) !== null).reduce((top, r) => (top === null || better(metric, value(r) - value(top)) > 0 ? r : top), null);
+}
+function showRanking() {
+  if (!$("ranking-table")) return;
+  const metric = choice.metric, sign = columns.get(metric).higher === false ? 1 : -1;
+  const estimates = data.estimates[metric], known = (run) => estimates[run]?.[0] ?? null;
+  const order = [...runs].sort((a, b) => (known(a) === null) - (known(b) === null) || sign * (known(a) - known(b)));
+  const [low, high] = minmax(Object.values(estimates).flatMap((e) => [e[1] ?? e[0], e[2] ?? e[0]]).filter((v) => v !== null));
+  const x = (v) => (4 + 152 * (high > low ? (v - low) / (high - low) : 0.5)).toFixed(1);
+  const sortable = columns.get(metric).higher !== null, best = known(order[0]), beside = metrics.filter((m) => m !== metric).slice(0, BESIDE);
+  const text = (m, run) => data.estimates[m][run]?.[3] ?? "–";
+  const tops = new Map(beside.map((m) => [m, text(m, topRun(m))]));
+  const strip = (e, run) => {
+    if (!e || e[0] === null) return null;
+    const make = (tag, attributes) => { const node = document.createElementNS("http://www.w3.org/2000/svg", tag); for (const [k, v] of Object.entries(attributes)) node.setAttribute(k, v); return node; };
+    const svg = make("svg", { width: 160, height: 18, viewBox: "0 0 160 18", "aria-hidden": "true", color: runColour(run) });
+    if (e[1] !== null && e[2] !== null) svg.append(make("line", { x1: x(e[1]), x2: x(e[2]), y1: 9, y2: 9, stroke: "currentColor", "stroke-width": 4, opacity: 0.55 }));
+    svg.append(make("circle", { cx: x(e[0]), cy: 9, r: 5, fill: "currentColor" }));
+    return svg;
+  };
+  const decision = (run, c) => {
+    if (run === data.base) return td("dim", null, "baseline");
+    if (!c) return td("dim", null, data.changes.length ? "not compared" : "");
+    const mark = c.tone === "up" ? "▲ " : c.tone === "down" ? "▼ " : "";
+    const cell = td("decision " + c.tone, null, mark + c.outcome, c.p ? el("small", {}, c.p) : null);
+    cell.title = c.statement;
+    return cell;
+  };
+  const row = (run, place) => {
+    const e = estimates[run], c = overallChange(run, metric), fixed = run === reference && hasPair;
+    const label = fixed || others.length < 2 ? own(run) : el("button", { type: "button", class: "pick", "aria-pressed": run === choice.run ? "true" : "false",
+      title: "Show this run", onclick: () => choose({ run }) }, own(run));
+    const tags = [sortable && known(run) !== null && known(run) === best ? el("span", { class: "tag best-tag" }, "best") : null];
+    return el("tr", { "data-system": run, "aria-current": run === choice.run ? "true" : null, onclick: fixed ? null : () => choose({ run }) },
+      td("place", null, sortable && known(run) !== null ? String(place + 1) : ""), el("th", { scope: "row" }, label, " ", tags),
+      td("num" + (known(run) === best && sortable ? " best" : ""), known(run), e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null), td("bar-cell", null, strip(e, run)),
+      data.changes.length ? [td("num " + (c?.tone ?? ""), c?.delta ?? null, c ? c.text : "", c?.ends ? el("small", {}, c.ends) : null), decision(run, c)] : null,
+      beside.map((m) => td("num beside" + (text(m, run) === tops.get(m) && columns.get(m).higher !== null ? " best" : ""), null, text(m, run))));
+  };
+  const head = [th("#", "place"), th("Run"), th(metric, "num"), th("interval", "bar-cell"),
+    data.changes.length ? [th(["Δ against ", own(data.base ?? "")], "num"), th("Decision")] : null, beside.map((m) => th(m, "num beside"))];
+  $("ranking-title").textContent = "Systems by " + metric;
+  $("ranking-table").replaceChildren(table({ class: "ranking" }, head, order.map(row)));
+}
+
+/* ---- sentences of the charts ---- */
+
+function showForestNote() {
+  if (!$("forest-note")) return;
+  const rows = forestRows(), metric = choice.metric, segments = rows.filter((r) => !r.whole);
+  const named = (some) => some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]);
+  const worse = segments.filter((r) => r.kind === "down"), lower = segments.filter((r) => r.kind !== "down" && better(metric, r.delta) < 0);
+  const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
+    : !segments.length ? ["Each metric, over all queries: ", own(choice.run), " minus ", own(data.base ?? reference), "."]
+    : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
+    : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
+    : ["No segment is worse."];
+  const large = rows.filter((r) => !r.small), low = Math.min(...large.map((r) => r.low)), high = Math.max(...large.map((r) => r.high));
+  if (rows.some((r) => r.small && (r.low < low || r.high > high))) parts.push(" Intervals of small segments may reach beyond the chart.");
+  $("forest-note").replaceChildren(...parts.flat(3));
+  $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
+  const more = rows.length - SEGMENTS - 1;
+  $("forest-more").hidden = more <= 0;
+  $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${rows.length - 1} segments`;
+  const colours = toneColours(), kinds = new Set(forestView().map((r) => r.kind));
+  showLegend("forest", Object.keys(TONES).filter((t) => kinds.has(t)).map((t) => ({ label: TONES[t], colour: colours[t] })));
+}
+function showCurveNote() {
+  if (!$("sweep-metric")) return;
+  const metric = $("sweep-metric").value, curves = curvesOf(metric), title = metric === "ndcg" ? "nDCG" : metric[0].toUpperCase() + metric.slice(1);
+  $("sweep-title").textContent = title + " by cutoff";
+  const notes = curves.filter((c) => c.enough && mainRuns().includes(c.run)).map((c, i) => {
+    const deepest = c.k[c.k.length - 1];
+    return [i ? "; " : "", own(c.run), c.enough === deepest ? ` has not levelled off by k = ${deepest}` : ` levels off at k = ${c.enough} (98% of its value at ${deepest})`];
+  });
+  $("sweep-note").replaceChildren(...notes.flat(2), notes.length ? "." : "");
+  const ks = curves.reduce((a, c) => (c.k.length > a.length ? c.k : a), []);
+  $("sweep-table").replaceChildren(table({}, [th("Run"), ks.map((k) => th(String(k), "num"))], curves.map((c) =>
+    el("tr", {}, el("th", { scope: "row" }, own(c.run)), ks.map((k) => { const at = c.k.indexOf(k); return td("num", at < 0 ? null : c.mean[at], at < 0 ? "–" : c.text[at]); })))));
+  showLegend("curves", runEntries([...new Set(curves.map((c) => c.run))]));
+}
+function showChartLegends() {
+  const ranks = rankColours(), sides = sideColours();
+  showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
+  showLegend("tradeoff", runEntries(runs));
+  $("histogram-title").textContent = "Distribution of " + choice.metric + " over queries";
+  if (!$("scatter-note")) return;
+  const rows = scatterRows(), n = (side) => rows.filter((r) => r.side === side).length;
+  showLegend("points", ["better", "worse", "equal"].map((side, i) => ({ label: `${side} (${thousands(n(side))})`, colour: sides[i] })));
+  $("scatter-note").replaceChildren(...(columns.get(choice.metric).higher === false ? ["Below" ] : ["Above"]), " the line, ", own(choice.run), " is better. Click a point to open its query.");
+}
+
+/* ---- broken and fixed, segments ---- */
+
+function showMoved() {
+  if (!$("moved-lists")) return;
+  const metric = choice.metric, rows = [];
+  for (let i = 0; i < Q.ids.length; i++) {
+    const d = changeOf(metric, i);
+    if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
+  }
+  const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(Q.ids.length - rows.length)} equal`);
+  // A loss may be one of judgments only: what the run returned instead may never have been looked at.
+  const unjudged = (i) => (listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
+  const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
+  const row = ([i, d], kind) => el("li", {}, el("a", { href: linkTo(i), title: nameOf(i) }, own(excerptOf(i)), kind === "down" ? doubt(unjudged(i)) : null,
+    el("span", { class: "from" }, figure(metric, valueOf(reference, metric, i)) + " → " + figure(metric, valueOf(choice.run, metric, i))), el("b", { class: kind }, figure(metric, d, true))));
+  const all = (kind, n) => (n > 5 ? el("a", { href: "#queries", onclick: () => showOnly(kind) }, `all ${thousands(n)}`) : null);
+  const list = (title, some, kind, outcome) => el("div", {}, el("h3", {}, title, " ", all(outcome, some.length)),
+    some.length ? el("ol", {}, some.slice(0, 5).map((r) => row(r, kind))) : el("p", { class: "dim" }, "None."));
+  $("moved-lists").replaceChildren(list("Most broken", worse, "down", "broken"), list("Most fixed", best, "up", "fixed"));
+}
+
+// A segment opens its queries where each of its fields can be filtered by.
+function linkToSegment(segment) {
+  const selects = [...document.querySelectorAll("#field-filters select")];
+  const filters = Object.entries(segment.fields).map(([name, value]) => [selects.find((s) => s.dataset.field === name), JSON.stringify(value)]);
+  if (!filters.every(([select, value]) => select && [...select.options].some((o) => o.value === value))) return own(segment.name);
+  return el("a", { href: "#queries", title: "Show its queries", onclick: () => {
+    $("filters").reset();
+    for (const [select, value] of filters) select.value = value;
+    filter();
+  } }, own(segment.name));
+}
+function showSegments() {
+  if (!$("segments-table")) return;
+  const metric = choice.metric;
+  const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
+  const value = (e, run) => { const cell = td("num" + (faint(run) ? " other" : ""), e ? e[0] : null, e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null); cell.dataset.run = run; return cell; };
+  const delta = (c) => td("num " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", c?.ends ? el("small", {}, c.ends) : null, c?.p ? el("small", {}, c.p) : null);
+  const bySegment = runs.filter((r) => data.segments.some((s) => s.values[r]));
+  const head = [th("Segment"), th("n", "num"), bySegment.map((r) => th(own(r), "num" + (faint(r) ? " other" : ""), { "data-run": r })),
+    changes.size ? th(["Δ ", own(choice.run)], "num") : null];
+  $("segments-title").textContent = "Segments, " + metric;
+  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.small ? "small" : "" },
+    el("th", { scope: "row" }, linkToSegment(s), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", s.n, String(s.n)),
+    bySegment.map((r) => value((s.values[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
+}
+
+/* ---- misses ---- */
+
+const lateGold = (i, run, k) => Q.gold[i].filter((g) => { const rank = rankOf(g, run); return rank === null || rank > k; });
+const rankText = (rank) => (rank === null ? "never" : "rank " + rank);
+function showMisses() {
+  if (!$("misses-table")) return;
+  const run = choice.run, rows = [];
+  let gold = 0, never = 0, nobody = 0;
+  for (let i = 0; i < Q.ids.length; i++) {
+    for (const g of Q.gold[i]) {
+      gold++;
+      if (rankOf(g, run) === null) never++;
+      if (g[2].every((r) => r === null)) nobody++;
+    }
+    const late = lateGold(i, run, data.k).sort((a, b) => b[1] - a[1] || (rankOf(b, run) ?? Infinity) - (rankOf(a, run) ?? Infinity));
+    if (late.length) rows.push({ i, top: late[0], never: late.filter((g) => rankOf(g, run) === null).length, value: valueOf(run, choice.metric, i) ?? 0 });
+  }
+  rows.sort((a, b) => better(choice.metric, a.value - b.value) || b.top[1] - a.top[1] || b.never - a.never);
+  const links = [["never", `Queries with relevant docs that ${run} missed`], ...(listRuns.size > 1 ? [["nobody", "that every run missed"]] : [])];
+  $("misses-note").replaceChildren(own(run), ` missed ${thousands(never)} of ${count(gold, "relevant doc", "relevant docs")}`,
+    listRuns.size > 1 ? `; ${thousands(nobody)} were missed by every run` : "",
+    `. Below: the queries with the lowest ${choice.metric}, the best doc that is not in the top ${data.k}, and what ranked first instead. `,
+    ...links.flatMap(([value, label], j) => [j ? " · " : "", el("a", { href: "#queries", onclick: () => showOnly(value) }, label)]));
+  const labels = ["Query", choice.metric, "Missed", "Rank", "Ranked first instead", "Missed in all"];
+  const cell = (kind, label, ...children) => { const node = td(kind, null, ...children); node.dataset.label = label; return node; };
+  $("misses-table").replaceChildren(rows.length ? table({ class: "rows-as-cards" }, [th(labels[0]), th(labels[1], "num"), th(labels[2]), th(labels[3]), th(labels[4]), th(labels[5], "num")],
+    rows.slice(0, 8).map((r) => {
+      const [docs, grades] = listOf(run, r.i), words = wordsOf(r.i);
+      return el("tr", {}, el("th", { scope: "row" }, el("a", { href: linkTo(r.i), title: nameOf(r.i) }, own(excerptOf(r.i)))),
+        cell("num", labels[1], figure(choice.metric, r.value)),
+        cell("doc-cell", labels[2], own(docId(r.top[0])), " ", gradeMark(r.top[1]), textOf(r.top[0], words)), cell("", labels[3], rankText(rankOf(r.top, run))),
+        docs.length ? cell("doc-cell", labels[4], own(docId(docs[0])), " ", gradeMark(grades[0]), textOf(docs[0], words)) : cell("dim", labels[4], "nothing was returned"),
+        cell("num", labels[5], r.never + " of " + Q.gold[r.i].length));
+    })) : el("p", { class: "dim" }, `All relevant docs are in the top ${data.k}.`));
+}
+
+// Every relevant doc that the run, or no run, returned: the first of them in the page, all of them as CSV.
+const SOME = 60;
+function showNever() {
+  if (!$("never-table")) return;
+  const run = choice.run, nobody = $("never-of").value === "nobody", rows = [];
+  for (let i = 0; i < Q.ids.length; i++) {
+    const places = new Map();
+    for (const g of Q.gold[i]) if (nobody ? g[2].every((r) => r === null) : rankOf(g, run) === null) {
+      places.set(g[1], (places.get(g[1]) ?? 0) + 1);
+      rows.push([i, g, places.get(g[1])]);
+    }
+  }
+  // The best grades first, and of each grade the first doc of every query before any second one.
+  rows.sort((a, b) => b[1][1] - a[1][1] || a[2] - b[2] || a[0] - b[0]);
+  $("never-of").options[0].textContent = run;
+  const by = paneRuns().filter((r) => listRuns.has(r));
+  $("never-count").textContent = count(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `; the first ${SOME} are below, by grade` : "");
+  $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
+    rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], wordsOf(i))), td("num", null, gradeMark(g[1])),
+      td("", null, el("a", { href: linkTo(i) }, own(excerptOf(i)))), by.map((r) => td("num", null, rankText(rankOf(g, r))))))));
+  $("never-copy").onclick = () => toClipboard([["doc_id", "grade", "query_id", ...[...listRuns].map((r) => "rank " + r)],
+    ...rows.map(([i, g]) => [docId(g[0]), String(g[1]), Q.ids[i], ...[...listRuns].map((r) => String(rankOf(g, r) ?? ""))])], $("never-copy"));
+}

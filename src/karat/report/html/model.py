@@ -1,0 +1,315 @@
+"""The page as plain data: `Page` is what the template writes, `ScriptData` in it what the scripts read.
+
+Numbers come twice where a script draws them: as a value for charts and sorting, and as text, so that only
+`report/figures.py` decides how a number is written. `Column` carries that rule to values of single queries.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Tone = Literal["up", "down", ""]
+"""The direction of a significant change: for the better, for the worse; empty for any other."""
+Outcome = Literal["pass", "fail", "undecided"]
+
+
+class Estimate(Struct, frozen=True, array_like=True):
+    """A metric of a run, over all queries or in a segment."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    text: str
+    ends: str
+    n: int
+
+
+class Change(Struct, frozen=True):
+    """A metric of a run against the baseline, over all queries or in a segment."""
+
+    candidate: str
+    metric: str
+    segment: str | None
+    delta: float | None
+    low: float | None
+    high: float | None
+    text: str
+    ends: str
+    p: str
+    """`p 0.012, adjusted 0.031`; empty where nothing was tested."""
+    outcome: str
+    """What was decided: `better`, `no significant difference`, `too few queries`, …"""
+    statement: str
+    tone: Tone
+    n: int
+
+
+class Column(Struct, frozen=True):
+    """A metric as the scripts need it."""
+
+    name: str
+    value_name: str
+    """What one query's value is called: `latency` for `latency.p90`."""
+    higher: bool | None
+    digits: int
+    least: float
+    """Smaller values get two significant digits instead."""
+    unit: str
+
+
+class SegmentRow(Struct, frozen=True):
+    """A segment with the estimates of all runs, by run and metric."""
+
+    name: str
+    fields: dict[str, str]
+    n: int
+    small: bool
+    values: dict[str, dict[str, Estimate]]
+
+
+class CurveLine(Struct, frozen=True):
+    """A metric of one run at growing cutoffs."""
+
+    run: str
+    metric: str
+    k: list[int]
+    mean: list[float | None]
+    text: list[str]
+    low: list[float | None]
+    high: list[float | None]
+    enough: int | None
+    """The smallest cutoff that reaches 98% of the deepest value."""
+
+
+class RankCounts(Struct, frozen=True):
+    """How many of a run's relevant docs were found at which ranks; the last count is of those never found."""
+
+    run: str
+    gold: int
+    counts: list[int]
+
+
+class QueryColumns(Struct, frozen=True):
+    """All queries as columns; values by run, metric and query; lists by run and query."""
+
+    ids: list[str]
+    texts: list[str]
+    fields: dict[str, list[str]]
+    values: list[list[list[float | int | None]]]
+    lists: list[list[tuple[list[int], str | list[float | int | None], list[float | int | None]]]]
+    """Docs by number, grades (as one text where all have one digit, `-` for not judged) and scores."""
+    gold: list[list[tuple[int, float | int, list[int | None]]]]
+    """Relevant docs by number, with grade and the rank at which each run has them."""
+
+
+class DocTexts(Struct, frozen=True):
+    """Docs by number: their ids, and the texts of those that have one."""
+
+    ids: list[str]
+    texts: dict[str, str]
+
+
+class ScriptData(Struct, frozen=True):
+    """What the scripts read."""
+
+    runs: list[str]
+    base: str | None
+    candidates: list[str]
+    titles: dict[str, str]
+    """By run: the title of the browser's window."""
+    primary: str
+    k: int
+    metrics: list[Column]
+    estimates: dict[str, dict[str, Estimate]]
+    """By metric and run, over all queries."""
+    changes: list[Change]
+    segments: list[SegmentRow]
+    curves: list[CurveLine]
+    rank_labels: list[str]
+    rank_counts: list[RankCounts]
+    tradeoffs: list[str]
+    queries: QueryColumns
+    docs: DocTexts
+
+
+class Strip(Struct, frozen=True):
+    """An interval and a threshold on one line: places on a strip of 180 units."""
+
+    low: float
+    high: float
+    value: float
+    threshold: float
+    start: float
+    width: float
+
+
+class GateRow(Struct, frozen=True, kw_only=True):
+    """A gate for one run, over all queries or in one segment."""
+
+    gate: str
+    name: str
+    level: str
+    run: str
+    where: str
+    outcome: Outcome
+    mark: str
+    note: str
+    value: float | None
+    text: str
+    ends: str
+    limit: str
+    n: int
+    strip: Strip | None
+    rows: list[GateRow] = []
+    """The segments of a gate for every segment."""
+
+
+class MetricRow(Struct, frozen=True):
+    """A metric with its meaning, the estimates of all runs and the changes of all candidates."""
+
+    name: str
+    title: str
+    tells: str
+    formula: str
+    use: str
+    caution: str
+    cites: str
+    params: str
+    n: int
+    estimates: list[tuple[str, Estimate, bool]]
+    """Run, estimate, and whether it is the best."""
+    changes: list[tuple[str, Change | None]]
+
+
+class Tile(Struct, frozen=True):
+    """One of the few figures on the first screen."""
+
+    metric: str
+    tells: str
+    text: str
+    ends: str
+    change: Change | None
+    gate: str
+    """The gate that it fails."""
+
+
+class FindingText(Struct, frozen=True):
+    """A finding of the diagnosis."""
+
+    title: str
+    subject: str
+    evidence: list[str]
+    cause: str
+    advice: list[str]
+    queries: list[str]
+    count: int
+
+
+class DiagnosisText(Struct, frozen=True):
+    """The diagnosis of one run: what was found, and which rules could not say anything."""
+
+    run: str
+    summary: str
+    findings: list[FindingText]
+    undecided: list[str]
+    skipped: list[tuple[str, list[str]]]
+    """What is missing, and the rules that need it."""
+
+
+class RunText(Struct, frozen=True):
+    """What the first screen says of one run."""
+
+    name: str
+    headline: str
+    sentence: str
+    tiles: list[Tile]
+
+
+class FunnelStage(Struct, frozen=True):
+    """How many relevant docs ended at a stage."""
+
+    label: str
+    count: int
+    share: float
+    good: bool
+
+
+class Funnel(Struct, frozen=True):
+    """Where the relevant docs of one run went, stage by stage."""
+
+    run: str
+    stages: list[FunnelStage]
+
+
+class PartRow(Struct, frozen=True):
+    """A figure of a component."""
+
+    name: str
+    value: float | None
+    text: str
+    ends: str
+    n: str
+
+
+class PartChange(Struct, frozen=True):
+    """What a component changes: before and after on the same queries."""
+
+    name: str
+    before: str
+    after: str
+    delta: float | None
+    text: str
+    ends: str
+    p: str
+    tone: Tone
+
+
+class PartText(Struct, frozen=True):
+    """One component of one run."""
+
+    run: str
+    title: str
+    rows: list[PartRow]
+    changes: list[PartChange]
+    notes: list[str]
+    missing: str
+    counts: str
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """Everything that the template writes."""
+
+    title: str
+    verdict: str
+    icon: str
+    why: str
+    scope: str
+    prints: list[tuple[str, str]]
+    """The fingerprints on the first screen."""
+    tally: list[tuple[str, str]]
+    forced: list[str]
+    sections: list[tuple[str, str]]
+    stacks: list[list[str]]
+    """The cards of the overview, in two columns of about the same height."""
+    several: bool
+    ranked: bool
+    """Whether there are enough runs for a leaderboard."""
+    has_lists: bool
+    depth: int
+    gates: list[GateRow]
+    gates_of_several_runs: bool
+    runs: list[RunText]
+    metrics: list[MetricRow]
+    change_runs: list[str]
+    family: str
+    """What p was adjusted over."""
+    facts: list[tuple[str, str]]
+    run_names: list[str]
+    run_facts: list[tuple[str, list[str]]]
+    funnels: list[Funnel]
+    parts: list[PartText]
+    diagnoses: list[DiagnosisText]
+    footer: str
+    script: ScriptData

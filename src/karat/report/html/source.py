@@ -1,0 +1,197 @@
+"""What a page is made from: a result, and what was compared, judged and diagnosed on it."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from karat.errors import KaratError
+from karat.gates.evidence import Judgment
+from karat.gates.judge import GateEvidence, Ruling
+from karat.gates.language import parse_gate
+from karat.metrics.grammar import parse
+from karat.report.html.texts import name
+from karat.results.decisions import Decision, Family
+from karat.results.fingerprints import Difference
+from karat.results.saved import load_baseline, load_saved
+from karat.stats.intervals import Interval
+from karat.verbs.check import Check
+from karat.verbs.compare import Comparison
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.results.document import ComparisonJson, DifferenceJson, GateJson
+    from karat.results.result import Result, RunResult
+    from karat.results.saved import Saved
+    from karat.verbs.diagnose import Diagnosis
+
+
+@dataclass(frozen=True)
+class Source:
+    """A result whose runs have names that a page can hold, and what was made of it."""
+
+    result: Result
+    base: str | None = None
+    """The run that others are compared with; one from a file is among the runs as `baseline (NAME)`."""
+    candidates: tuple[str, ...] = ()
+    comparisons: tuple[Decision, ...] = ()
+    gates: tuple[Judgment, ...] = ()
+    verdict: str = ""
+    why: str = ""
+    dataset: str = ""
+    forced: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts of queries beside those that the result holds."""
+
+
+def source_of(made: Result | Comparison | Check | str | os.PathLike[str]) -> Source:
+    """The source of a page: of an object, or of the file that it was saved in."""
+    if isinstance(made, Check):
+        return _of_check(made)
+    if isinstance(made, Comparison):
+        return _with_names(
+            Source(
+                made.result,
+                made.baseline,
+                comparisons=made.rows,
+                forced=made.forced,
+                differences=made.system,
+                notes=made.notes,
+            )
+        )
+    if isinstance(made, (str, os.PathLike)):
+        return source_from(load_saved(os.fspath(made)))
+    return _with_names(Source(made))
+
+
+def _of_check(check: Check) -> Source:
+    base, result = check.baseline, check.result
+    source = Source(
+        result,
+        base.name if base is not None else None,
+        check.candidates,
+        check.comparisons,
+        check.rows,
+        check.verdict,
+        check.why,
+        check.name,
+        check.forced,
+        check.system,
+        check.notes,
+    )
+    return _with_names(source if base is None or any(r is base for r in result.runs) else _beside(source, base))
+
+
+def _beside(source: Source, base: RunResult) -> Source:
+    """With a baseline from elsewhere among the runs, under a name that no run of this result has."""
+    named = f"baseline ({base.name})"
+    metrics = [m for m in source.result.metrics if m in base.values]
+    run = replace(base, name=named, values={m: base.values[m] for m in metrics})
+    return replace(source, result=replace(source.result, runs=(run, *source.result.runs)), base=named)
+
+
+def _with_names(source: Source) -> Source:
+    """With names of runs that fit into a page. A run that keeps its name keeps the estimates found for it."""
+    base = name(source.base) if source.base is not None else None
+    runs = tuple(r if r.name == name(r.name) else replace(r, name=name(r.name)) for r in source.result.runs)
+    return replace(
+        source,
+        result=replace(source.result, runs=runs),
+        base=base,
+        candidates=tuple(map(name, source.candidates)),
+        comparisons=tuple(_between(d, name(d.candidate), base or d.baseline) for d in source.comparisons),
+        gates=tuple(replace(g, run=name(g.run)) for g in source.gates),
+    )
+
+
+def _between(decision: Decision, candidate: str, baseline: str) -> Decision:
+    """The same decision between runs of these names."""
+    if (candidate, baseline) == (decision.candidate, decision.baseline):
+        return decision
+    other = replace(decision, candidate=candidate, baseline=baseline)
+    vars(other).update(detectable=decision.detectable, needed=decision.needed)
+    return other
+
+
+def source_from(saved: Saved) -> Source:
+    """The source of a page from a file: what the objects above hold is all that a page knows of it."""
+    result, document = saved.result, saved.document
+    base = document.baseline or None
+    source = Source(
+        result,
+        base.name if base is not None else None,
+        tuple(document.candidates or ()),
+        tuple(_decision(row) for row in document.comparisons or ()),
+        tuple(_judgment(row) for row in document.gates or ()),
+        document.verdict or "",
+        document.why or "",
+        document.dataset or "",
+        _differences(document.forced or ()),
+        _differences(document.differences or ()),
+        tuple(document.notes or ()),
+    )
+    if base is not None and base.file:
+        try:
+            run = load_baseline(base.file).runs[0]
+        except KaratError:  # the file is gone or was blessed again: the page does without its values
+            return _with_names(replace(source, base=f"baseline ({base.name})"))
+        source = _beside(source, replace(run, sampling=replace(result.runs[0].sampling, by=(), fields={})))
+    return _with_names(source)
+
+
+def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
+    return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _decision(row: ComparisonJson) -> Decision:
+    low, high = row.ci or (None, None)
+    family = row.family or None
+    decision = Decision(
+        metric=row.metric,
+        baseline=row.baseline,
+        candidate=row.candidate,
+        segment=row.segment,
+        mean_baseline=_number(row.mean_baseline),
+        mean_candidate=_number(row.mean_candidate),
+        difference=Interval(_number(row.delta), _number(low), _number(high), row.ci_method, row.n),
+        p={test: _number(p) for test, p in row.p.items()},
+        p_adjusted=_number(row.p_adjusted),
+        correction=row.correction,
+        effect_size=_number(row.effect_size),
+        wins=row.wins,
+        ties=row.ties,
+        losses=row.losses,
+        small=row.small or False,
+        better_when_higher=parse(row.metric).metric.higher_is_better,
+        significant=row.significant,
+        decided_by=row.decided_by,
+        margin=row.margin or None,
+        non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
+        equivalent=None if row.equivalent is UNSET else row.equivalent,
+        noise=None if row.noise_floor is UNSET else row.noise_floor,
+        against_trend=row.against_trend or False,
+        family=Family(family.method, family.size, family.over) if family is not None else None,
+    )
+    # The file says what these queries can detect; it does not hold the spread that this is worked out from.
+    vars(decision).update(detectable=_number(row.smallest_detectable), needed=row.queries_needed)
+    return decision
+
+
+def _judgment(row: GateJson) -> Judgment:
+    low, high = row.ci or (None, None)
+    gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
+    evidence = GateEvidence(_number(row.value), _number(low), _number(high), row.n, confidence=_number(row.confidence))
+    ruling = Ruling(row.outcome, row.why, row.more_queries)
+    return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)

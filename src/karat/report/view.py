@@ -1,0 +1,277 @@
+"""What is said of a result, decided once: the verdict and why, gates in groups, systems, decisions, notes.
+
+Renderers lay a view out and decide nothing, so that no two outputs can contradict each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from karat.gates.language import BASELINE
+from karat.metrics.grammar import PRIMARY, parse
+from karat.report.words import ORDER
+from karat.results.figures import SAME, change_text, figure
+from karat.results.remarks import unjudged, warnings
+from karat.results.words import queries_text
+from karat.stats.defaults import ALPHA
+from karat.stats.paired import DRAWS
+from karat.verbs.all_pairs import all_pairs_of
+from karat.verbs.check import Check
+from karat.verbs.compare import Comparison
+from karat.verbs.sweep import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.gates.evidence import Judgment
+    from karat.gates.judge import Outcome, Verdict
+    from karat.gates.language import Gate
+    from karat.results.decisions import Decision
+    from karat.results.fingerprints import Difference
+    from karat.results.result import Result, RunResult
+    from karat.verbs.all_pairs import PairwiseTest
+
+    Source = Result | Comparison | Check | Sweep
+
+QUERIES = 3
+"""Queries that an output names."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What to know of the data before believing the figures; serious ones are warnings."""
+
+    text: str
+    serious: bool
+
+
+@dataclass(frozen=True)
+class System:
+    """A run and its part in what is decided."""
+
+    name: str
+    """Its own, or `baseline` for one from a file that has the name of another run."""
+    role: Literal["baseline", "candidate", ""]
+    run: RunResult
+
+    @property
+    def label(self) -> str:
+        """The name as tables have it: the baseline says that it is one."""
+        return f"{self.name} ({BASELINE})" if self.role == "baseline" and self.name != BASELINE else self.name
+
+
+@dataclass(frozen=True)
+class GateGroup:
+    """A gate for one run, over all queries or in each of its segments."""
+
+    gate: Gate
+    run: str
+    outcome: Outcome
+    """The worst of its rows."""
+    rows: tuple[Judgment, ...]
+
+    @property
+    def warning(self) -> bool:
+        """Whether it does not pass, and changes nothing."""
+        return self.gate.level == "warn" and self.outcome != "pass"
+
+
+@dataclass(frozen=True)
+class QueryChange:
+    """A query with its text and what became of it."""
+
+    query_id: str
+    text: str
+    change: str
+
+
+@dataclass(frozen=True)
+class WorstQueries:
+    """The queries that lost most against the baseline, or that score lowest without one."""
+
+    metric: str
+    run: str
+    compared: bool
+    rows: tuple[QueryChange, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """All that an output may say."""
+
+    source: Source
+    result: Result
+    metrics: tuple[str, ...]
+    systems: tuple[System, ...]
+    title: str = ""
+    """The name of the dataset."""
+    verdict: Verdict | None = None
+    why: str = ""
+    gates: tuple[GateGroup, ...] = ()
+    """The worst first."""
+    gate_rows: tuple[Judgment, ...] = ()
+    """In the order of the gates."""
+    decisions: tuple[Decision, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    notes: tuple[str, ...] = ()
+    forced: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    """Of the systems under test."""
+    alpha: float = ALPHA
+    """The level at which differences are significant."""
+    link: str | None = None
+    tables: Mapping[str, str | None] = field(default_factory=dict)
+    """Files with the texts of queries and docs, for the page."""
+
+    @property
+    def record(self) -> Result | Comparison | Check:
+        """What is saved and reported; of a sweep, the result that it rests on."""
+        return self.source.result if isinstance(self.source, Sweep) else self.source
+
+    @property
+    def baseline(self) -> System | None:
+        return next((s for s in self.systems if s.role == "baseline"), None)
+
+    @property
+    def candidates(self) -> tuple[System, ...]:
+        return tuple(s for s in self.systems if s.role == "candidate")
+
+    @property
+    def falls(self) -> tuple[Decision, ...]:
+        """What is significantly worse than the baseline: over all queries first, then in segments."""
+        return tuple(sorted((d for d in self.decisions if d.outcome == "worse"), key=lambda d: d.segment is not None))
+
+    def decision(self, run: str, metric: str) -> Decision | None:
+        """What was decided of a run and a metric over all queries."""
+        wanted = (d for d in self.decisions if d.segment is None and d.candidate == run and d.metric == metric)
+        return next(wanted, None)
+
+    @property
+    def scope(self) -> str:
+        """What was measured: the dataset, how many queries, which runs, against what."""
+        queries = max((r.counts["queries"] for r in self.result.runs), default=0)
+        names = [s.name for s in self.candidates or self.systems]
+        runs = ", ".join(names) if len(names) <= QUERIES else f"{len(names)} runs"
+        file = self.source.baseline_file if isinstance(self.source, Check) else None
+        base = self.baseline
+        against = f" against {base.label}{f' ({file})' if file else ''}" if base is not None else ""
+        return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}")))
+
+    @cached_property
+    def pairs(self) -> Mapping[str, PairwiseTest]:
+        """By metric: p of every pair of runs by randomised Tukey HSD, as `compare --all-pairs` has it."""
+        if isinstance(self.source, Comparison) and self.source.pairs:
+            return self.source.pairs
+        runs = tuple(replace(s.run, name=s.name) for s in self.systems)
+        if len(runs) < 2:
+            return {}
+        shared = [m for m in self.metrics if all(m in run.values for run in runs)]
+        runs = tuple(replace(run, values={m: run.values[m] for m in shared}) for run in runs)
+        return all_pairs_of(replace(self.result, runs=runs), DRAWS, runs[0].sampling.seed)
+
+    @property
+    def worst_queries(self) -> WorstQueries | None:
+        """Of the first candidate, by the primary metric; None where no query lost anything."""
+        system = (self.candidates or self.systems)[0]
+        run, base = system.run, self.baseline
+        metric = PRIMARY if PRIMARY in run.values else self.gates[0].gate.metric if self.gates else self.metrics[0]
+        rises = parse(metric).metric.higher_is_better is not False
+        mine = run.per_query(metric)
+        before = base.run.per_query(metric) if base is not None and metric in base.run.values else None
+        moved = {q: v - before[q] for q, v in mine.items() if q in before} if before is not None else mine
+        lost = [(q, v) for q, v in moved.items() if v == v and (before is None or ((v < 0) == rises and abs(v) > SAME))]
+        lowest = sorted(lost, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
+        rows = []
+        for q, v in lowest:
+            change = figure(metric, v).short
+            if before is not None:
+                change = change_text(metric, before[q], mine[q], short=True)
+            rows.append(QueryChange(q, self.result.texts.get(q, ""), change))
+        return WorstQueries(metric, system.name, before is not None, tuple(rows)) if rows else None
+
+
+def view_of(
+    source: Source, *, title: str = "", link: str | None = None, tables: Mapping[str, str | None] | None = None
+) -> View:
+    """The view of a result, a comparison, a check or a sweep; `title` names the dataset."""
+    if isinstance(source, Check):
+        view = _view_check(source)
+    elif isinstance(source, Comparison):
+        view = _view_comparison(source)
+    else:
+        result = source.result if isinstance(source, Sweep) else source
+        metrics = tuple(m for m in result.metrics if not (isinstance(source, Sweep) and m == "num_ret"))
+        systems = tuple(System(run.name, "", run) for run in result.runs)
+        notes = source.notes if isinstance(source, Sweep) else ()
+        view = View(source, result, metrics, systems, remarks=remarks_of(result.runs), notes=notes)
+    return replace(view, title=title or view.title, link=link or view.link, tables=tables or {})
+
+
+def _view_comparison(source: Comparison) -> View:
+    result = source.result
+    systems = tuple(
+        System(run.name, "baseline" if run.name == source.baseline else "candidate", run) for run in result.runs
+    )
+    return View(
+        source,
+        result,
+        result.metrics,
+        systems,
+        decisions=source.rows,
+        alpha=source.alpha,
+        remarks=remarks_of(result.runs),
+        notes=(*source.notes, *unjudged(result)),
+        forced=source.forced,
+        differences=source.system,
+    )
+
+
+def _view_check(source: Check) -> View:
+    result, base = source.result, source.baseline
+    systems = []
+    if base is not None:
+        double = any(run.name == base.name and run is not base for run in result.runs)
+        systems.append(System(BASELINE if double else base.name, "baseline", base))
+    for run in result.runs:
+        if run is not base:
+            systems.append(System(run.name, "candidate" if run.name in source.candidates else "", run))
+    return View(
+        source,
+        result,
+        result.metrics,
+        tuple(systems),
+        title=source.name,
+        verdict=source.verdict,
+        why=source.why,
+        gates=group_gates(source.rows),
+        gate_rows=source.rows,
+        decisions=source.comparisons,
+        alpha=1 - result.runs[0].sampling.confidence,
+        remarks=tuple(Remark(text, serious) for text, serious in source.remarks),
+        notes=source.notes,
+        forced=source.forced,
+        differences=source.system,
+        link=source.link,
+    )
+
+
+def group_gates(rows: Sequence[Judgment]) -> tuple[GateGroup, ...]:
+    """The rows of each gate and run; what fails comes first, then what is undecided, warnings last."""
+    groups: dict[tuple[Gate, str], list[Judgment]] = {}
+    for row in rows:
+        groups.setdefault((row.gate, row.run), []).append(row)
+    out = []
+    for (gate, run), members in groups.items():
+        outcomes = {r.judged.outcome for r in members}
+        out.append(GateGroup(gate, run, next(o for o in ORDER if o in outcomes), tuple(members)))
+    return tuple(sorted(out, key=lambda g: (g.gate.level == "warn", ORDER.index(g.outcome))))
+
+
+def remarks_of(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
+    """What is odd about the data of these runs, and how their figures came to be."""
+    several = len(runs) > 1
+    found = [(run.name, text, True) for run in runs for text in warnings(run)]
+    found += [(run.name, text, False) for run in runs for text in run.notes]
+    return tuple(Remark(f"{name}: {text}" if several else text, serious) for name, text, serious in found)

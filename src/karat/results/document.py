@@ -1,0 +1,359 @@
+"""The JSON document of all verbs, as types: it is written, read and described by a schema from these alone.
+
+Parts that do not apply are left out (UNSET). Numbers have 12 significant digits; null means undefined.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from karat.results.record import Provenance, RecordJson, RunRecordJson, SamplingJson
+
+Kind = Literal["evaluation", "comparison", "sweep", "check", "baseline", "stress", "bench"]
+Number = float | None
+Ends = Annotated[list[float | None], Meta(min_length=2, max_length=2)] | None
+"""An end is null where too few queries bound a quantile on that side."""
+
+
+class HeadJson(Struct, frozen=True):
+    """What any document says of itself; the rest is not looked at."""
+
+    format_version: Any = None
+    kind: Any = None
+    runs: Any = None
+
+
+class ErrorJson(Struct, frozen=True):
+    """What stands in the place of a result after an error."""
+
+    error: list[str]
+    format_version: int
+    kind: str = "error"
+
+
+class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A metric over queries: a mean unless `aggregate` says otherwise."""
+
+    mean: Number
+    ci: Ends
+    ci_method: str
+    n: int
+    aggregate: Literal["sum", "geometric mean", "quantile"] | UnsetType = UNSET
+
+
+class SegmentJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A slice of the queries; `small` where it has too few queries to be judged alone."""
+
+    by: dict[str, str]
+    n: int
+    small: bool
+    judged_at_10: Annotated[Number, Meta(description="The mean share of judged docs in the top 10.")] = field(
+        name="judged@10"
+    )
+    metrics: dict[str, EstimateJson]
+
+
+class AcrossJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """How the means of segments vary, and their unweighted (macro) average."""
+
+    segments: int
+    macro_average: Number
+    variance: Number
+
+
+class FamilyJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """What p is adjusted over: how, how many comparisons, and of what."""
+
+    method: Annotated[str, Meta(pattern="^(holm|bh|none)$")]
+    size: int
+    over: Literal["candidates", "segments"]
+
+
+class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One metric of a candidate against a baseline, over all queries or in one segment."""
+
+    metric: str
+    baseline: str
+    candidate: str
+    mean_baseline: Number
+    mean_candidate: Number
+    delta: Annotated[Number, Meta(description="Candidate − baseline, over the queries that both runs have.")]
+    ci: Ends
+    ci_method: str
+    p: Annotated[dict[str, Number], Meta(description="Raw, by test.")]
+    p_adjusted: Annotated[Number, Meta(description="Of the test that `decided_by` names; null in small segments.")]
+    correction: Annotated[str, Meta(pattern="^(holm|bh|none)$")]
+    decided_by: str
+    significant: bool
+    outcome: Annotated[
+        Literal["better", "worse", "different", "no significant difference", "too few queries", "not tested"]
+        | UnsetType,
+        Meta(description="What is decided of the candidate."),
+    ] = UNSET
+    statement: Annotated[str | UnsetType, Meta(description="The decision in words, as every output has it.")] = UNSET
+    family: Annotated[
+        FamilyJson | UnsetType | None, Meta(description="What p is adjusted over; null where nothing is tested.")
+    ] = UNSET
+    effect_size: Annotated[Number, Meta(description="d_z.")]
+    wins: int
+    ties: int
+    losses: int
+    n: int
+    segment: dict[str, str] | None
+    smallest_detectable: Number
+    queries_needed: int | None
+    small: bool | UnsetType = UNSET
+    against_trend: bool | UnsetType = UNSET
+    margin: float | UnsetType = UNSET
+    non_inferior: bool | UnsetType | None = UNSET
+    equivalent: bool | UnsetType | None = UNSET
+    noise_floor: Number | UnsetType = UNSET
+    inside_noise: bool | UnsetType | None = UNSET
+    improvement: Annotated[
+        Number | UnsetType, Meta(description="In components: Δ in percent of the value before; null where it is 0.")
+    ] = UNSET
+
+
+class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One gate for one run, over all queries or in one segment."""
+
+    gate: str
+    name: str | None
+    level: Literal["error", "warn"]
+    run: str
+    metric: str
+    segment: dict[str, str] | None
+    outcome: Literal["pass", "fail", "undecided"]
+    why: str
+    value: Annotated[Number, Meta(description="The metric, or its difference from `against`.")]
+    ci: Ends
+    op: Annotated[str, Meta(pattern="^[<>]=?$")]
+    threshold: Number
+    n: int
+    confidence: Annotated[
+        Number,
+        Meta(description="Of the interval; higher than asked for where segments are corrected for their number."),
+    ]
+    more_queries: Annotated[
+        int | None, Meta(description="How many more would decide an undecided gate with probability .8.")
+    ]
+    against: str | UnsetType = UNSET
+    margin: Number | UnsetType = UNSET
+    relative: bool | UnsetType = UNSET
+
+
+class PartJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A part of the pipeline: measured, or with the field that is missing."""
+
+    measured: bool
+    missing: str | UnsetType = UNSET
+    figures: dict[str, EstimateJson] | UnsetType = UNSET
+    changes: Annotated[
+        dict[str, ComparisonJson] | UnsetType, Meta(description="After − before, on the same queries.")
+    ] = UNSET
+    counts: dict[str, int] | UnsetType = UNSET
+    tables: dict[str, Any] | UnsetType = UNSET
+    per_query: dict[str, dict[str, Any]] | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
+
+
+class ComponentsJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The parts of a pipeline, from its run log."""
+
+    k: int
+    retriever: PartJson
+    reranker: PartJson
+    funnel: PartJson
+    router: PartJson
+    gate: PartJson
+    rewriting: PartJson
+    no_answer: PartJson
+    entities: PartJson
+    levels: PartJson
+
+
+class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One run: its metrics by canonical name, what was counted, and its segments."""
+
+    name: str
+    facts: dict[str, Any] | UnsetType = UNSET
+    gold_level: Annotated[
+        Literal["chunk"] | UnsetType, Meta(description="The gold names chunks; left out where it names docs.")
+    ] = UNSET
+    metrics: dict[str, EstimateJson]
+    counts: dict[str, int]
+    segments: list[SegmentJson] | UnsetType = UNSET
+    across: Annotated[
+        dict[str, dict[str, AcrossJson]] | UnsetType, Meta(description="By field of the queries and metric.")
+    ] = UNSET
+    components: ComponentsJson | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
+    sampling: Annotated[SamplingJson | UnsetType, Meta(description="In a baseline whose queries have weights.")] = UNSET
+    record: Annotated[RunRecordJson | UnsetType, Meta(description="In a saved result.")] = UNSET
+
+
+class IntervalsJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """How intervals are found; `auto` widens BCa for few queries (Hesterberg 2015), by name it is plain."""
+
+    confidence: float
+    method: str
+    resamples: int
+    seed: int
+    bca: Literal["expanded", "plain"]
+
+
+class GoldPrintJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The judgments; the counts are missing where an older version wrote the hash alone."""
+
+    hash: str
+    queries: int | UnsetType = UNSET
+    judgments: int | UnsetType = UNSET
+
+
+class QueriesPrintJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The queries, with a hash of each field that can change a result."""
+
+    hash: str
+    queries: int | UnsetType = UNSET
+    fields: dict[str, str] | UnsetType = UNSET
+
+
+class FingerprintsJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the result rests on, by content."""
+
+    gold: GoldPrintJson
+    queries: QueriesPrintJson | UnsetType = UNSET
+    corpus: Annotated[str | UnsetType, Meta(description="Where gold is by chunk.")] = UNSET
+    embeddings: Annotated[
+        dict[str, str] | UnsetType, Meta(description="By metric: the model of the embeddings that it looks at.")
+    ] = UNSET
+    metrics: dict[str, str]
+
+
+class BaselineJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The run that others are compared with, and its file if it comes from one."""
+
+    name: str
+    file: str | None
+
+
+class DifferenceJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One thing in which two results differ."""
+
+    what: str
+    here: str
+    baseline: str
+
+
+class PairsJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The p of every pair of runs by randomised HSD, and the number of draws."""
+
+    draws: int
+    p: dict[str, dict[str, Number]]
+
+
+class CurveJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A metric over the cutoffs k, for all queries or in one segment."""
+
+    run: str
+    metric: str
+    segment: dict[str, str] | None
+    k: list[int]
+    mean: list[Number]
+    ci: list[Ends]
+    n: int
+    area: Number
+    knee: int | None
+    k98: int | None
+
+
+class StressQueryJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One query without and with hard negatives."""
+
+    query_id: str
+    negatives: list[str]
+    negatives_in_top: int
+    without: Number
+    with_: Number = field(name="with")
+    drop: Number
+
+
+class StressJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A reranker with hard negatives at the top of its input; `drop` is without − with them."""
+
+    metric: str
+    drop: Number
+    ci: Ends
+    ci_method: str
+    p: dict[str, Number]
+    n: int
+    reranker: str
+    negatives: str
+    negatives_in_top: int
+    left_out: Annotated[int, Meta(description="Queries that could be used and were not drawn.")]
+    per_query: list[StressQueryJson]
+
+
+class DatasetJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One dataset of a benchmark, with the run logs and the evaluation or comparison of its runs."""
+
+    name: str
+    version: str
+    logs: dict[str, str]
+    notes: list[str]
+    result: DocumentJson
+
+
+class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What --json and --save write. Numbers have 12 significant digits; null means undefined."""
+
+    format_version: Literal[2]
+    kind: Kind
+    karat: Annotated[str | UnsetType, Meta(description="In a baseline: the version that wrote it.")] = UNSET
+    provenance: Annotated[Provenance | UnsetType, Meta(description="In a saved result.")] = UNSET
+    error: Annotated[
+        list[str] | UnsetType, Meta(description="Why nothing was decided; the document then holds nothing else.")
+    ] = UNSET
+    conventions: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="The choices that differ from the defaults.")
+    ] = UNSET
+    intervals: IntervalsJson | UnsetType = UNSET
+    runs: list[RunJson] | UnsetType = UNSET
+    fingerprints: FingerprintsJson | UnsetType = UNSET
+    verdict: Annotated[
+        Literal["SHIP", "BLOCK", "INCONCLUSIVE"] | UnsetType | None,
+        Meta(description="Over the gates at level error; null where an error came before any verdict."),
+    ] = UNSET
+    why: Annotated[str | UnsetType, Meta(description="One sentence for the verdict.")] = UNSET
+    dataset: str | UnsetType = UNSET
+    candidates: Annotated[list[str] | UnsetType, Meta(description="The runs that the gates judged.")] = UNSET
+    gates: list[GateJson] | UnsetType = UNSET
+    baseline: BaselineJson | UnsetType = UNSET
+    comparisons: list[ComparisonJson] | UnsetType = UNSET
+    pairs: Annotated[dict[str, PairsJson] | UnsetType, Meta(description="By metric.")] = UNSET
+    notes: list[str] | UnsetType = UNSET
+    warnings: Annotated[
+        list[str] | UnsetType, Meta(description="In a check: what to know of the data before believing the verdict.")
+    ] = UNSET
+    forced: Annotated[
+        list[DifferenceJson] | UnsetType,
+        Meta(description="What differs between the results and was overridden by force."),
+    ] = UNSET
+    differences: Annotated[
+        list[DifferenceJson] | UnsetType, Meta(description="What differs between the systems under test.")
+    ] = UNSET
+    stress: StressJson | UnsetType = UNSET
+    curves: list[CurveJson] | UnsetType = UNSET
+    bench: Annotated[dict[str, Any] | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
+    datasets: list[DatasetJson] | UnsetType = UNSET
+    languages: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(description="Of a benchmark over several languages or datasets: one metric by system and language."),
+    ] = UNSET
+    values: Annotated[
+        dict[str, list[Number]] | UnsetType,
+        Meta(description="In a baseline: by query, the values in the order of the run's metrics."),
+    ] = UNSET
+    record: Annotated[RecordJson | UnsetType, Meta(description="In a saved result: what its runs share.")] = UNSET

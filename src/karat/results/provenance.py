@@ -1,0 +1,36 @@
+"""Where a saved result comes from: when it was saved, and the commit of the folder that it was saved in."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import time
+
+from msgspec import UNSET
+
+from karat import __version__
+from karat.results.record import Provenance
+
+PATIENCE = 5.0
+"""Seconds after which git is not waited for."""
+
+
+def find_provenance(label: str = "") -> Provenance:
+    """The time (SOURCE_DATE_EPOCH where it is set, for equal bytes), and commit and branch where git knows them."""
+    commit, branch = _checkout()
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else time.time(), datetime.UTC)
+    return Provenance(
+        moment.isoformat(timespec="seconds"), __version__, commit or UNSET, branch or UNSET, label or UNSET
+    )
+
+
+def _checkout() -> tuple[str, str]:
+    try:
+        command = ["git", "rev-parse", "HEAD", "--abbrev-ref", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        commit, branch = done.stdout.split()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return "", ""
+    return commit, "" if branch == "HEAD" else branch  # detached

@@ -1,0 +1,118 @@
+"""A result as its document: figures with intervals, what they rest on, and nothing of each query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET
+
+from karat.metrics.grammar import parse
+from karat.results.document import (
+    AcrossJson,
+    ComponentsJson,
+    DifferenceJson,
+    DocumentJson,
+    EstimateJson,
+    FingerprintsJson,
+    GoldPrintJson,
+    IntervalsJson,
+    QueriesPrintJson,
+    RunJson,
+    SegmentJson,
+)
+from karat.results.result import FORMAT_VERSION
+from karat.store.codec import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msgspec import UnsetType
+
+    from karat.results.fingerprints import Difference, Fingerprints
+    from karat.results.result import Result, RunResult, SegmentResult
+    from karat.results.sampling import Sampling
+    from karat.stats.intervals import Interval
+
+
+def summarize(result: Result) -> DocumentJson:
+    """The document of an evaluation."""
+    return DocumentJson(
+        format_version=FORMAT_VERSION,
+        kind="evaluation",
+        conventions=dict(result.conventions) or UNSET,
+        intervals=_intervals(result.runs[0].sampling) if result.runs else UNSET,
+        runs=[summarize_run(run) for run in result.runs],
+        fingerprints=_fingerprints(result.fingerprints),
+    )
+
+
+def summarize_run(run: RunResult) -> RunJson:
+    """One run of the document."""
+    fields = [",".join(names) for names in run.sampling.by]
+    return RunJson(
+        name=run.name,
+        facts=dict(run.facts) or UNSET,
+        gold_level="chunk" if run.gold_level == "chunk" else UNSET,
+        metrics={name: estimate_json(interval, name) for name, interval in run.estimates[0].items()},
+        counts=dict(run.counts),
+        segments=[_segment(s) for s in run.segments] if fields else UNSET,
+        across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
+        components=msgspec.convert(run.components, ComponentsJson) if run.components else UNSET,
+        notes=list(run.notes) or UNSET,
+    )
+
+
+def estimate_json(interval: Interval, metric: str | None = None) -> EstimateJson:
+    """An estimate with its interval; a metric that is not averaged over queries says so."""
+    defined = interval.low == interval.low or interval.high == interval.high
+    aggregate = parse(metric).aggregate if metric is not None else "mean"
+    return EstimateJson(
+        rounded(interval.estimate),
+        [rounded(interval.low), rounded(interval.high)] if defined else None,
+        interval.method,
+        interval.n,
+        UNSET if aggregate == "mean" else aggregate,
+    )
+
+
+def _segment(segment: SegmentResult) -> SegmentJson:
+    metrics = {name: estimate_json(interval) for name, interval in segment.metrics.items()}
+    return SegmentJson(dict(segment.by), segment.n, segment.small, rounded(segment.judged), metrics)
+
+
+def _across(run: RunResult, by: str, metric: str) -> AcrossJson:
+    spread = run.across(by, metric)
+    return AcrossJson(int(spread["segments"]), rounded(spread["macro_average"]), rounded(spread["variance"]))
+
+
+def _intervals(sampling: Sampling) -> IntervalsJson:
+    return IntervalsJson(
+        sampling.confidence,
+        sampling.method,
+        sampling.resamples,
+        sampling.seed,
+        "expanded" if sampling.method == "auto" else "plain",
+    )
+
+
+def _fingerprints(prints: Fingerprints) -> FingerprintsJson | UnsetType:
+    gold, queries = prints.gold, prints.queries
+    if gold is None:
+        return UNSET
+    return FingerprintsJson(
+        gold=GoldPrintJson(gold.hash, *(UNSET if n is None else n for n in (gold.queries, gold.judgments))),
+        queries=QueriesPrintJson(
+            queries.hash, UNSET if queries.queries is None else queries.queries, dict(queries.fields)
+        )
+        if queries is not None
+        else UNSET,
+        corpus=prints.corpus if prints.corpus is not None else UNSET,
+        embeddings=dict(prints.embeddings) or UNSET,
+        metrics=dict(prints.metrics),
+    )
+
+
+def differences_json(differences: Sequence[Difference]) -> list[DifferenceJson] | UnsetType:
+    """What two results differ in; left out where they do not."""
+    return [DifferenceJson(d.what, d.here, d.there) for d in differences] or UNSET

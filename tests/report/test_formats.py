@@ -1,0 +1,77 @@
+"""Output formats: declared in one module each; flag, key of karat.yaml and replacement after an error follow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import karat
+from karat.cli.app import app
+from karat.config.models import Outputs
+from karat.errors import InputError, UsageError
+from karat.report.formats import Problem, all_formats
+from karat.report.outputs import Files, write, write_error
+from karat.report.view import view_of
+
+ENDINGS = {"html": "html", "json": "json", "junit": "xml", "latex": "tex", "markdown": "md", "per_query": "csv"}
+
+
+@pytest.fixture(scope="module")
+def check() -> karat.Check:
+    gold = {f"q{i}": {"d": 1} for i in range(30)}
+    runs = {"old": {q: {"d": 1.0} for q in gold}, "new": {q: {"x": 2.0, "d": 1.0} for q in gold}}
+    return karat.check(karat.evaluate(gold, runs, "mrr", details=True), ["mrr >= 0.9"], baseline="old")
+
+
+def places(folder: Path) -> dict[str, str]:
+    return {name: str(folder / f"out.{ENDINGS.get(name, 'json.gz')}") for name in all_formats()}
+
+
+def test_every_format_has_a_key_in_karat_yaml_and_a_flag() -> None:
+    keys = {field.alias or name for name, field in Outputs.model_fields.items()}
+    assert keys == {*all_formats(), "report_url"}
+    help_text = CliRunner().invoke(app, ["check", "--help"], env={"COLUMNS": "200"}).output
+    assert all(
+        f"--{name.replace('_', '-')}" in help_text for name, one in all_formats().items() if "check" in one.verbs
+    )
+
+
+def test_after_an_error_no_output_of_an_earlier_check_looks_current(check: karat.Check, tmp_path: Path) -> None:
+    files = Files(places(tmp_path))
+    write(view_of(check), files)
+    before = {name: Path(place).read_bytes() for name, place in files.places.items()}
+    assert all(before.values())
+    write_error(InputError("gold.qrels:3: is broken <&>"), files, "toy")
+    for name, place in files.places.items():
+        data = Path(place).read_bytes()
+        assert data != before[name], name
+        assert b"BLOCK" not in data and b"0.5" not in data, name
+    assert "gold.qrels:3: is broken &lt;&amp;&gt;" in Path(files.places["html"]).read_text()
+    assert json.loads(Path(files.places["json"]).read_text())["error"] == ["gold.qrels:3: is broken <&>"]
+    assert Path(files.places["per_query"]).read_text() == "run,query_id,metric,value\n"
+    with pytest.raises(InputError):
+        karat.load(files.places["save"])
+
+
+def test_an_error_makes_no_file_where_there_was_none(tmp_path: Path) -> None:
+    write_error(InputError("broken"), Files(places(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_outputs_are_checked_before_any_work() -> None:
+    with pytest.raises(UsageError, match="--save: takes the name of a file"):
+        Files.of({"save": "-"})
+    with pytest.raises(UsageError, match="only one output can go to standard output"):
+        Files.of({"json": "-", "markdown": "-"})
+    with pytest.raises(UsageError, match=r"must end in one of \.csv, \.jsonl, \.parquet"):
+        Files.of({"per_query": "values.txt"})
+
+
+def test_problems_of_every_kind_are_rendered(tmp_path: Path) -> None:
+    for name, one in all_formats().items():
+        place = places(tmp_path)[name]
+        one.write_error(Problem(["first", "second % & <"]), place)
+        assert Path(place).exists()

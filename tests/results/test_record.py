@@ -1,0 +1,286 @@
+"""A saved result is the result: what is read back gives every answer that the fresh one gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import karat
+from karat.results.result import Result
+from karat.results.saved import load_baseline, load_saved
+from places import KETTLE, SUPPORT
+
+OLD = SUPPORT / "version_1"
+
+
+def kettle(**options: Any) -> Result:
+    runs = {"keyword": KETTLE / "keyword.run", "dense": KETTLE / "dense.jsonl"}
+    metrics = ["ndcg@10", "recall@5", "num_ret", "gm_map", "judged@10"]
+    known = {"queries": KETTLE / "queries.jsonl", "by": "topic", "details": True}
+    return karat.evaluate(KETTLE / "qrels.tsv", runs, metrics, **{**known, **options})
+
+
+def again(result: Result, folder: Path) -> Result:
+    result.save(str(folder / "again.json"))
+    return karat.load(str(folder / "again.json"))
+
+
+def assert_same(one: Result, two: Result) -> None:
+    assert one.as_json() == two.as_json()
+    assert one.texts == two.texts
+    assert one.fingerprints == two.fingerprints
+    for a, b in zip(one.runs, two.runs, strict=True):
+        assert list(a.query_ids) == list(b.query_ids)
+        assert a.values.keys() == b.values.keys()
+        for name in a.values:
+            np.testing.assert_array_equal(a.values[name], b.values[name])  # bit by bit, NaN included
+        assert a.attainable == b.attainable
+        assert (a.gold_level, a.policy, a.sampling) == (b.gold_level, b.policy, b.sampling)
+        assert [a.top_docs(q) for q in a.query_ids] == [b.top_docs(q) for q in b.query_ids]
+        assert [a.gold_docs(q) for q in a.query_ids] == [b.gold_docs(q) for q in b.query_ids]
+        np.testing.assert_array_equal(a.judged, b.judged)
+
+
+@pytest.mark.parametrize("options", [{}, {"details": False}, {"by": None}, {"queries": None, "by": None}])
+def test_what_is_read_back_is_what_was_saved(tmp_path: Path, options: dict[str, Any]) -> None:
+    result = kettle(**options)
+    assert_same(result, again(result, tmp_path))
+
+
+@pytest.mark.parametrize("convention", ["condensed", "binary", "ignore_self"])
+def test_conventions_are_read_back_too(tmp_path: Path, convention: str) -> None:
+    result = kettle(**{convention: True})
+    loaded = again(result, tmp_path)
+    assert getattr(loaded.runs[0].policy, convention) is True
+    assert_same(result, loaded)
+
+
+DOCS = [f"d{i}#{j}" for i in range(4) for j in range(2)]
+GOLD = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]),
+    st.dictionaries(st.sampled_from([*DOCS, "d1", "d2"]), st.sampled_from([-1, 0, 0.5, 1, 2.25]), min_size=1),
+    min_size=1,
+)
+RUN = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3", "q4"]),
+    st.dictionaries(st.sampled_from(DOCS), st.floats(-5, 5, allow_nan=False), max_size=8),
+    min_size=1,
+)
+
+
+@given(gold=GOLD, run=RUN, level=st.sampled_from(["auto", "doc", "chunk"]), credit=st.sampled_from(["first", "all"]))
+def test_rankings_read_back_measure_the_same(
+    tmp_path_factory: pytest.TempPathFactory, gold: Any, run: Any, level: str, credit: str
+) -> None:
+    metrics = ["precision@3", "ndcg", "judged@5", "map"]
+    result = karat.evaluate(gold, {"run": run}, metrics, level=level, chunk_credit=credit, details=True)
+    loaded = again(result, tmp_path_factory.mktemp("record"))
+    assert_same(result, loaded)
+    from karat.metrics.grammar import parse
+
+    for name in metrics:
+        assert loaded.runs[0].rankings is not None
+        np.testing.assert_array_equal(parse(name)(loaded.runs[0].rankings), result.runs[0].values[name])
+
+
+def test_comparisons_gates_sweeps_and_diagnoses_of_a_saved_result_are_those_of_the_fresh_one(tmp_path: Path) -> None:
+    fresh = kettle()
+    saved = again(fresh, tmp_path)
+    gates = ["recall@5 >= 0.5", "ndcg@10 no worse than baseline by 0.05 for every topic"]
+    verbs: list[Callable[[Result], Any]] = [
+        lambda r: karat.check(r, gates, baseline="keyword").as_json(),
+        lambda r: karat.diagnose(r, "dense").as_json(),
+        lambda r: karat.sweep(r, metrics=["recall", "ndcg"]).as_json(),
+    ]
+    for verb in verbs:
+        assert verb(fresh) == verb(saved)
+
+
+def test_a_sweep_of_a_result_is_that_of_its_files(tmp_path: Path) -> None:
+    runs = {"keyword": KETTLE / "keyword.run", "dense": KETTLE / "dense.jsonl"}
+    options = {"queries": KETTLE / "queries.jsonl", "by": "topic"}
+    expected = karat.sweep(KETTLE / "qrels.tsv", runs, ["recall", "ndcg"], **options)
+    result = kettle(details=False)
+    result.save(str(tmp_path / "r.json"))
+    assert karat.sweep(result, metrics=["recall", "ndcg"]).as_json() == expected.as_json()
+    assert karat.sweep(str(tmp_path / "r.json"), metrics=["recall", "ndcg"]).as_json() == expected.as_json()
+
+
+def test_a_metric_that_rankings_cannot_tell_is_refused_for_a_result() -> None:
+    with pytest.raises(karat.UsageError, match=r"distinct_docs@\d+ needs items.*evaluate"):
+        karat.sweep(kettle(), metrics=["distinct_docs"])
+
+
+def test_a_result_is_plain_data() -> None:
+    result = kettle()
+    assert_same(result, pickle.loads(pickle.dumps(result)))
+
+
+def test_names_that_are_no_utf_8_are_read_back(tmp_path: Path) -> None:
+    odd = "run \udc80 §"
+    result = karat.evaluate({"q": {"d": 1}}, {odd: {"q": {"d": 1.0}}}, "mrr", details=True)
+    assert again(result, tmp_path).runs[0].name == odd
+
+
+def test_undefined_values_are_null_and_come_back_undefined(tmp_path: Path) -> None:
+    result = karat.evaluate({"q1": {"d": 1}, "q2": {"d": 1}}, {"r": {"q1": {"d": 1.0}}}, "judged@5", missing="zero")
+    result.save(str(tmp_path / "r.json"))
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["runs"][0]["record"]["values"] == {"judged@5": [1.0, None]}
+    assert np.isnan(karat.load(str(tmp_path / "r.json")).per_query("judged@5")["q2"])
+
+
+def test_a_doc_is_named_once_however_many_lists_it_is_in(tmp_path: Path) -> None:
+    gold = {f"q{i}": {"a-very-long-name-of-a-doc": 1} for i in range(50)}
+    run = {q: {"a-very-long-name-of-a-doc": 1.0} for q in gold}
+    karat.evaluate(gold, {"a": run, "b": run}, "mrr", details=True).save(str(tmp_path / "r.json"))
+    assert (tmp_path / "r.json").read_text().count("a-very-long-name") == 1
+
+
+def test_provenance_is_saved_and_is_no_part_of_the_fingerprints(tmp_path: Path) -> None:
+    result = kettle()
+    result.save(str(tmp_path / "r.json"), label="nightly")
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["provenance"]["label"] == "nightly"
+    assert document["provenance"]["karat"] == karat.__version__
+    assert document["provenance"]["time"].endswith("+00:00")
+    assert "provenance" not in result.as_json()
+    loaded = karat.load(str(tmp_path / "r.json"))
+    assert loaded.fingerprints == result.fingerprints
+    loaded.save(str(tmp_path / "copy.json"))  # a copy says when the result was made, not when it was copied
+    assert (tmp_path / "copy.json").read_bytes() == (tmp_path / "r.json").read_bytes()
+
+
+def change(path: list[str | int], value: Any) -> Callable[[dict[str, Any]], None]:
+    def apply(document: dict[str, Any]) -> None:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return apply
+
+
+RUN_0: list[str | int] = ["runs", 0, "record"]
+DAMAGES = {
+    "a number of a doc that does not exist": change([*RUN_0, "top", "docs", 0], 10_000),
+    "a negative number of a doc": change([*RUN_0, "top", "docs", 0], -1),
+    "a value missing": change([*RUN_0, "values", "recall@5"], [0.5]),
+    "a rank missing": change([*RUN_0, "gold_ranks"], [1, 2]),
+    "a negative rank": change([*RUN_0, "rankings", "first", "ranks", 0], -3),
+    "counts that do not add up": change([*RUN_0, "top", "listed", 0], 7_000),
+    "a gold that does not exist": change([*RUN_0, "gold"], 3),
+    "a field of queries too short": change(["record", "queries", "fields", "topic"], ["x"]),
+    "text for a number": change(["runs", 0, "counts", "queries"], "many"),
+    "a field that nobody knows": change(["extra"], 1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "r.json"
+    kettle().save(str(path))
+    document = json.loads(path.read_text())
+    DAMAGES[damage](document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(karat.InputError, match=r"r\.json: is damaged \(.*evaluate again with --save"):
+        karat.load(str(path))
+
+
+@pytest.mark.parametrize("part", [0, 1, 100, 2000])
+def test_half_a_file_is_refused_by_its_name(tmp_path: Path, part: int) -> None:
+    path = tmp_path / "r.json"
+    kettle().save(str(path))
+    path.write_bytes(path.read_bytes()[:part])
+    with pytest.raises(karat.InputError, match=r"r\.json: is not a saved result"):
+        karat.load(str(path))
+
+
+def test_a_document_without_values_says_how_to_save_them(tmp_path: Path) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(json.dumps(kettle().as_json()))
+    for read in (karat.load, karat.write_report):
+        with pytest.raises(karat.InputError, match=r"check\.json: holds figures without their queries.*--save FILE"):
+            read(str(path))
+
+
+def test_a_version_of_the_future_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({**kettle().as_json(), "format_version": 3}))
+    with pytest.raises(karat.InputError, match="has format version 3, expected 2"):
+        karat.load(str(path))
+
+
+def test_results_of_version_1_are_read() -> None:
+    old, fresh = karat.load(str(OLD / "result.json.gz")), kettle()
+    for name in ("keyword", "dense"):
+        a, b = old[name], fresh[name]
+        assert list(a.query_ids) == list(b.query_ids)
+        for metric in ("ndcg@10", "recall@5"):
+            assert a.mean[metric] == pytest.approx(b.mean[metric], rel=1e-11)
+            assert a.ci[metric] == pytest.approx(b.ci[metric], rel=1e-9)
+        assert [a.gold_docs(q) for q in a.query_ids] == [b.gold_docs(q) for q in b.query_ids]
+        assert [a.top_docs(q) for q in a.query_ids] == [b.top_docs(q) for q in b.query_ids]
+        assert a.attainable == pytest.approx({m: v for m, v in b.attainable.items() if m in a.values})
+        assert [s.judged for s in a.segments] == pytest.approx([s.judged for s in b.segments], nan_ok=True)
+        assert a.rankings is not None and b.rankings is not None
+        for column in ("query", "rank", "grade", "returned", "gold_query", "gold_grade"):
+            np.testing.assert_array_equal(getattr(a.rankings, column), getattr(b.rankings, column))
+    assert old.texts == fresh.texts
+    assert old.fingerprints.gold == fresh.fingerprints.gold
+    assert old.fingerprints.queries == fresh.fingerprints.queries
+
+
+def test_a_result_of_version_1_without_lists_is_read() -> None:
+    old = karat.load(str(OLD / "values.json"))
+    assert old.runs[0].top is None and old.runs[0].rankings is None
+    fresh = karat.evaluate(
+        KETTLE / "qrels.tsv",
+        KETTLE / "keyword.run",
+        "ndcg@10,precision@5",
+        queries=KETTLE / "queries.jsonl",
+        by="topic",
+    )
+    assert old.mean == pytest.approx(dict(fresh.mean), rel=1e-11)
+    assert [s.judged for s in old.segments] == pytest.approx([s.judged for s in fresh.segments], nan_ok=True)
+    with pytest.raises(karat.ResultError, match="holds no gold"):
+        len(old.runs[0].qrels)
+
+
+def test_lists_of_chunks_of_version_1_are_read() -> None:
+    run = karat.load(str(OLD / "chunks.json")).runs[0]
+    assert run.top_docs("q1") == [("d2#0", None, 2.0), ("d9#1", None, None), ("d2#3", None, 2.0), ("d1#0", None, 1.0)]
+    assert run.gold_docs("q1") == [("d1", 1.0, 4), ("d2", 2.0, 1)]
+
+
+def test_a_check_of_version_1_is_read_with_its_gates_and_comparisons() -> None:
+    saved = load_saved(str(OLD / "check.json.gz"))
+    assert saved.document.verdict == "SHIP"
+    assert [g.metric for g in saved.document.gates or ()] == ["recall@5", "ndcg@10"]
+    assert {c.candidate for c in saved.document.comparisons or ()} == {"dense"}
+    assert [r.name for r in saved.result.runs] == ["keyword", "dense"]
+
+
+def test_baselines_of_version_1_are_read_and_still_compared_with() -> None:
+    base = load_baseline(str(OLD / "baseline.json"))
+    assert base.mean["ndcg@10"] == pytest.approx(kettle()["keyword"].mean["ndcg@10"], rel=1e-11)
+    found = karat.check(kettle(), "ndcg@10 no worse than baseline by 0.9", baseline=str(OLD / "baseline.json"))
+    assert found.verdict == "SHIP"
+    weighted = load_baseline(str(OLD / "weighted.json"))
+    assert weighted.runs[0].sampling.weights["q1"] == 2
+
+
+def test_a_result_of_version_1_is_saved_in_this_version(tmp_path: Path) -> None:
+    old = karat.load(str(OLD / "result.json.gz"))
+    old.save(str(tmp_path / "new.json.gz"))
+    assert json.loads(gzip.decompress((tmp_path / "new.json.gz").read_bytes()))["format_version"] == 2
+    assert karat.load(str(tmp_path / "new.json.gz")).as_json() == old.as_json()
