@@ -48,6 +48,12 @@ def assert_same(one: Result, two: Result) -> None:
         assert [a.top_docs(q) for q in a.query_ids] == [b.top_docs(q) for q in b.query_ids]
         assert [a.gold_docs(q) for q in a.query_ids] == [b.gold_docs(q) for q in b.query_ids]
         np.testing.assert_array_equal(a.judged, b.judged)
+        assert (a.log is None) == (b.log is None)
+        if a.log is not None and b.log is not None:
+            assert a.log.traces == b.log.traces
+            assert (a.log.name, a.log.path, a.log.lines, a.log.problems) == (
+                *(b.log.name, b.log.path, b.log.lines, b.log.problems),
+            )
 
 
 @pytest.mark.parametrize("options", [{}, {"details": False}, {"by": None}, {"queries": None, "by": None}])
@@ -120,6 +126,40 @@ def test_a_metric_that_rankings_cannot_tell_is_refused_for_a_result() -> None:
         karat.sweep(kettle(), metrics=["distinct_docs"])
 
 
+LINES: list[dict[str, Any]] = [
+    {
+        "query_id": "q1",
+        "system": "one",
+        "topk": [
+            {"chunk_id": "d1#0", "doc_id": "d1", "rank": 1, "score": 0.5, "doc_version": "2024-01-02"},
+            {"chunk_id": "d2#3", "rank": 2},
+        ],
+        "stages": {"retrieve": ["d1#0", "d2#3", "d7#1"], "rerank": ["d1#0"]},
+        "latency_ms": {"retrieve": 12.5, "total": 20},
+        "route": "wiki",
+        "query": "a question",
+        "rewritten_query": "another one",
+        "topk_original": [{"doc_id": "d9"}],
+        "entities": ["x", "y"],
+    },
+    {"query_id": "q2", "system": "two", "topk": [], "retrieved": False, "cost": {"tokens": 7}},
+    {"query_id": "q3", "topk": [{"doc_id": "d3"}], "stages": {"rerank": []}, "latency_ms": {"total": 3}},
+]
+
+
+def test_a_run_log_is_saved_with_its_traces(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    gold = {"q1": {"d1": 1}, "q3": {"d3": 1}}
+    result = karat.evaluate(gold, tmp_path / "log.jsonl", "mrr", details=True)
+    assert result.runs[0].log is not None
+    loaded = again(result, tmp_path)
+    assert_same(result, loaded)
+    trace = loaded.runs[0].log.traces["q1"]  # type: ignore[union-attr]
+    assert trace.stages == {"retrieve": ("d1#0", "d2#3", "d7#1"), "rerank": ("d1#0",)}
+    assert trace.topk[0].doc_version == "2024-01-02"  # type: ignore[index]
+    assert trace.latency_ms == {"retrieve": 12.5, "total": 20}
+
+
 def test_a_result_is_plain_data() -> None:
     result = kettle()
     assert_same(result, pickle.loads(pickle.dumps(result)))
@@ -180,6 +220,8 @@ DAMAGES = {
     "counts that do not add up": change([*RUN_0, "top", "listed", 0], 7_000),
     "a gold that does not exist": change([*RUN_0, "gold"], 3),
     "a field of queries too short": change(["record", "queries", "fields", "topic"], ["x"]),
+    "a stage with a doc that does not exist": change(["runs", 1, "record", "log", "topk", "docs", 0], 10_000),
+    "a list of the log too short": change(["runs", 1, "record", "log", "topk", "ranks"], [1]),
     "text for a number": change(["runs", 0, "counts", "queries"], "many"),
     "a field that nobody knows": change(["extra"], 1),
 }

@@ -14,6 +14,7 @@ from karat.model.qrels import Qrels, Subtopics
 from karat.model.queries import Queries
 from karat.model.rankings import Rankings
 from karat.results.gold import Gold
+from karat.results.log_record import LogJson, log_json, read_log
 from karat.results.result import Derived, RunResult
 from karat.results.sampling import Sampling
 from karat.results.top_lists import TopLists
@@ -139,6 +140,7 @@ class RunRecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     rankings: RankingsJson | UnsetType = UNSET
     gold_ranks: Counts | UnsetType = UNSET
     top: TopJson | UnsetType = UNSET
+    log: LogJson | UnsetType = UNSET
     derived: DerivedJson | UnsetType = UNSET
 
 
@@ -156,6 +158,9 @@ class DocNumbers:
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
+
+    def number(self, doc: str) -> int:
+        return self.known.setdefault(doc, len(self.known))
 
     def of(self, docs: Iterable[str]) -> list[int]:
         known = self.known
@@ -185,6 +190,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 rankings=_rankings_json(run.rankings) if run.rankings is not None else UNSET,
                 gold_ranks=run.gold_ranks.tolist() if run.gold_ranks is not None else UNSET,
                 top=_top_json(run.top, numbers) if run.top is not None else UNSET,
+                log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
                 derived=_derived_json(run.derived) if run.derived is not None else UNSET,
             )
         )
@@ -218,7 +224,8 @@ def _queries_json(result: Result) -> QueriesJson:
     """The fields of the queries that were evaluated, or that have no answer."""
     table = result.queries
     assert table is not None
-    wanted = {q for run in result.runs for q in run.query_ids} | set(table.no_answer)
+    wanted = {q for run in result.runs for q in (*run.query_ids, *(run.log.traces if run.log is not None else ()))}
+    wanted |= set(table.no_answer)
     ids = [q for q in table.fields if q in wanted]
     names = dict.fromkeys(name for q in ids for name in table.fields[q])
     columns = {name: [_plain(table.fields[q].get(name)) for q in ids] for name in names}
@@ -322,6 +329,7 @@ class RecordReader:
             rankings=_rankings(record.rankings, ids) if record.rankings is not UNSET else None,
             gold_ranks=ranks,
             top=self._top(record.top, ids) if record.top is not UNSET else None,
+            log=read_log(record.log, self.docs) if record.log is not UNSET else None,
             derived=_derived(record.derived, n) if record.derived is not UNSET else None,
         )
 

@@ -92,7 +92,7 @@ def read_saved(data: bytes, path: str) -> Saved:
             runs.append(_with_head(reader.run(head.name, head.record), head))
         result = _result(document, runs)
         return Saved(replace(result, queries=reader.queries), document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from None
 
 
