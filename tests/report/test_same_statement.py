@@ -111,7 +111,7 @@ def test_latex_prints_systems_as_rows_with_what_each_significantly_beats(result:
     table = latex.render(view_of(compared))
     rows = [line for line in table.splitlines() if "$^{" in line]
     assert [row.split("$")[0] for row in rows] == ["old (baseline)", "new", "alike"]
-    p = compared.pairs["mrr"]["p"]
+    p = compared.pairs["mrr"].p
     marks = {name: row.split("&")[2] for name, row in zip(("old", "new", "alike"), rows, strict=True)}
     mean = {run.name: run.mean["mrr"] for run in result}
     for name, cell in marks.items():
