@@ -31,7 +31,7 @@ from karat.retrieve import Corpus, make_retriever
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.select import MMR, Dartboard
 from karat.retrieve.store import Store
-from karat.verbs.bench.benchmark import Benched, index
+from karat.verbs.bench.benchmark import DatasetBench, index
 from karat.verbs.bench.dataset import Dataset, datasets_of
 from retrieval_speed import Held
 from spread import at_most, draw, mean_distance, most_different, nearest_first, unit
@@ -134,7 +134,7 @@ class Study:
         kept = [r for r in result.runs if r.name != "dense" and r.mean["ndcg@10"] >= least]
         return float(max(kept, key=lambda r: r.mean["ild@10"]).name)
 
-    def benched(self, folder: str, fusion: str, sigma: float) -> Benched:
+    def benched(self, folder: str, fusion: str, sigma: float) -> DatasetBench:
         """The systems of the table, run and timed as `karat bench` does it."""
         systems = {
             "bm25": "bm25",
@@ -173,12 +173,12 @@ def titles(fusion: str, sigma: float, model: str) -> dict[str, str]:
     }
 
 
-def results(found: Benched, names: Mapping[str, str]) -> str:
+def results(found: DatasetBench, names: Mapping[str, str]) -> str:
     head = ["", *(f"{m}, ms" if m.startswith("latency") else m for m in METRICS)]
     return table(head, [[names[run.name], *(cell(run, m) for m in METRICS)] for run in found.result.runs])
 
 
-def tests(found: Benched, names: Mapping[str, str], metrics: Sequence[str] = METRICS[:5]) -> str:
+def tests(found: DatasetBench, names: Mapping[str, str], metrics: Sequence[str] = METRICS[:5]) -> str:
     """Against BM25 on some metrics, and against dense on nDCG@10."""
     gold, logs = found.dataset.gold, {n: p for n, p in found.logs.items() if n != "bm25"}
     of_dense = karat.compare(gold, logs, "ndcg@10", baseline="dense", cache=False)
@@ -199,7 +199,7 @@ def tests(found: Benched, names: Mapping[str, str], metrics: Sequence[str] = MET
     return table(["", "metric", "Δ [95% interval]", "p (Holm)", "better / same / worse", "separable"], rows)
 
 
-def beside(found: Benched) -> str:
+def beside(found: DatasetBench) -> str:
     """The four systems here and in circulation."""
     rows = []
     for name, (ndcg, ild) in CIRCULATING.items():
@@ -262,7 +262,7 @@ def by_white_space(data: Dataset) -> Lists:
     return {q.id: [data.corpus.ids[i] for i in rows] for q, rows in zip(data.queries, found.tolist(), strict=True)}
 
 
-def curve(study: Study, found: Benched) -> tuple[str, str]:
+def curve(study: Study, found: DatasetBench) -> tuple[str, str]:
     """Both curves with a figure, and what ild@10 any choice can have."""
     data, vectors = study.splits["test"], study.vectors
     asked = {q.id: unit(study.dense.encode_query(q)) for q in data.queries}

@@ -200,7 +200,7 @@ def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None
     asked.clear()
     found = karat.bench(data, {"counting": Counting()}, "ndcg@10", out=str(out), k=7, warmup=2)  # another k
     assert len(asked) == 26 and lines(out / "counting.jsonl")[0]["k_raw"] == 7
-    assert found.only.notes[0] == "counting: run again, since k raw was 100, and is 7"
+    assert found.only.notes[0] == "counting: rerun because k changed from 100 to 7"
 
 
 def test_logs_are_taken_as_they_are_only_where_nothing_else_decides_the_answers(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_logs_are_taken_as_they_are_only_where_nothing_else_decides_the_answers(
 
     def ran(*retrievers: Any, **options: Any) -> list[str]:
         found = karat.bench(data, list(retrievers), "ndcg@10", out=out, **options).only
-        return [name for name in found.logs if name not in found.again]
+        return [name for name in found.logs if name not in found.reused]
 
     both = ("bm25", "dense", "hybrid(bm25, dense)")
     assert ran(*both) == list(both) and ran(*both) == [] and ran(*both, fresh=True) == list(both)
@@ -221,8 +221,39 @@ def test_logs_are_taken_as_they_are_only_where_nothing_else_decides_the_answers(
 
     assert ran("bm25", first) == ["first"] and ran("bm25", first) == ["first"]  # what it answers may have changed
     held = karat.bench(data, {"mine": first}, "hit@1", out=out).result.per_query("hit@1")
-    other = karat.bench(data, {"mine": second}, "hit@1", out=out).result.per_query("hit@1")
+    other = karat.bench(data, {"mine": second}, "hit@1", out=out, fresh=True).result.per_query("hit@1")
     assert held != other and other["q2"] == 1.0
+
+
+def test_the_log_of_another_retriever_is_not_replaced_unless_told_to(tmp_path: Path) -> None:
+    data, out = beir(tmp_path / "data"), tmp_path / "runs"
+
+    def find(query: Any, k: int) -> list[str]:
+        return ["d1"]
+
+    karat.bench(data, ["mine=bm25(k1=1)", "bm25"], "hit@1", out=str(out))
+    before = {path.name: path.read_bytes() for path in out.glob("*.jsonl")}
+    with pytest.raises(
+        InputError, match=r"mine.jsonl: holds the run of another retriever \(bm25\(k1=1\); .* is find\)"
+    ):
+        karat.bench(data, {"bm25": "bm25(b=0)", "mine": find}, "hit@1", out=str(out))
+    assert {path.name: path.read_bytes() for path in out.glob("*.jsonl")} == before
+    part = karat.bench(data, {"mine": find}, "hit@1", out=str(out), fresh=True).only
+    assert part.notes[0] == f"mine: replaces the run of bm25(k1=1) in {out / 'mine.jsonl'}"
+    part = karat.bench(data, "bm25=bm25(k1=2)", "hit@1", out=str(out)).only  # other parameters: the same kind
+    assert part.notes[0] == "bm25: rerun because the retriever changed from bm25 to bm25(k1=2)"
+
+
+@pytest.mark.parametrize("file", ["corpus", "queries"])
+@pytest.mark.parametrize("field", ["language", "doc_version", "source"])
+def test_a_field_that_an_answer_may_rest_on_makes_a_new_run(tmp_path: Path, file: str, field: str) -> None:
+    data, out = beir(tmp_path / "data"), str(tmp_path / "runs")
+    karat.bench(data, "bm25", "hit@1", out=out)
+    path = data / f"{file}.jsonl"
+    first, *rest = lines(path)
+    path.write_text("".join(json.dumps(row) + "\n" for row in ({**first, field: "de"}, *rest)))
+    part = karat.bench(data, "bm25", "hit@1", out=out).only
+    assert not part.reused and part.notes[0] == "bm25: rerun because the corpus or the queries changed"
 
 
 def test_code_that_changed_is_neither_gone_on_with_nor_taken_as_it_was(tmp_path: Path) -> None:
@@ -233,7 +264,7 @@ def test_code_that_changed_is_neither_gone_on_with_nor_taken_as_it_was(tmp_path:
         "    if query.id == 'q17':\n        raise ValueError('broken')\n    return near_search.top(query, k)\n"
     )
     done = karat_bench("-d", "data", "-r", "far_search:find", "-m", "hit@1", "--no-html", cwd=tmp_path)
-    assert done.returncode == 2 and "far_search.py:4" in done.stderr and "goes on" in done.stderr
+    assert done.returncode == 2 and "far_search.py:4" in done.stderr and "run the same command to resume" in done.stderr
     assert len(lines(tmp_path / "runs/far_search-find.jsonl.part")) == 9
     (tmp_path / "near_search.py").write_text("def top(q, k):\n    return ['d' + q.id[1:]]\n")
     (tmp_path / "far_search.py").write_text("import near_search\nfind = near_search.top\n")
@@ -313,7 +344,7 @@ def test_a_retriever_that_fails_says_on_which_query_and_loses_nothing(tmp_path: 
     with pytest.raises(InputError) as error:
         karat.bench(data, {"mine": mine}, "ndcg@10", out=str(out), warmup=0)
     assert 'mine, query "q5": ConnectionError: refused' in str(error.value) and "test_bench.py" in str(error.value)
-    assert "the same command goes on" in str(error.value)
+    assert "run the same command to resume" in str(error.value)
     kept = [line["query_id"] for line in lines(out / "mine.jsonl.part")]
     assert kept and "q5" not in kept
     mine.broken = False

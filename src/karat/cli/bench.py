@@ -108,9 +108,9 @@ def bench(
         return
     from karat import bench as run_bench
     from karat.report.outputs import Files
-    from karat.verbs.bench.request import asked_of
+    from karat.verbs.bench.request import read_request
 
-    request = asked_of(
+    request = read_request(
         dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
     )
     files = Files.of(outputs)

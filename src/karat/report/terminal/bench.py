@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from karat.results.result import Result
-    from karat.verbs.bench.benchmark import Bench, Benched, Watch
+    from karat.verbs.bench.benchmark import Bench, DatasetBench, Watch
     from karat.verbs.bench.languages import Across, Languages
 
 RESULT, REPORT = "result.json.gz", "report.html"
@@ -99,13 +99,13 @@ def show(bench: Bench, written: Sequence[str]) -> None:
         out.print()
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
-        reused = f" ({len(part.again)} of {len(part.logs)} reused)" if part.again else ""
+        reused = f" ({len(part.reused)} of {len(part.logs)} reused)" if part.reused else ""
         out.print(line(plain(f"Run logs: {len(part.logs)} in {folder}/{reused}")))
     for place in written:
         out.print(line(plain(f"{'Report' if place.endswith('.html') else 'Result'}: {place}")))
 
 
-def _show_part(part: Benched, bench: Bench) -> None:
+def _show_part(part: DatasetBench, bench: Bench) -> None:
     out = console()
     facts = bench.facts
     warm_up = queries_text(facts["warmup"])

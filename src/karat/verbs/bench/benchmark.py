@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
-from karat.errors import UsageError, nearest, shown
+from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
 from karat.model.options import Settings, StatedOptions, takes_options
 from karat.read.sources import read_run
@@ -23,9 +23,9 @@ from karat.store.codec import as_plain, write_document
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
-from karat.verbs.bench.runner import PART, Task, Unfinished, finished, run, slug
-from karat.verbs.bench.vectors import vectors_for
-from karat.verbs.bench.warnings import remarks, unknown_ids
+from karat.verbs.bench.runner import PART, Progress, Task, inspect_log, run, slug
+from karat.verbs.bench.vectors import make_vectors
+from karat.verbs.bench.warnings import list_warnings, unknown_ids
 from karat.verbs.compare import TestOptions, compare
 from karat.verbs.evaluate import evaluate
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from karat.verbs.bench.dataset import Dataset
     from karat.verbs.bench.identity import Identity
     from karat.verbs.bench.languages import Languages
+    from karat.verbs.bench.runner import LogState
     from karat.verbs.compare import Comparison
 
     Watch = Callable[[str, str, int, int], None]
@@ -57,14 +58,14 @@ class BenchOptions(StatedOptions, TestOptions, total=False):
 
 
 @dataclass(frozen=True)
-class Benched:
+class DatasetBench:
     """What was found on one dataset: the result, the comparison where there was one, and the logs by run."""
 
     dataset: Dataset
     result: Result
     comparison: Comparison | None
     logs: Mapping[str, str]
-    again: Sequence[str] = ()
+    reused: Sequence[str] = ()
     """Runs whose logs were there already and whole."""
     notes: Sequence[str] = ()
     """What to know before believing the numbers."""
@@ -79,11 +80,11 @@ class Benched:
 class Bench(Tabular):
     """A benchmark: a part for each dataset, and how systems do over languages."""
 
-    parts: tuple[Benched, ...]
+    parts: tuple[DatasetBench, ...]
     languages: Languages | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Benched:
+    def __getitem__(self, name: str) -> DatasetBench:
         for part in self.parts:
             if part.dataset.name == name:
                 return part
@@ -95,7 +96,7 @@ class Bench(Tabular):
         return self.only.result
 
     @property
-    def only(self) -> Benched:
+    def only(self) -> DatasetBench:
         """The part, where there is one dataset."""
         if len(self.parts) != 1:
             raise UsageError(f"{len(self.parts)} datasets were run; choose one: bench['{self.parts[0].dataset.name}']")
@@ -207,7 +208,7 @@ def bench(
             fresh,
             watch,
         )
-        parts.append(job.done(measures, baseline, settings, tests))
+        parts.append(job.run(measures, baseline, settings, tests))
     facts = {"k": k, "workers": workers, "warmup": warmup, "karat": __version__}
     return Bench(tuple(parts), over_languages(parts), facts)
 
@@ -224,7 +225,7 @@ def _specs(given: Any) -> dict[str, Any]:
             spec = parse_spec(one)
             label = name or spec.name
         else:
-            label = name or called(one)
+            label = name or name_of(one)
         if label in out:
             raise UsageError(f"two retrievers are called {label!r}; give one a name: NAME={label}")
         out[label] = spec
@@ -236,8 +237,8 @@ def _specs(given: Any) -> dict[str, Any]:
     return out
 
 
-def called(one: Any) -> str:
-    """What an object is called where nobody named it."""
+def name_of(one: Any) -> str:
+    """The name of an object that the caller did not name."""
     return str(getattr(one, "name", "") or getattr(one, "__name__", "") or type(one).__name__)
 
 
@@ -264,121 +265,131 @@ class _Job:
     fresh: bool
     watch: Watch | None
 
-    def done(self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions) -> Benched:
+    def run(self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions) -> DatasetBench:
         """Run everything, then evaluate and compare."""
         self._check_chunks()
-        made: dict[str, Any] = {}
+        retrievers: dict[str, Any] = {}
         corpora: dict[str, Corpus] = {}
         specs: dict[str, Any] = {}
         try:
-            for cut in self.chunks or (None,):  # all are made before one runs: a slip is told at once
+            for cut in self.chunks or (None,):  # all are made before any runs, so that mistakes are reported first
                 corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
-                known: dict[str, Any] = {}
+                others: dict[str, Any] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
-                    known[label] = made[name] = make_retriever(spec, known)
+                    others[label] = retrievers[name] = make_retriever(spec, others)
                     corpora[name], specs[name] = corpus, spec
-            logs, again, notes = self._run_all(specs, made, corpora)
-            return self._measured(measures, baseline, settings, tests, _Ran(logs, again, notes, made, corpora))
+            runs = self._run_all(specs, retrievers, corpora)
+            return self._evaluate(measures, baseline, settings, tests, runs)
         finally:
-            for retriever in made.values():
+            for retriever in retrievers.values():
                 for one in everything_in(retriever):
                     if callable(getattr(one, "close", None)):
                         one.close()
 
-    def _run_all(
-        self, specs: Mapping[str, Any], made: Mapping[str, Any], corpora: Mapping[str, Corpus]
-    ) -> tuple[dict[str, str], list[str], list[str]]:
-        """The logs by run, which of them were there already, and what is to be said of the others."""
-        logs: dict[str, str] = {}
-        again: list[str] = []
-        notes: list[str] = []
-        unfinished = Unfinished(self.folder)
-        identities = {name: identity_of(retriever) for name, retriever in made.items()}  # tells what is missing
-        for name, spec in specs.items():
-            identity = identities[name]
-            facts = self._facts(name, spec, corpora[name], identity)
-            path = os.path.join(self.folder, slug(name) + ".jsonl")
-            task = Task(
+    def _run_all(self, specs: Mapping[str, Any], retrievers: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> _Runs:
+        """Make the log of every run, but for those that are complete already."""
+        identities = {name: identity_of(retriever) for name, retriever in retrievers.items()}
+        tasks = {
+            name: Task(
                 name,
-                made[name],
+                retrievers[name],
                 corpora[name],
                 self.dataset.queries,
                 self.k,
-                path,
-                facts,
+                os.path.join(self.folder, slug(name) + ".jsonl"),
+                self._facts(name, spec, corpora[name], identities[name]),
                 self.workers,
                 self.warmup,
-                identity.apart,
+                identities[name].complete,
             )
-            whole, why = finished(task)
-            if whole and not self.fresh and (identity.lasting or (identity.apart and name in unfinished.names)):
-                again.append(name)
+            for name, spec in specs.items()
+        }
+        states = {name: self._inspect(task) for name, task in tasks.items()}  # all, before any of them is replaced
+        progress = Progress(self.folder)
+        reused: list[str] = []
+        notes: list[str] = []
+        for name, task in tasks.items():
+            identity, state = identities[name], states[name]
+            lasting = identity.lasting or (identity.complete and name in progress.names)
+            if state.complete and lasting and not self.fresh:
+                reused.append(name)
             else:
-                if why:
-                    notes.append(f"{name}: run again, since {why}")
-                if (self.fresh or not identity.apart) and os.path.exists(path + PART):
-                    os.unlink(path + PART)
-                index(made[name], corpora[name], self.store, self._telling(name, "indexing"))
-                more = made[name].facts() if hasattr(made[name], "facts") else {}
-                run(replace(task, facts={**facts, **more}), self._telling(name, "queries"))
-            logs[name] = path
-            unfinished.add(name)
-        unfinished.done()
-        return logs, again, notes
+                if state.other:
+                    notes.append(f"{name}: replaces the run of {state.other} in {task.path}")
+                elif state.change:
+                    notes.append(f"{name}: rerun because {state.change}")
+                if (self.fresh or not identity.complete) and os.path.exists(task.path + PART):
+                    os.unlink(task.path + PART)
+                index(task.retriever, task.corpus, self.store, self._watcher(name, "indexing"))
+                more = task.retriever.facts() if hasattr(task.retriever, "facts") else {}
+                run(replace(task, facts={**task.facts, **more}), self._watcher(name, "queries"))
+            progress.add(name)
+        progress.end()
+        return _Runs({name: task.path for name, task in tasks.items()}, reused, notes, retrievers, corpora)
+
+    def _inspect(self, task: Task) -> LogState:
+        """The state of a log; that of another retriever is replaced only if the caller says so."""
+        state = inspect_log(task)
+        if state.other and not self.fresh:
+            raise InputError(
+                f"{task.path}: holds the run of another retriever ({state.other}; this one is "
+                f"{task.facts['retriever']}), so it is not replaced; give this one another name, choose another folder "
+                "with --out, or replace it with --fresh"
+            )
+        return state
 
     def _check_chunks(self) -> None:
         gold, corpus = self.dataset.qrels.docs, self.dataset.corpus
         passages = [doc for doc in gold if corpus.parent(doc) != doc] if any(self.chunks) else []
         if passages:
             raise UsageError(
-                f"{self.dataset.name}: its gold names passages, such as {shown(passages[0])}, which other chunks do "
-                "not have; only gold by document can be used where the corpus is cut anew"
+                f"{self.dataset.name}: its gold names passages ({shown(passages[0])}), which other chunks do "
+                "not have; to cut the corpus into other chunks, use gold by document"
             )
 
-    def _telling(self, name: str, what: str) -> Callable[[int, int], None] | None:
+    def _watcher(self, name: str, what: str) -> Callable[[int, int], None] | None:
         watch = self.watch
         return None if watch is None else lambda done, total: watch(name, what, done, total)
 
     def _facts(self, name: str, spec: Any, corpus: Corpus, identity: Identity) -> dict[str, Any]:
-        """What is known of a run before it is made: a log is gone on with only where it says the same."""
-        written = str(spec) if isinstance(spec, Spec) else called(spec)
-        told = {
+        """What is known of a run before it starts: a log is resumed only if it has the same facts."""
+        facts = {
             "system": name,
-            "retriever": written,
+            "retriever": str(spec) if isinstance(spec, Spec) else name_of(spec),
             "k_raw": self.k,
             "workers": self.workers,
             "dataset_version": self.dataset.version,
-            "code_version": f"{identity.told} (karat {__version__})",
+            "code_version": f"{identity.digest} (karat {__version__})",
         }
-        return told | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
+        return facts | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
 
-    def _measured(
-        self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions, ran: _Ran
-    ) -> Benched:
-        chosen: list[Any] = list(measures) if measures is not None else self._default_metrics()
+    def _evaluate(
+        self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions, runs: _Runs
+    ) -> DatasetBench:
+        names: list[Any] = list(measures) if measures is not None else self._default_metrics()
         table = self.dataset.table
         if settings.data.queries is None:
             settings = settings.change(queries=table)
         if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             settings = settings.change(by=LANGUAGE)
-        runs = {name: read_run(path, name=name) for name, path in ran.logs.items()}
-        strange = unknown_ids(runs, ran.corpora)
-        notes = [*ran.notes, *remarks(self.dataset, strange, parse_all(chosen), self.k)]
-        needs = {need for m in parse_all(chosen) for need in m.needs}
+        logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
+        unknown = unknown_ids(logs, runs.corpora)
+        notes = [*runs.notes, *list_warnings(self.dataset, unknown, parse_all(names), self.k)]
+        needs = {need for m in parse_all(names) for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
-            settings = settings.change(**vectors_for(self.dataset, runs, ran.made, ran.corpora, self.store))
+            settings = settings.change(**make_vectors(self.dataset, logs, runs.retrievers, runs.corpora, self.store))
         if "texts" in needs and settings.data.docs is None:
             settings = settings.change(docs=self.dataset.docs)
-        if measures is None and (settings.data.embeddings is None or strange):
-            chosen = [m for m in chosen if not m.startswith("ild")]
-        if (tell := self._telling(self.dataset.name, "comparing")) is not None:
-            tell(0, len(ran.logs))
-        if len(ran.logs) == 1:
-            found = evaluate(self.dataset.gold, runs, chosen, settings=settings)
-            return Benched(self.dataset, found, None, ran.logs, ran.again, tuple(notes))
-        compared = compare(self.dataset.gold, runs, chosen, baseline=baseline, settings=settings, **tests)
-        return Benched(self.dataset, compared.result, compared, ran.logs, ran.again, tuple(notes))
+        if measures is None and (settings.data.embeddings is None or unknown):
+            names = [m for m in names if not m.startswith("ild")]
+        if (watch := self._watcher(self.dataset.name, "comparing")) is not None:
+            watch(0, len(logs))
+        if len(logs) == 1:
+            result = evaluate(self.dataset.gold, logs, names, settings=settings)
+            return DatasetBench(self.dataset, result, None, runs.logs, runs.reused, tuple(notes))
+        comparison = compare(self.dataset.gold, logs, names, baseline=baseline, settings=settings, **tests)
+        return DatasetBench(self.dataset, comparison.result, comparison, runs.logs, runs.reused, tuple(notes))
 
     def _default_metrics(self) -> list[str]:
         k, top = self.k, min(10, self.k)
@@ -396,13 +407,13 @@ class _Job:
 
 
 @dataclass(frozen=True)
-class _Ran:
-    """What running gave: logs by run, those that were there, what to say, the retrievers and their corpora."""
+class _Runs:
+    """The logs by run, the names of those that were reused, notes for the reader, and retrievers and corpora by run."""
 
     logs: Mapping[str, str]
-    again: Sequence[str]
+    reused: Sequence[str]
     notes: Sequence[str]
-    made: Mapping[str, Any]
+    retrievers: Mapping[str, Any]
     corpora: Mapping[str, Corpus]
 
 

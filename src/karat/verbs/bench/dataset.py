@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from karat.retrieve.corpus import fingerprint, read_corpus
 from karat.retrieve.protocol import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -76,9 +77,18 @@ class Dataset:
 
     @cached_property
     def version(self) -> str:
-        """Told by the content of corpus and queries."""
-        asked = [q.id for q in self.queries], [str(q) for q in self.queries]
-        return fingerprint([self.corpus.fingerprint], *asked)[:16]
+        """A hash of all that a retriever can see: ids, texts and fields of corpus and queries."""
+        passages = [_canonical(fields) for fields in self.corpus.fields]
+        queries = (
+            [q.id for q in self.queries],
+            [str(q) for q in self.queries],
+            [_canonical(q.fields) for q in self.queries],
+        )
+        return fingerprint([self.corpus.fingerprint], passages, *queries)[:16]
+
+
+def _canonical(fields: Mapping[str, Any]) -> str:
+    return json.dumps(dict(fields), sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _some(ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a retriever's answers rest on: whether a log that is there may be taken for what it would say today."""
+"""What decides the answers of a retriever: whether an existing log can stand for what it would answer today."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """What answers rest on, in few characters; whether that can be told `apart`, and whether it is all (`lasting`).
+    """A hash of all that is known to decide the answers of a retriever, and how far it can be trusted.
 
-    What a function, a server or a database answers may change without a trace: logs of such retrievers are
-    gone on with after a stop, and made anew once a benchmark is through.
+    A function, a server or a database may change its answers without a trace: logs of such retrievers are
+    resumed after an interruption, and made again once a benchmark is complete.
     """
 
-    told: str
-    apart: bool
+    digest: str
+    complete: bool
+    """Whether every part of the retriever is covered: only then an unfinished log is resumed."""
     lasting: bool
+    """Whether nothing else can change the answers: only then a complete log is reused."""
 
 
 def identity_of(retriever: Any) -> Identity:
-    """From all that a retriever is made of."""
-    told: list[Any] = []
-    apart = lasting = True
-    for one in everything_in(retriever):
-        if isinstance(one, Function):
-            known, lasting = code_of(one.function), False
-        elif isinstance(one, Base):
-            known = one.rests_on
-            lasting = lasting and known is not None
-            if known is None:  # a function of the caller's inside, or a system elsewhere
-                held = getattr(one, "encoder", None) or getattr(one, "scorer", None)
-                function = getattr(held, "function", None)
-                known = type(one).__name__ if function is None else code_of(function)
+    """The identity of a retriever, from all the parts that it is made of."""
+    parts: list[Any] = []
+    lasting = True
+    for part in everything_in(retriever):
+        if isinstance(part, Function):
+            basis, lasting = code_of(part.function), False
+        elif isinstance(part, Base):
+            basis = part.rests_on
+            lasting = lasting and basis is not None
+            if basis is None:  # a function of the caller's inside, or a system elsewhere
+                inner = getattr(part, "encoder", None) or getattr(part, "scorer", None)
+                function = getattr(inner, "function", None)
+                basis = type(part).__name__ if function is None else code_of(function)
         else:  # an object of the caller's
-            known, lasting = getattr(one, "identity", None), False
-        apart = apart and known is not None
-        told.append(known)
-    text = json.dumps(told, sort_keys=True, default=str)
-    return Identity(hashlib.sha256(text.encode()).hexdigest()[:8], apart, lasting)
+            basis, lasting = getattr(part, "identity", None), False
+        parts.append(basis)
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return Identity(hashlib.sha256(text.encode()).hexdigest()[:8], None not in parts, lasting)
 
 
 def code_of(function: Any) -> str | None:
-    """A hash of the files that a function's code lies in, and of what it has imported from beside them."""
+    """A hash of the file of a function and of the modules from its folder that are loaded."""
     module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
     home = getattr(module, "__file__", None)
     if module is None or home is None or module.__name__ == "__main__":
@@ -69,7 +70,7 @@ def code_of(function: Any) -> str | None:
 
 
 def _beside(folder: str) -> Iterator[str]:
-    """The files of loaded modules that lie in a folder or below it, but for installed packages."""
+    """The files of loaded modules in a folder or below it, without installed packages."""
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if path and path.endswith(".py"):
@@ -80,5 +81,5 @@ def _beside(folder: str) -> Iterator[str]:
 
 @cache
 def _real_path(path: str) -> str:
-    """Where a file of a loaded module is; every benchmark asks for all of them."""
+    """The real path of a module's file, cached: every benchmark looks at all loaded modules."""
     return os.path.realpath(path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.decisions import Decision
-    from karat.verbs.bench.benchmark import Benched
+    from karat.verbs.bench.benchmark import DatasetBench
 
 PRIMARY = "ndcg@10"
 FIELD = "language"
@@ -80,7 +80,7 @@ class Languages:
         }
 
 
-def over_languages(parts: Sequence[Benched], metric: str | None = None) -> Languages | None:
+def over_languages(parts: Sequence[DatasetBench], metric: str | None = None) -> Languages | None:
     """The table over all languages of all datasets; None where there is only one."""
     first = parts[0].result
     metric = metric or (PRIMARY if PRIMARY in first.metrics else first.metrics[0])
@@ -94,9 +94,9 @@ def over_languages(parts: Sequence[Benched], metric: str | None = None) -> Langu
     return Languages(metric, baseline, tuple(places), rows, alpha, by)
 
 
-def _places(parts: Sequence[Benched]) -> dict[str, tuple[Benched, str | None]]:
+def _places(parts: Sequence[DatasetBench]) -> dict[str, tuple[DatasetBench, str | None]]:
     """What a column is: a language, of a dataset where there are several; a dataset that names none is one itself."""
-    out: dict[str, tuple[Benched, str | None]] = {}
+    out: dict[str, tuple[DatasetBench, str | None]] = {}
     for part in parts:
         run = part.result.runs[0]
         found = [s.by[FIELD] for s in run.segments if tuple(s.by) == (FIELD,)]
@@ -111,8 +111,8 @@ def _places(parts: Sequence[Benched]) -> dict[str, tuple[Benched, str | None]]:
 
 def _row(
     system: str,
-    parts: Sequence[Benched],
-    places: Mapping[str, tuple[Benched, str | None]],
+    parts: Sequence[DatasetBench],
+    places: Mapping[str, tuple[DatasetBench, str | None]],
     metric: str,
     baseline: str | None,
     alpha: float,
@@ -147,7 +147,7 @@ def _row(
     return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
 
 
-def _compared(part: Benched, system: str, metric: str, language: str | None) -> Decision | None:
+def _compared(part: DatasetBench, system: str, metric: str, language: str | None) -> Decision | None:
     if part.comparison is None:
         return None
     wanted = (system, metric, {} if language is None else {FIELD: language})

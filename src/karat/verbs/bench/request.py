@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from karat.config.reading import Read
 
 
-def asked_of(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **given: Any) -> dict[str, Any]:
+def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **given: Any) -> dict[str, Any]:
     """The arguments of `bench`; a config that names retrievers gives those that were not given."""
     read = _config(datasets)
     told = read.config.bench if read is not None else None

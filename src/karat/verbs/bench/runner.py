@@ -1,4 +1,4 @@
-"""Running a retriever over queries: timed, logged line by line, and able to go on where it was stopped."""
+"""Running a retriever over queries: timed, logged line by line, and resumed where it stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from karat.errors import InputError, KaratError, shown
+from karat.errors import InputError, KaratError, UsageError, shown
 from karat.model.run_log import FACTS
 from karat.read.jsonl import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
 from karat.retrieve.protocol import read_answer
+from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
 
@@ -28,9 +29,21 @@ if TYPE_CHECKING:
     from karat.retrieve.protocol import Answer, Query
 
 PART = ".part"
-"""What the name of an unfinished run log ends in."""
-KEPT = ("doc_version", "source")
+"""The ending of an unfinished run log."""
+PASSAGE_FIELDS = ("doc_version", "source")
 """The fields of a passage that a run log repeats."""
+CHANGES = {
+    "system": "the name of the run",
+    "retriever": "the retriever",
+    "k_raw": "k",
+    "workers": "the number of workers",
+    "dataset_version": "the corpus or the queries",
+    "code_version": "its code, its models or Karat",
+    "chunker": "the chunks",
+}
+"""What a fact of a run log is in a sentence about its change."""
+HASHES = ("dataset_version", "code_version", "chunker")
+"""Facts whose values mean nothing to a person."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +57,25 @@ class Task:
     k: int
     path: str
     facts: Mapping[str, Any]
-    """What every line says of the run as a whole; a log with other facts is not gone on with."""
+    """What every line repeats about the whole run; a log with other facts is not resumed."""
     workers: int = 1
     warmup: int = 5
     resumable: bool = True
-    """Whether what was found before a stop may be gone on with."""
+    """Whether an unfinished log may be resumed."""
 
 
-class Unfinished:
-    """The runs that a benchmark has made so far, kept beside them until it is through."""
+@dataclass(frozen=True)
+class LogState:
+    """The log that a task finds: whether it is the complete log of this task, else what has changed since."""
+
+    complete: bool = False
+    change: str = ""
+    other: str = ""
+    """The retriever that made the log, if it is another one."""
+
+
+class Progress:
+    """The names of the runs that an unfinished benchmark has completed, in a file beside their logs."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, ".unfinished.json")
@@ -67,7 +90,8 @@ class Unfinished:
         self.names = [*self.names, name]
         write_atomically(self.path, msgspec.json.encode(self.names))
 
-    def done(self) -> None:
+    def end(self) -> None:
+        """Forget them: the benchmark is complete."""
         os.unlink(self.path)
 
 
@@ -76,41 +100,55 @@ def slug(label: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", label).strip("-.") or "run"
 
 
-def finished(task: Task) -> tuple[bool, str]:
-    """Whether the log is there, whole, and made of the same; where it is of something else, what differs."""
+def inspect_log(task: Task) -> LogState:
+    """What the file that a task would write holds today."""
     if not os.path.exists(task.path):
-        return False, ""
+        return LogState()
     lines = _traces(task.path)
     first = lines[0].facts if lines else {}
     if "retriever" not in first:
         raise InputError(
-            f"{task.path}: is there already and no run log of a benchmark; it is not replaced: "
+            f"{task.path}: exists and is not the run log of a benchmark, so it is not replaced; "
             "move it, or choose another folder with --out"
         )
     facts = _as_logged(task.facts)
-    other = next((name for name, value in facts.items() if first.get(name) != value), None)
-    if other is not None:
-        return False, f"{other.replace('_', ' ')} was {first.get(other)}, and is {facts[other]}"
+    if not _is_variant(str(first["retriever"]), str(facts["retriever"])):
+        return LogState(other=str(first["retriever"]))
+    name = next((name for name, value in facts.items() if first.get(name) != value), None)
+    if name in HASHES:
+        return LogState(change=f"{CHANGES[name]} changed")
+    if name is not None:
+        return LogState(change=f"{CHANGES.get(name, name)} changed from {first.get(name)} to {facts[name]}")
     if [line.query_id for line in lines] != [q.id for q in task.queries]:
-        return False, "its queries were others"
-    return all(_states(line, facts) for line in lines), ""
+        return LogState(change="the queries changed")
+    return LogState(complete=all(_states(line, facts) for line in lines))
+
+
+def _is_variant(old: str, new: str) -> bool:
+    """Whether two retrievers are the same but for parameters: then the newer one may replace the log."""
+    if old == new:
+        return True
+    try:
+        return parse_spec(old).kind == parse_spec(new).kind
+    except UsageError:  # the name of an object, which is not a spec
+        return False
 
 
 def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
-    """Ask every query that is not in the log yet, and give the log its name when all are there.
+    """Ask every query that is not in the log yet, and give the log its final name when it has them all.
 
     Queries are asked one by one (or by `workers` threads, each one by one), so that a latency is that of a
     query, and answers cannot depend on which queries were asked together.
     """
     part = task.path + PART
-    done = _kept(part, task)
+    done = _trim_log(part, task)
     rest = task.queries[done:]
     try:
         os.makedirs(os.path.dirname(part) or ".", exist_ok=True)
         with open(part, "ab") as file:
             if rest:
                 for query in task.queries[-task.warmup :] if task.warmup else ():
-                    _asked(task, query)
+                    _ask(task, query)
             for number, line in enumerate(_answers(task, rest), start=done + 1):
                 file.write(line)
                 fault("bench.line")
@@ -145,38 +183,38 @@ def _answers(task: Task, queries: Sequence[Query]) -> Iterator[bytes]:
 
 
 def _line(task: Task, query: Query) -> bytes:
-    found, took = _asked(task, query)
-    listed = found.cut(task.k)
+    answer, ms = _ask(task, query)
+    top = answer.cut(task.k)
     entry: dict[str, Any] = {"query_id": query.id, **task.facts, "query": str(query)}
-    entry["topk"] = [_item(task.corpus, rank, listed) for rank in range(1, len(listed.ids) + 1)]
-    if found.stages:
-        entry["stages"] = {name: list(ids) for name, ids in found.stages.items()}
-    latency = found.latency_ms or {"retrieve": took}
+    entry["topk"] = [_item(task.corpus, rank, top) for rank in range(1, len(top.ids) + 1)]
+    if answer.stages:
+        entry["stages"] = {name: list(ids) for name, ids in answer.stages.items()}
+    latency = answer.latency_ms or {"retrieve": ms}
     entry["latency_ms"] = {name: round(float(ms), 4) for name, ms in latency.items()}
-    if found.cost:
-        entry["cost"] = dict(found.cost)
-    return msgspec.json.encode(entry | dict(found.more)) + b"\n"
+    if answer.cost:
+        entry["cost"] = dict(answer.cost)
+    return msgspec.json.encode(entry | dict(answer.more)) + b"\n"
 
 
-def _asked(task: Task, query: Query) -> tuple[Answer, float]:
-    """What one query finds, and the milliseconds of the whole call."""
+def _ask(task: Task, query: Query) -> tuple[Answer, float]:
+    """The answer to one query, and the milliseconds of the whole call."""
     where = f"{task.label}, query {shown(query.id or str(query))}"
-    begun = time.perf_counter()
+    start = time.perf_counter()
     try:
         answers = task.retriever.retrieve([query], task.k)
-        took = (time.perf_counter() - begun) * 1000
-        found = read_answer(next(iter(answers)), where)
+        ms = (time.perf_counter() - start) * 1000
+        answer = read_answer(next(iter(answers)), where)
     except StopIteration:
         raise InputError(f"{where}: nothing was returned; expected one list for each query") from None
     except KaratError as error:
-        raise _failed(task, where, str(error)) from error
+        raise _failure(task, where, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _failed(task, where, f"{type(error).__name__}: {error}{_place(error)}") from error
-    return found, took
+        raise _failure(task, where, f"{type(error).__name__}: {error}{_source_line(error)}") from error
+    return answer, ms
 
 
-def _place(error: BaseException) -> str:
-    """Where in the caller's own code an error came up: the last place that is not ours."""
+def _source_line(error: BaseException) -> str:
+    """The line of the caller's own code that failed: the last one that is not ours."""
     import traceback
 
     ours = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -184,25 +222,26 @@ def _place(error: BaseException) -> str:
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
-def _failed(task: Task, where: str, what: str) -> InputError:
-    told = what if what.startswith(f"{task.label}, query") else f"{where}: {what}"
+def _failure(task: Task, where: str, what: str) -> InputError:
+    message = what if what.startswith(f"{task.label}, query") else f"{where}: {what}"
     part = task.path + PART
-    kept = task.resumable and os.path.exists(part) and os.path.getsize(part) > 0
-    return InputError(told + (f"; what was found before is kept: the same command goes on from {part}" if kept else ""))
+    if task.resumable and os.path.exists(part) and os.path.getsize(part) > 0:
+        message += f"; earlier answers are kept in {part}: run the same command to resume"
+    return InputError(message)
 
 
-def _item(corpus: Corpus, rank: int, listed: Answer) -> dict[str, Any]:
-    id = listed.ids[rank - 1]
+def _item(corpus: Corpus, rank: int, answer: Answer) -> dict[str, Any]:
+    id = answer.ids[rank - 1]
     doc = corpus.parent(id)
     item: dict[str, Any] = {"rank": rank, **({"chunk_id": id} if doc != id else {}), "doc_id": doc}
-    if listed.scores is not None:
-        item["score"] = float(listed.scores[rank - 1])
+    if answer.scores is not None:
+        item["score"] = float(answer.scores[rank - 1])
     about = corpus.about(id)
-    return item | {name: about[name] for name in KEPT if about.get(name) is not None}
+    return item | {name: about[name] for name in PASSAGE_FIELDS if about.get(name) is not None}
 
 
-def _kept(part: str, task: Task) -> int:
-    """How many queries an unfinished log holds; what cannot be gone on with is removed from it."""
+def _trim_log(part: str, task: Task) -> int:
+    """Cut an unfinished log to the lines that can be resumed from, and return their number."""
     if not os.path.exists(part):
         return 0
     with open(part, "rb") as file:
@@ -235,10 +274,10 @@ def _traces(path: str) -> list[Trace]:
 
 def _as_logged(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Facts as a line of a log gives them back."""
-    told = msgspec.json.decode(msgspec.json.encode(facts), type=dict[str, Any])
-    return {name: value for name, value in told.items() if name in FACTS}
+    plain = msgspec.json.decode(msgspec.json.encode(facts), type=dict[str, Any])
+    return {name: value for name, value in plain.items() if name in FACTS}
 
 
 def _states(line: RunFacts, facts: Mapping[str, Any]) -> bool:
-    known = line.facts
-    return all(known.get(name) == value for name, value in facts.items())
+    own = line.facts
+    return all(own.get(name) == value for name, value in facts.items())

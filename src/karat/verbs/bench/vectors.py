@@ -1,4 +1,4 @@
-"""Vectors for the metrics of diversity: those of the passages that were found, all by one model."""
+"""Vectors for the metrics of diversity: one model encodes all passages that any run returned."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ if TYPE_CHECKING:
 VECTORS = "vectors.npz"
 
 
-def vectors_for(
+def make_vectors(
     dataset: Dataset,
     runs: Mapping[str, Run],
-    made: Mapping[str, Any],
+    retrievers: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
     store: Store | None,
 ) -> DataOptions:
-    """What `evaluate` is given as embeddings: the dataset's own, else those of the first dense retriever's model.
+    """The embeddings for `evaluate`: the dataset's own, else those of the first dense retriever's model.
 
     One model measures all systems, and its name is part of the result; it may favour the system that searches
-    with it. Where no retriever has vectors the static model is used; where that is missing too, nothing is given.
-    What is made here is kept beside the run logs, and made anew each time: a corpus may have changed.
+    with it. Without a dense retriever the static model is used; if that is not installed, there are none.
+    They are saved beside the run logs, and made again each time, since the corpus may have changed.
     """
-    kept = os.path.join(os.path.dirname(next(iter(runs.values())).path or ""), VECTORS)
-    if dataset.embeddings is not None and not _ours(dataset.embeddings):
+    place = os.path.join(os.path.dirname(next(iter(runs.values())).path or ""), VECTORS)
+    if dataset.embeddings is not None and not _is_ours(dataset.embeddings):
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
     vectors: dict[str, Any] = {}
     model = ""
     for corpus in {id(c): c for c in corpora.values()}.values():
         names = [name for name in runs if corpora[name] is corpus]
         try:
-            dense = _dense([made[name] for name in names])
+            dense = _dense([retrievers[name] for name in names])
             dense.store = store
             dense.index(corpus)
         except MissingPackage:
             return {}
         ids = dict.fromkeys([*(id for name in names for id in ids_in(runs[name])), *dataset.qrels.docs])
-        wanted = [id for id in ids if id in corpus.row]
-        vectors |= zip(wanted, dense.matrix[dense.rows(wanted)], strict=True)
+        passages = [id for id in ids if id in corpus.row]
+        vectors |= zip(passages, dense.matrix[dense.rows(passages)], strict=True)
         model = dense.encoder.name
-    _write(vectors, kept)
+    _write(vectors, place)
     return {"embeddings": vectors, "embedding_model": model}
 
 
-def _ours(source: Any) -> bool:
-    """What an earlier benchmark made, of the passages that it found."""
+def _is_ours(source: Any) -> bool:
+    """Whether an earlier benchmark wrote this file, for the passages that it returned."""
     return isinstance(source, str) and os.path.basename(source) == VECTORS
 
 
 def _write(vectors: dict[str, Any], path: str) -> None:
-    """Keep the vectors beside the run logs, for other verbs that measure diversity."""
-    held = io.BytesIO()
-    np.savez(held, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())))
-    write_atomically(path, held.getvalue())
+    """Save the vectors beside the run logs, for other verbs that measure diversity."""
+    buffer = io.BytesIO()
+    np.savez(buffer, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())))
+    write_atomically(path, buffer.getvalue())
 
 
 def _dense(retrievers: Sequence[Any]) -> Any:

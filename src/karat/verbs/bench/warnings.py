@@ -1,4 +1,4 @@
-"""What to know of data and runs before believing the numbers of a benchmark."""
+"""What to know about data and runs before trusting the numbers of a benchmark."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from karat.verbs.bench.dataset import Dataset
 
 
-def remarks(dataset: Dataset, strange: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int) -> list[str]:
-    """All of them, in words; `strange` is what `unknown_ids` found."""
-    return [*_gold(dataset), *_texts(dataset.corpus), *_strangers(strange), *_cut(measures, k)]
+def list_warnings(
+    dataset: Dataset, unknown: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int
+) -> list[str]:
+    """All warnings, in words; `unknown` is what `unknown_ids` returns."""
+    return [*_gold(dataset), *_texts(dataset.corpus), *_unknown(unknown), *_cutoffs(measures, k)]
 
 
 def unknown_ids(runs: Mapping[str, Run], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
-    """By run: ids that were returned and that the corpus lacks."""
+    """By run: ids that it returned and that are not in the corpus."""
     unknown = {name: [id for id in ids_in(run) if id not in corpora[name].row] for name, run in runs.items()}
     return {name: ids for name, ids in unknown.items() if ids}
 
@@ -35,14 +37,14 @@ def ids_in(run: Run) -> dict[str, None]:
     return dict.fromkeys(id for ids in run.content.lists.values() for id in ids)
 
 
-def _strangers(strange: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    for name, ids in strange.items():
+def _unknown(unknown: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, ids in unknown.items():
         count = "1 id that is" if len(ids) == 1 else f"{len(ids):,} ids that are"
-        yield f"{name}: returned {count} not in the corpus: {_some(ids)}; is that the same corpus?"
+        yield f"{name}: returned {count} not in the corpus: {_some(ids)}; is it the same corpus?"
 
 
 def _gold(dataset: Dataset) -> Iterator[str]:
-    """Gold that nothing could find."""
+    """Gold that no retriever can find."""
     corpus = dataset.corpus
     if unmatched := unmatched_gold(dataset.qrels, Docs({id: {} for id in corpus.ids}, corpus.parents)):
         yield f"gold: {unmatched.note}. See: karat validate"
@@ -59,10 +61,10 @@ def _texts(corpus: Corpus) -> Iterator[str]:
         )
 
 
-def _cut(measures: Sequence[Measure], k: int) -> Iterator[str]:
+def _cutoffs(measures: Sequence[Measure], k: int) -> Iterator[str]:
     deeper = [m.name for m in measures if m.k is not None and k < m.k < float("inf")]
     if deeper:
-        yield f"lists hold {k} docs, fewer than {', '.join(deeper)} could look at; ask for more with -k"
+        yield f"lists hold {k} docs, fewer than {', '.join(deeper)} can use; raise -k"
 
 
 def _some(ids: Sequence[str]) -> str:
