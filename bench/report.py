@@ -46,15 +46,15 @@ print(json.dumps({"seconds": time.perf_counter() - start}))
 """
 
 READY = "document.documentElement.dataset.ready === 'yes'"
-DRAWN = "document.querySelector('#forest[data-drawn=yes], #curves[data-drawn=yes]') !== null"
+CHART = "document.querySelector('#forest[data-ready=yes], #curves[data-ready=yes]') !== null"
 WATCH = """
-const seen = {};
+const times = {};
 new MutationObserver(() => {
-  if (!seen.ready && READY) seen.ready = performance.now();
-  if (!seen.drawn && DRAWN) seen.drawn = performance.now();
+  if (!times.ready && READY) times.ready = performance.now();
+  if (!times.chart && CHART) times.chart = performance.now();
 }).observe(document, { subtree: true, childList: true, attributes: true });
-window.seen = seen;
-""".replace("READY", READY).replace("DRAWN", DRAWN)
+window.times = times;
+""".replace("READY", READY).replace("CHART", CHART)
 FILTER = """
 async () => {
   const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -86,18 +86,18 @@ async () => {
 """
 
 
-def measured(browser: Any, path: Path) -> dict[str, float]:
+def measure(browser: Any, path: Path) -> dict[str, float]:
     """Milliseconds until the page can be used and shows its first chart, and those of each way to filter."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.add_init_script(WATCH)
     page.goto(path.as_uri())
-    while not page.evaluate("window.seen.ready && window.seen.drawn"):
+    while not page.evaluate("window.times.ready && window.times.chart"):
         page.wait_for_timeout(20)
-    found = dict(page.evaluate("window.seen"))
+    times = dict(page.evaluate("window.times"))
     page.wait_for_timeout(2500)  # charts below are drawn in the meantime
-    found |= page.evaluate(FILTER)
+    times |= page.evaluate(FILTER)
     page.close()
-    return found
+    return times
 
 
 def main() -> None:
@@ -118,25 +118,25 @@ def main() -> None:
         for queries in SIZES:
             progress(f"{queries:,} queries")
             path = Path(name) / f"{queries}.html"
-            made = python("-c", MAKE, str(queries), str(path), env={"KARAT_CACHE_DIR": name}).answer["seconds"]
+            duration = python("-c", MAKE, str(queries), str(path), env={"KARAT_CACHE_DIR": name}).answer["seconds"]
             size = path.stat().st_size
             sizes[queries] = size
             rounds = []
             for _ in range(2 if quick else 7):
                 browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-                rounds.append(measured(browser, path))
+                rounds.append(measure(browser, path))
                 version = browser.version
                 browser.close()
             middle = {what: statistics.median(r[what] for r in rounds) for what in rounds[0]}
             worst[queries] = middle
-            slowest = max((middle[what], what) for what in middle if what not in ("ready", "drawn"))
+            slowest = max((middle[what], what) for what in middle if what not in ("ready", "chart"))
             rows.append(
                 [
                     f"{queries:,}",
                     f"{size / 1e6:.2f} MB",
-                    seconds(made),
+                    seconds(duration),
                     seconds(middle["ready"] / 1e3),
-                    seconds(middle["drawn"] / 1e3),
+                    seconds(middle["chart"] / 1e3),
                     f"{seconds(slowest[0] / 1e3)} ({slowest[1]})",
                 ]
             )
@@ -153,9 +153,9 @@ def main() -> None:
             sizes[queries] <= bound,
         )
     most = worst[SIZES[-1]]
-    first = max(most["ready"], most["drawn"])
+    first = max(most["ready"], most["chart"])
     report.bar("10,000 queries: usable, with its first chart, within 2 s", seconds(first / 1e3), first <= 2000)
-    slowest = max(v for what, v in most.items() if what not in ("ready", "drawn"))
+    slowest = max(v for what, v in most.items() if what not in ("ready", "chart"))
     report.bar("10,000 queries: every filter within 200 ms", seconds(slowest / 1e3), slowest <= 200)
     report.note(load.told())
     finish("report", report, begun, partial=quick)

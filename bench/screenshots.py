@@ -73,7 +73,7 @@ def picture(browser: Any, path: Path, out: Path, view: tuple[int, int, str, str]
     page = context.new_page()
     page.goto(path.as_uri() + link)
     page.wait_for_selector("html[data-ready=yes]")
-    while not page.evaluate("[...document.querySelectorAll('.chart')].every(c => c.dataset.drawn === 'yes')"):
+    while not page.evaluate("[...document.querySelectorAll('.chart')].every(c => c.dataset.ready === 'yes')"):
         page.wait_for_timeout(50)
     page.wait_for_timeout(300)
     page.screenshot(path=str(out), full_page=full)
@@ -85,8 +85,8 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     readme = "--readme" in sys.argv
-    asked = [a for a in sys.argv[1:] if not a.startswith("-")]
-    out = ROOT / "docs/images" if readme else Path(asked[0]) if asked else ROOT.parent / "screenshots"
+    folders = [a for a in sys.argv[1:] if not a.startswith("-")]
+    out = ROOT / "docs/images" if readme else Path(folders[0]) if folders else ROOT.parent / "screenshots"
     out.mkdir(parents=True, exist_ok=True)
     sources = {"demo": (demo, "en-003")} | ({} if readme or not DL19.is_dir() else {"dl19": (dl19, "1124210")})
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -94,10 +94,10 @@ def main() -> None:
         sys.exit("no Chromium found: `make browser`")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory(prefix="karat-") as name:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        for source, (made, query) in sources.items():
+        for source, (make, query) in sources.items():
             folder = Path(name) / source
             folder.mkdir()
-            path = made(folder)
+            path = make(folder)
             if readme:
                 for title, view in README.items():
                     picture(browser, path, out / f"{title}.png", view, full=False)

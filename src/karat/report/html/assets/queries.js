@@ -35,10 +35,12 @@ function filter() {
   for (let i = 0; i < Q.ids.length; i++) {
     if ((!search || haystacks[i].includes(search)) && fields.every(([values, v]) => values[i] === v) && hasOutcome(i, outcome)) state.hits.push(i);
   }
-  order();
+  sortHits();
   // The pane follows the hits: it never shows a query that the table does not.
-  if (!state.order.length) { choice.query = -1; $("query").replaceChildren(); }
-  else if (!state.order.includes(choice.query)) open(state.order[0], { quiet: true });
+  const stays = state.order.includes(choice.query);
+  if (!stays) Object.assign(choice, { query: state.order[0] ?? -1, pin: false });
+  showTable();
+  if (!stays) choice.query < 0 ? $("query").replaceChildren() : showQuery(choice.query);
   writeLink();
 }
 function clearFilters() {
@@ -56,7 +58,7 @@ function keyFor(key) {
   const values = Q.values[runIndex.get(key)][metricIndex.get(choice.metric)];
   return (i) => values[i];
 }
-function order() {
+function sortHits() {
   const key = keyFor(state.sort.key), sign = state.sort.up ? 1 : -1;
   const keys = new Map(state.hits.map((i) => [i, key(i)]));
   state.order = [...state.hits].sort((a, b) => {
@@ -64,6 +66,8 @@ function order() {
     if (x === y) return a - b;
     return x === null ? 1 : y === null ? -1 : (x - y) * sign;
   });
+}
+function showTable() {
   $("count").textContent = thousands(state.order.length) + " of " + count(Q.ids.length, "query", "queries");
   $("rows").scrollTop = 0;
   showSort();
@@ -90,7 +94,8 @@ function buildTable() {
 function sortBy(key) {
   const texts = key === "id" || key === "text";
   state.sort = { key, up: state.sort.key === key ? !state.sort.up : texts };
-  order();
+  sortHits();
+  showTable();
   writeLink();
 }
 function showSort() {

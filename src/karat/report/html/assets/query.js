@@ -5,10 +5,9 @@ const DEPTH = 10, TOP = 20, LONG = 240;
 const gradeClass = (grade) => (grade === null ? "unjudged" : "g" + Math.max(0, Math.min(4, Math.round(grade))));
 const gradeMark = (grade) => (grade === null ? el("span", { class: "grade none" }, "unjudged") : el("span",
   { class: "grade " + gradeClass(grade) }, el("span", { class: "sr" }, "grade "), String(grade)));
-function open(i, { quiet = false } = {}) {
-  choice.query = i;
-  choice.pin = !quiet;
-  if (!quiet) writeLink();
+function open(i) {
+  Object.assign(choice, { query: i, pin: true });
+  writeLink();
   const place = state.order.indexOf(i), view = $("rows");
   if (place >= 0 && (place * ROW < view.scrollTop || (place + 2) * ROW > view.scrollTop + view.clientHeight)) view.scrollTop = Math.max(0, place * ROW - view.clientHeight / 3);
   showRows();
