@@ -332,21 +332,27 @@ def test_a_run_that_was_read_and_standard_input_tell_as_much_as_the_file(
 # --- Saved results --------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_result_is_diagnosed_as_far_as_it_goes(tmp_path: Path) -> None:
-    gold, log, queries = Case(lambda q: (1, 4), language=lambda q: "de" if q % 2 else "en").write(tmp_path)
-    saved = tmp_path / "result.json"
-    karat.evaluate(gold, log, queries=queries, by="language", details=True).save(str(saved))
-    found = karat.diagnose(str(saved))
-    assert [f.code for f in found.findings] == ["distractors"]
-    assert "segment" not in found.unchecked
-    for code, lack in {
-        "reranker": "stages",
-        "router": "route",
-        "slow-stage": "latency_ms",
-        "time-filter": "doc_version",
-    }.items():
-        assert lack in found.unchecked[code]
-    assert [f.code for f in karat.diagnose(karat.load(str(saved))).findings] == ["distractors"]
+@pytest.mark.parametrize("code", CASES)
+def test_a_result_fresh_or_saved_says_what_the_run_log_says(tmp_path: Path, code: str) -> None:
+    gold, log, queries = CASES[code][0].write(tmp_path)
+    from_log = karat.diagnose(gold, log, queries=queries).as_json()
+    assert from_log["findings"]
+    result = karat.evaluate(gold, log, "ndcg@10", queries=queries, details=True)
+    assert karat.diagnose(result).as_json() == from_log
+    result.save(str(tmp_path / "result.json"))
+    assert karat.diagnose(str(tmp_path / "result.json")).as_json() == from_log
+
+
+def test_a_result_of_a_run_without_a_log_names_what_it_needs(tmp_path: Path) -> None:
+    gold = {f"q{q:02}": {f"a{q}": 1, f"b{q}": 0} for q in range(30)}
+    run = {q: [next(iter(docs))] for q, docs in gold.items()}
+    queries = {q: {"as_of": "2025-01-01", "expected_source": "faq"} for q in gold}
+    karat.evaluate(gold, run, queries=queries, details=True).save(str(tmp_path / "result.json"))
+    for diagnosis in (karat.diagnose(str(tmp_path / "result.json")), karat.diagnose(gold, run, queries=queries)):
+        assert diagnosis.unchecked["router"] == "needs a run log with `route`"
+        assert diagnosis.unchecked["time-filter"] == "needs a run log with `doc_version`"
+        assert diagnosis.unchecked["slow-stage"] == "needs a run log with `latency_ms`"
+        assert "`stages.rerank`" in diagnosis.unchecked["reranker"]
 
 
 def test_a_saved_result_gives_the_values_that_its_run_gave(tmp_path: Path) -> None:
@@ -530,6 +536,20 @@ def test_misses_on_the_terminal_obey_nothing(triage: dict[str, Any], capsys: pyt
     assert "2 of 3 queries have no relevant doc in the top 10" in out
     assert "\x1b" not in out and "[bold]b[/bold]" in out
     assert "deep one" in out and "gold b (grade 2, found at 11)" in out
+
+
+def test_a_doc_that_a_stage_holds_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    stages = {"retrieve": ["x", "a#1", "c#1"], "rerank": ["x", "c#1"]}
+    line = {"query_id": "q", "topk": [{"chunk_id": "x"}], "stages": stages}
+    gold = {"q": {"a#1": 2, "b#1": 1, "c#1": 1}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    karat.evaluate(gold, tmp_path / "log.jsonl", "mrr", details=True).save(str(tmp_path / "result.json"))
+    for found in (misses(gold, tmp_path / "log.jsonl"), misses(str(tmp_path / "result.json"))):
+        text = misses_view.as_markdown(found)
+        assert "- gold `a#1`, grade 2, rank 2 in retrieve, lost at rerank" in text
+        assert "- gold `b#1`, grade 1, not found" in text
+        assert "- gold `c#1`, grade 1, rank 2 in rerank, cut from the results" in text
+        assert "a#1 (2, rank 2 in retrieve, lost at rerank)" in misses_view.as_csv(found)
 
 
 def test_misses_of_a_saved_result(tmp_path: Path, triage: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ def find_loss(run: RunResult, query_id: str, doc: str) -> Loss | None:
     trace = run.log.traces.get(query_id) if run.log is not None else None
     if run.log is None or trace is None:
         return None
-    by_doc = run.level == "doc"
+    by_doc = run.gold_level == "doc"
     names = list(trace.stages)
     for place in reversed(range(len(names))):
         ids = dict.fromkeys(trace.stages[names[place]])
