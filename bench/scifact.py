@@ -124,9 +124,9 @@ def told(found: karat.Diagnosis, whole: RunResult) -> list[str]:
             lines.append(f"- query {q} (gold at {', '.join(ranks)} by whole abstracts): {note}")
         lines.append("")
     if found.undecided:
-        lines += [f"These queries are too few to tell: {', '.join(found.undecided)}.", ""]
-    lacks = [f"{code} (lacks {lack})" for code, lack in found.unchecked.items()]
-    return [*lines, f"Not looked at: {'; '.join(lacks)}."]
+        lines += [f"Too few queries for: {', '.join(found.undecided)}.", ""]
+    skipped = [f"{', '.join(codes)} ({reason})" for reason, codes in found.skipped.items()]
+    return [*lines, f"Skipped: {'; '.join(skipped)}."]
 
 
 def main() -> None:

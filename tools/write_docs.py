@@ -189,7 +189,7 @@ def _rule(rule: Rule) -> list[str]:
     says = {"low": "is low", "high": "is high"}
     when = " and ".join(f"{_VALUES.get(b.value, b.value)} {says[b.side]} (`{b.threshold}`)" for b in rule.when)
     of = ", for a segment" if rule.over == "segments" else ""
-    rests = f" Rests when one of {', '.join(f'`{c}`' for c in rule.unless)} holds." if rule.unless else ""
+    rests = f" Skipped when one of {', '.join(f'`{c}`' for c in rule.unless)} holds." if rule.unless else ""
     return [
         f"## {rule.code}",
         "",

@@ -175,16 +175,16 @@ def test_gold_by_doc_cannot_tell_the_chunker_from_the_retriever(tmp_path: Path) 
     }
     found = karat.diagnose(by_doc, log, queries=queries)
     assert [f.code for f in found.findings] == ["pool"]
-    assert found.unchecked["chunker"] == found.unchecked["retriever"] == "gold by chunk"
-    # With gold by chunk it can, and the vaguer rule rests.
+    assert found.unchecked["chunker"] == found.unchecked["retriever"] == "the gold is not by chunk"
+    # With gold by chunk it can, and the vaguer rule is skipped.
     assert [f.code for f in Case(half((1, 2))).diagnose(tmp_path).findings] == ["retriever"]
 
 
 def test_nothing_wrong_is_said_plainly(tmp_path: Path) -> None:
     found = Case(reranked=lambda q: (1, 2)).diagnose(tmp_path)
     assert found.findings == () and found.healthy
-    assert found.summary == "Nothing is wrong that these 40 queries can show."
-    assert found.unchecked == {"segment": "a field of the queries with 2 to 20 values, such as language or topic"}
+    assert found.summary == "No problems that these 40 queries can show."
+    assert found.unchecked == {"segment": "no field of the queries has 2 to 20 values, such as language or topic"}
 
 
 def test_few_queries_that_show_nothing_are_not_called_healthy(tmp_path: Path) -> None:
@@ -250,15 +250,15 @@ def test_missing_fields_are_named_with_the_rules_that_need_them(tmp_path: Path) 
     bare = Case(drop=("stages", "latency_ms", "route"), fields=())
     gold, log, _ = bare.write(tmp_path)
     found = karat.diagnose(gold, log)
-    assert found.unchecked["router"] == "route on the lines of a run log"
-    assert found.unchecked["slow-stage"] == found.unchecked["slow-tail"] == "latency_ms on the lines of a run log"
-    assert found.unchecked["time-filter"] == "as_of in the table of queries"
-    assert "stages.retrieve" in found.unchecked["retriever"] and "at least 50 deep" in found.unchecked["chunker"]
+    assert found.unchecked["router"] == "the run log has no `route`"
+    assert found.unchecked["slow-stage"] == found.unchecked["slow-tail"] == "the run log has no `latency_ms`"
+    assert found.unchecked["time-filter"] == "the table of queries has no `as_of`"
+    assert "stages.retrieve" in found.unchecked["retriever"] and "at least 50 results" in found.unchecked["chunker"]
     assert "stages.rerank" in found.unchecked["reranker"]
     assert "--queries" in found.unchecked["segment"]
-    assert karat.diagnose(gold, log, queries={"q00": {"text": "x"}}).unchecked["router"].startswith("route")
+    assert karat.diagnose(gold, log, queries={"q00": {"text": "x"}}).unchecked["router"] == "the run log has no `route`"
     routed = Case(fields=("language",)).diagnose(tmp_path)
-    assert routed.unchecked["router"] == "expected_source in the table of queries"
+    assert routed.unchecked["router"] == "the table of queries has no `expected_source`"
 
 
 def test_doc_versions_that_the_log_lacks_are_named(tmp_path: Path) -> None:
@@ -267,9 +267,7 @@ def test_doc_versions_that_the_log_lacks_are_named(tmp_path: Path) -> None:
     for line in lines:
         line["topk"] = [{k: v for k, v in item.items() if k != "doc_version"} for item in line["topk"]]
     Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert (
-        karat.diagnose(gold, log, queries=queries).unchecked["time-filter"] == "doc_version on the items of a run log"
-    )
+    assert karat.diagnose(gold, log, queries=queries).unchecked["time-filter"] == "the run log has no `doc_version`"
 
 
 def test_gold_of_relevant_docs_alone_is_no_thin_gold(tmp_path: Path) -> None:
@@ -286,7 +284,7 @@ def test_stage_ids_that_do_not_match_the_gold_are_not_called_a_weak_retriever(tm
     Path(log).write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = karat.diagnose(gold, log, queries=queries)
     assert not found.findings
-    assert found.unchecked["retriever"] == "ids in stages.retrieve that match those of the gold"
+    assert found.unchecked["retriever"] == "the ids in `stages.retrieve` do not match those of the gold"
 
 
 def test_any_run_can_be_diagnosed() -> None:
@@ -334,21 +332,27 @@ def test_a_run_that_was_read_and_standard_input_tell_as_much_as_the_file(
 # --- Saved results --------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_result_is_diagnosed_as_far_as_it_goes(tmp_path: Path) -> None:
-    gold, log, queries = Case(lambda q: (1, 4), language=lambda q: "de" if q % 2 else "en").write(tmp_path)
-    saved = tmp_path / "result.json"
-    karat.evaluate(gold, log, queries=queries, by="language", details=True).save(str(saved))
-    found = karat.diagnose(str(saved))
-    assert [f.code for f in found.findings] == ["distractors"]
-    assert "segment" not in found.unchecked
-    for code, lack in {
-        "reranker": "stages",
-        "router": "route",
-        "slow-stage": "latency_ms",
-        "time-filter": "doc_version",
-    }.items():
-        assert lack in found.unchecked[code]
-    assert [f.code for f in karat.diagnose(karat.load(str(saved))).findings] == ["distractors"]
+@pytest.mark.parametrize("code", CASES)
+def test_a_result_fresh_or_saved_says_what_the_run_log_says(tmp_path: Path, code: str) -> None:
+    gold, log, queries = CASES[code][0].write(tmp_path)
+    from_log = karat.diagnose(gold, log, queries=queries).as_json()
+    assert from_log["findings"]
+    result = karat.evaluate(gold, log, "ndcg@10", queries=queries, details=True)
+    assert karat.diagnose(result).as_json() == from_log
+    result.save(str(tmp_path / "result.json"))
+    assert karat.diagnose(str(tmp_path / "result.json")).as_json() == from_log
+
+
+def test_a_result_of_a_run_without_a_log_names_what_it_needs(tmp_path: Path) -> None:
+    gold = {f"q{q:02}": {f"a{q}": 1, f"b{q}": 0} for q in range(30)}
+    run = {q: [next(iter(docs))] for q, docs in gold.items()}
+    queries = {q: {"as_of": "2025-01-01", "expected_source": "faq"} for q in gold}
+    karat.evaluate(gold, run, queries=queries, details=True).save(str(tmp_path / "result.json"))
+    for diagnosis in (karat.diagnose(str(tmp_path / "result.json")), karat.diagnose(gold, run, queries=queries)):
+        assert diagnosis.unchecked["router"] == "needs a run log with `route`"
+        assert diagnosis.unchecked["time-filter"] == "needs a run log with `doc_version`"
+        assert diagnosis.unchecked["slow-stage"] == "needs a run log with `latency_ms`"
+        assert "`stages.rerank`" in diagnosis.unchecked["reranker"]
 
 
 def test_a_saved_result_gives_the_values_that_its_run_gave(tmp_path: Path) -> None:
@@ -419,7 +423,7 @@ def test_every_threshold_is_used_and_every_rule_uses_a_known_one() -> None:
     codes = [rule.code for rule in RULES]
     assert len(set(codes)) == len(codes)
     for place, rule in enumerate(RULES):
-        assert set(rule.unless) <= set(codes[:place]), "a rule can only rest for one that is asked before it"
+        assert set(rule.unless) <= set(codes[:place]), "a rule can only be skipped for one before it"
 
 
 # --- Planted faults -------------------------------------------------------------------------------------------------
@@ -534,6 +538,20 @@ def test_misses_on_the_terminal_obey_nothing(triage: dict[str, Any], capsys: pyt
     assert "deep one" in out and "gold b (grade 2, found at 11)" in out
 
 
+def test_a_doc_that_a_stage_holds_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    stages = {"retrieve": ["x", "a#1", "c#1"], "rerank": ["x", "c#1"]}
+    line = {"query_id": "q", "topk": [{"chunk_id": "x"}], "stages": stages}
+    gold = {"q": {"a#1": 2, "b#1": 1, "c#1": 1}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    karat.evaluate(gold, tmp_path / "log.jsonl", "mrr", details=True).save(str(tmp_path / "result.json"))
+    for found in (misses(gold, tmp_path / "log.jsonl"), misses(str(tmp_path / "result.json"))):
+        text = misses_view.as_markdown(found)
+        assert "- gold `a#1`, grade 2, rank 2 in retrieve, lost at rerank" in text
+        assert "- gold `b#1`, grade 1, not found" in text
+        assert "- gold `c#1`, grade 1, rank 2 in rerank, cut from the results" in text
+        assert "a#1 (2, rank 2 in retrieve, lost at rerank)" in misses_view.as_csv(found)
+
+
 def test_misses_of_a_saved_result(tmp_path: Path, triage: dict[str, Any]) -> None:
     saved = tmp_path / "result.json"
     runs = {"new": triage["run"], "old": triage["baseline"]}
@@ -555,13 +573,13 @@ def test_the_command_prints_findings_with_evidence_cause_advice_and_queries(tmp_
     done = cli(gold, log, "--queries", queries)
     assert done.returncode == 0, done.stderr
     for told in (
-        "1. The right docs are not even in the pool",
+        "1. Relevant docs are not retrieved at all",
         "evidence: ",
         "likely cause: ",
         "try: ",
         "< 0.9",
         "queries: q00, q02, q04, q06, q08, … (20 in all)",
-        "not looked at: segment",
+        "skipped: segment",
     ):
         assert told in done.stdout
 

@@ -134,15 +134,12 @@ def _counts(counts: Mapping[str, Any]) -> str:
 
 def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
     """The diagnosis of one run as `karat diagnose` prints it."""
-    lacks: dict[str, list[str]] = {}
-    for code, lack in diagnosis.unchecked.items():
-        lacks.setdefault(lack, []).append(code)
     return DiagnosisText(
         diagnosis.run,
         diagnosis.summary,
         [_finding(f) for f in diagnosis.findings],
         list(diagnosis.undecided),
-        list(lacks.items()),
+        list(diagnosis.skipped.items()),
     )
 
 

@@ -16,7 +16,7 @@ LINKED = 5
 
 
 def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
-    """The findings by weight, or that nothing is wrong; then what could not be looked at."""
+    """The findings by weight, or that nothing is wrong; then the rules that were skipped."""
     from rich.text import Text
 
     out = console()
@@ -30,10 +30,9 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
             out.print(Text(f"  {evidence}"), soft_wrap=True)
     out.print()
     if diagnosis.undecided:
-        told = ", ".join(diagnosis.undecided)
-        out.print(Text(f"these queries are too few to tell: {told}", style="dim"), soft_wrap=True)
-    for lack, codes in _lacks(diagnosis).items():
-        out.print(Text(f"not looked at: {', '.join(codes)} (lacks {lack})", style="dim"), soft_wrap=True)
+        out.print(Text(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
+    for reason, codes in diagnosis.skipped.items():
+        out.print(Text(f"skipped: {', '.join(codes)} ({reason})", style="dim"), soft_wrap=True)
 
 
 def _show(out: Console, place: int, finding: Finding) -> None:
@@ -52,14 +51,6 @@ def _show(out: Console, place: int, finding: Finding) -> None:
         more = f", … ({len(finding.queries):,} in all)" if len(finding.queries) > LINKED else ""
         listed = ", ".join(_plain(q) for q in finding.queries[:LINKED])
         out.print(Text(f"   queries: {listed}{more}", style="cyan"), soft_wrap=True)
-
-
-def _lacks(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """The rules that could not be asked, by what they lack."""
-    out: dict[str, list[str]] = {}
-    for code, lack in diagnosis.unchecked.items():
-        out.setdefault(lack, []).append(code)
-    return out
 
 
 def _plain(text: str) -> str:

@@ -54,7 +54,7 @@ def as_csv(misses: Misses, top: int | None = None) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for miss in misses.rows[:top]:
-        gold = " ".join(f"{g.doc} ({_grade(g)})" for g in miss.gold)
+        gold = " ".join(f"{g.doc} ({_grade(g)}{f', {g.loss}' if g.loss else ''})" for g in miss.gold)
         beside = miss.baseline or ()
         for i in range(max(len(miss.top), len(beside), 1)):
             mine, other = (listed[i] if i < len(listed) else None for listed in (miss.top, beside))
@@ -135,7 +135,9 @@ def _words(doc: Listed, before: str) -> str:
 
 
 def _found(doc: Listed) -> str:
-    return f"found at {doc.rank}" if doc.rank else "not found"
+    if doc.rank:
+        return f"found at {doc.rank}"
+    return "not found" if doc.loss is None else str(doc.loss)
 
 
 def _grade(doc: Listed) -> str:

@@ -31,15 +31,20 @@ def diagnose(
     from karat.results.saved import is_saved, load
     from karat.verbs.diagnose.reasoning import judge
     from karat.verbs.diagnose.rules import thresholds as checked
-    from karat.verbs.diagnose.signals import measure, measure_saved
+    from karat.verbs.diagnose.signals import FINAL, read_signals
+    from karat.verbs.evaluate import evaluate, named_runs
 
     settings = Settings.of(options)
     checked(thresholds)
+    by = settings.intervals.by
     if isinstance(qrels, Result) or is_saved(qrels):
         if run is not None and not isinstance(run, str):
             raise UsageError(f"with a saved result, run names one of its runs; found {type(run).__name__}")
-        saved = qrels if isinstance(qrels, Result) else load(qrels)
-        return judge(measure_saved(saved, run, settings.intervals.seed), thresholds)
+        result = qrels if isinstance(qrels, Result) else load(qrels)
+        return judge(read_signals(result, run), thresholds)
     if run is None:
         raise UsageError("a diagnosis needs a run beside the gold, or a saved result alone")
-    return judge(measure(qrels, run, settings), thresholds)
+    if (count := len(named_runs(run))) != 1:
+        raise UsageError(f"a diagnosis is of one run, found {count}")
+    result = evaluate(qrels, run, list(FINAL.values()), settings=settings, details=True)
+    return judge(read_signals(result, by=by), thresholds)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 FEW = 25
-"""With fewer queries, that nothing was found says nothing."""
+"""With fewer queries, that nothing is found says nothing."""
 LINKED = 20
 """How many queries of a finding the JSON names."""
 
@@ -79,18 +79,26 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings of one run, the weightiest first, and what could not be looked at or told."""
+    """All findings of one run, the weightiest first, and the rules that could not be applied or decided."""
 
     run: str
     queries: int
     findings: tuple[Finding, ...]
     unchecked: Mapping[str, str]
-    """By code of a rule that could not be asked: the field that it lacks."""
+    """By code of a rule that could not be applied: why."""
     undecided: tuple[str, ...]
-    """Codes of rules that these queries are too few to tell."""
+    """Codes of rules for which there are too few queries."""
     measured: tuple[Evidence, ...]
-    """The main values, as they are shown where nothing is wrong."""
+    """The main values, to show when nothing is wrong."""
     thresholds: Mapping[str, float]
+
+    @property
+    def skipped(self) -> dict[str, list[str]]:
+        """The rules that could not be applied, by the reason."""
+        reasons: dict[str, list[str]] = {}
+        for code, reason in self.unchecked.items():
+            reasons.setdefault(reason, []).append(code)
+        return reasons
 
     @property
     def healthy(self) -> bool:
@@ -107,8 +115,8 @@ class Diagnosis:
             tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
             return f"{first.title}{about}{tail}."
         if not self.healthy:
-            return f"Nothing was found, and {self.queries:,} queries are too few to say that nothing is wrong."
-        return f"Nothing is wrong that these {self.queries:,} queries can show."
+            return f"No problems found, but {self.queries:,} queries are too few to rule them out."
+        return f"No problems that these {self.queries:,} queries can show."
 
     def as_json(self) -> dict[str, Any]:
         """The JSON document that docs/schemas/diagnosis.schema.json describes."""

@@ -9,9 +9,10 @@ from karat.model.options import Settings
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
+from karat.results.losses import find_loss
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
-from karat.verbs.diagnose.signals import chosen_run
+from karat.verbs.diagnose.signals import choose_run
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from karat.model.docs import Docs
     from karat.model.options import Options
+    from karat.results.losses import Loss
     from karat.results.result import RunResult
     from karat.results.top_lists import TopDoc
 
@@ -33,6 +35,8 @@ class Listed:
     grade: float | None
     text: str = ""
     rank: int | None = None
+    loss: Loss | None = None
+    """Where a doc that was not returned got lost, if a stage of the run log holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,9 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)
-        held, texts, conventions = chosen_run(saved, run), saved.texts, saved.conventions
+        held, texts, conventions = choose_run(saved, run), saved.texts, saved.conventions
         beside = load(baseline) if is_saved(baseline) else saved
-        other = None if baseline is None else chosen_run(beside, baseline if beside is saved else None)
+        other = None if baseline is None else choose_run(beside, baseline if beside is saved else None)
     else:
         result = evaluate(qrels, run, "recall@10", settings=settings)
         held, texts, conventions = result.runs[0], result.texts, result.conventions
@@ -86,7 +90,7 @@ def _missed(held: RunResult, other: RunResult | None, texts: Mapping[str, str], 
         if not relevant or any(g.rank is not None and g.rank <= DEPTH for g in relevant):
             continue
         gold = tuple(
-            Listed(g.doc, g.grade, docs.caption(g.doc), g.rank)
+            Listed(g.doc, g.grade, docs.caption(g.doc), g.rank, None if g.rank else find_loss(held, q, g.doc))
             for g in sorted(relevant, key=lambda g: (-g.grade, g.rank or 1 << 60, g.doc))
         )
         beside = _top(other.top_docs(q), docs) if other is not None else None

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karat.verbs.diagnose.rules import Rule
-    from karat.verbs.diagnose.signals import Measured
+    from karat.verbs.diagnose.signals import Signals
 
 MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5")
 FEW_LEFT = 5
 """Rules are not asked of fewer queries than this."""
 
 
-def judge(measured: Measured, changed: Mapping[str, float] | None = None) -> Diagnosis:
+def judge(signals: Signals, changed: Mapping[str, float] | None = None) -> Diagnosis:
     """What the rules find in these values."""
     limits = thresholds(changed)
-    view = View(measured, np.ones(len(measured), dtype=bool), measured.values)
+    view = View(signals, np.ones(len(signals), dtype=bool), signals.values)
     found: list[Finding] = []
     unchecked: dict[str, str] = {}
     undecided: list[str] = []
     for rule in RULES:
         if any(f.code in rule.unless for f in found):
             continue
-        lack = _lacking(rule, measured)
+        lack = _lacking(rule, signals)
         if lack is not None:
             unchecked[rule.code] = lack
             continue
@@ -41,10 +41,10 @@ def judge(measured: Measured, changed: Mapping[str, float] | None = None) -> Dia
         # Of many small segments one is always open, so that this would say nothing.
         if open_question and not held and rule.over != "segments":
             undecided.append(rule.code)
-    main = View(measured, np.ones(len(measured), dtype=bool), measured.values)
+    main = View(signals, np.ones(len(signals), dtype=bool), signals.values)
     shown = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
     ordered = tuple(sorted(found, key=lambda f: -f.weight))
-    return Diagnosis(measured.name, len(measured), ordered, unchecked, tuple(undecided), shown, limits)
+    return Diagnosis(signals.name, len(signals), ordered, unchecked, tuple(undecided), shown, limits)
 
 
 def _asked(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
@@ -62,38 +62,38 @@ def _asked(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Fi
         if rule.claims:
             view = view.without(worst.inside)
         if rule.refilters:
-            view = View(view.measured, view.rows, {**view.values, **view.measured.refiltered()})
+            view = View(view.signals, view.rows, {**view.values, **view.signals.without_newer()})
         if rule.over != "segments":
             break
     return found, open_question, view
 
 
-def _lacking(rule: Rule, measured: Measured) -> str | None:
+def _lacking(rule: Rule, signals: Signals) -> str | None:
     """The field that a rule needs and that is not there."""
-    if rule.over == "segments" and "segments" in measured.lacking:
-        return measured.lacking["segments"]
+    if rule.over == "segments" and "segments" in signals.missing:
+        return signals.missing["segments"]
     if rule.over == "stages":
-        return measured.lacking.get("latency")
+        return signals.missing.get("latency")
     for bound in rule.when:
-        if bound.value == "pool of docs" and "pool of docs" not in measured.values:
-            return measured.lacking.get("gap to docs")
-        if bound.value in measured.lacking:
-            return measured.lacking[bound.value]
+        if bound.value == "pool of docs" and "pool of docs" not in signals.values:
+            return signals.missing.get("gap to docs")
+        if bound.value in signals.missing:
+            return signals.missing[bound.value]
     return None
 
 
 def _views(rule: Rule, view: View) -> Iterator[View]:
     """What a rule is asked of: all queries, each segment that is large enough, or each stage."""
     if rule.over == "segments":
-        chosen = view.measured.sampling
+        chosen = view.signals.sampling
         known = [
             s
-            for s in chosen.segments(view.measured.query_ids)
+            for s in chosen.segments(view.signals.query_ids)
             if view.rows[s.rows].sum() >= chosen.minimum and view.rows.sum() - view.rows[s.rows].sum() >= chosen.minimum
         ]
         yield from (view.about(segment=s, family=len(known)) for s in known)
     elif rule.over == "stages":
-        stages = [s for s in view.measured.latency if s != TOTAL]
+        stages = [s for s in view.signals.latency if s != TOTAL]
         yield from (view.about(stage=s) for s in stages)
     else:
         yield view
@@ -127,6 +127,6 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
         evidence.append(Evidence(label, interval, bound.side, limits[bound.threshold], bound.threshold))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
     order = np.argsort(-loss, kind="stable")
-    queries = tuple(view.measured.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
+    queries = tuple(view.signals.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     return Finding(rule.code, rule.title, view.subject, weight, tuple(evidence), rule.cause, rule.advice, queries)

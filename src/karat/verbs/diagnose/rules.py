@@ -1,10 +1,10 @@
 """Every rule, declared once: when it holds, what it means, what to try, and how much it explains.
 
 A rule holds when all its bounds do. A bound is a statement about an interval: low means that its upper end is below
-the threshold, high that its lower end is above it. Rules are asked in the order of the table; queries that a rule
-with `claims` explains are left out of the rules after it, and a rule is not asked once one of `unless` holds, since
+the threshold, high that its lower end is above it. Rules apply in the order of the table; queries that a rule
+with `claims` explains are left out of the rules after it, and a rule is skipped once one of `unless` holds, since
 that explains the same loss. `loss` is what each query loses by it, in points of recall@5 unless said otherwise: its
-mean over all queries is the weight, and the queries that lose most are linked.
+mean over all queries is the weight, and the queries that lose most are listed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _unjudged(view: View) -> Floats:
 
 
 def _share_of_time(view: View) -> Floats:
-    share = view.measured.latency[view.stage] / np.nanmean(view.total)
+    share = view.signals.latency[view.stage] / np.nanmean(view.total)
     return TIME * np.where(np.isnan(share), 0.0, share)
 
 
@@ -152,62 +152,62 @@ def _tail_of_time(view: View) -> Floats:
 RULES: tuple[Rule, ...] = (
     Rule(
         "router",
-        "Queries are sent to the wrong source, and lose what is not there",
+        "Queries are sent to the wrong source, and miss docs that it lacks",
         (Bound("misrouted", "high", "misrouted.high"), Bound("gap", "low", "misrouted.gap")),
         _in_question,
-        "The router mistakes the source of these queries.",
+        "The router picks the wrong source for these queries.",
         (
             "look at which sources are confused, and give the router examples of them",
-            "search the second-best source too where the router is unsure",
+            "search the second-best source too when the router is unsure",
         ),
         claims=True,
     ),
     Rule(
         "segment",
-        "One kind of query does much worse than the rest",
+        "One group of queries does much worse than the rest",
         (Bound("gap", "low", "segment.gap"),),
         _in_question,
-        "Something in the index or the queries does not suit them: other words than the docs use, stop words, accents"
-        " or tokenisation of their language, synonyms of their domain, an embedding model that hardly knows either.",
+        "The index or the queries do not suit this group: words that the docs do not use, stop words, accents or"
+        " tokenisation of its language, synonyms of its domain, or an embedding model that barely covers it.",
         (
-            "read a few of them beside what came back: where words differ, try a better embedding model or synonyms",
-            "of a language: check stop words, accents, stemming and tokenisation in index and queries",
-            "check that the docs of this segment are in the index at all",
+            "read some of these queries next to their results: if the words differ, try another embedding or synonyms",
+            "if it is a language: check stop words, accents, stemming and tokenisation in index and queries",
+            "check that the docs of this group are in the index",
         ),
         over="segments",
         claims=True,
     ),
     Rule(
         "time-filter",
-        "Docs newer than the query's as_of come back",
+        "Docs newer than the query's as_of are returned",
         (Bound("fresh@5", "low", "fresh@5.low"),),
         lambda v: _of_rows(v, 1.0 - v.values["fresh@5"]),
-        "as_of is ignored somewhere on the way, or the labels are outdated: what they call right has a newer version.",
+        "as_of is ignored somewhere in the pipeline, or the labels are outdated: newer versions are right today.",
         (
             "filter by doc_version ≤ as_of in the index, before the top k is cut",
-            "if the newer docs are the right answers today, renew the gold and its as_of",
+            "if the newer docs are the right answers today, update the gold and its as_of",
         ),
         refilters=True,
     ),
     Rule(
         "chunker",
-        "The right docs are found, and the right chunks are not",
+        "The right docs are retrieved, but not the right chunks",
         (Bound("pool", "low", "recall@50.low"), Bound("gap to docs", "high", "docs.gap")),
         lambda v: _of_rows(v, v.values["gap to docs"]),
-        "The chunker: passages that answer are cut apart, or lost among chunks of the same doc.",
+        "The chunker: passages that answer the query are split, or lost among chunks of the same doc.",
         (
-            "cut at sentences or headings, with more overlap or larger chunks, and index again",
+            "split at sentences or headings, with more overlap or larger chunks, and index again",
             "add the title or a summary of the doc to each chunk",
-            "check that the ids of the gold belong to this chunking",
+            "check that the ids of the gold are those of this chunking",
         ),
         shows=("pool of docs",),
     ),
     Rule(
         "retriever",
-        "The right docs are not even in the pool",
+        "Relevant docs are not retrieved at all",
         (Bound("pool of docs", "low", "recall@50.low"),),
         _not_in_pool,
-        "The index or the embedding: docs are missing or out of date, or queries and docs are not embedded alike.",
+        "The index or the embedding: docs are missing or outdated, or queries and docs are embedded differently.",
         (
             "check that the gold docs of these queries are in the index",
             "check model, prefixes and normalisation of embeddings on both sides",
@@ -218,14 +218,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "pool",
-        "What is right is not among the first 50",
+        "Relevant docs are missing from the top 50",
         (Bound("pool", "low", "recall@50.low"),),
         _not_in_pool,
-        "The index, the embedding or the chunking; gold by chunk would tell the last from the others.",
+        "The index, the embedding or the chunking; chunk-level gold would show whether it is the chunking.",
         (
             "check that the gold docs of these queries are in the index",
             "check model, prefixes and normalisation of embeddings on both sides",
-            "compare recall by doc with recall by chunk: where the former is fine it is the chunker",
+            "compare recall by doc with recall by chunk: if recall by doc is fine, it is the chunker",
         ),
         unless=("chunker", "retriever"),
     ),
@@ -234,29 +234,29 @@ RULES: tuple[Rule, ...] = (
         "The reranker makes its input worse",
         (Bound("rerank gain", "low", "rerank.gain"),),
         _lost_after_pool,
-        "The reranker: wrong model or language, scores read upside down, texts cut off, or ids mixed up.",
+        "The reranker: wrong model or language, inverted scores, truncated texts, or mixed-up ids.",
         (
             "evaluate without it: its input alone is better",
-            "check the direction of its scores and the texts that it is given",
+            "check the direction of its scores and the texts that it receives",
             "try another cross-encoder on the same pool",
         ),
         shows=("recall@5", "pool"),
     ),
     Rule(
         "thin-gold",
-        "Many docs in the top 10 were never judged",
+        "Many docs in the top 10 are not judged",
         (Bound("judged@10", "low", "judged@10.low"),),
         _unjudged,
-        "The gold is too thin for this system: precision, mrr and ndcg are lower bounds of what they are.",
+        "The gold is too thin for this system: precision, mrr and ndcg are lower bounds.",
         (
             "judge the top 10 of this run before comparing it with others",
-            "until then, compare with condensed=True, and read recall and hit rates first",
+            "until then, compare with condensed=True, and look at recall and hit rates first",
         ),
         shows=("judged@5",),
     ),
     Rule(
         "distractors",
-        "Relevant docs are found, and irrelevant ones stand between them",
+        "Relevant docs are found, but irrelevant ones rank between them",
         (
             Bound("recall@10 of pool", "high", "recall@10.high"),
             Bound("rprec of pool", "low", "precision.low"),
@@ -266,19 +266,19 @@ RULES: tuple[Rule, ...] = (
         "Distractors: near-duplicates and docs that share words or topic with the query take places near the top.",
         (
             "rerank with a cross-encoder",
-            "ask for the query's rare words (lexical constraints)",
-            "give a bonus to distinct docs, and remove near-duplicates from the index",
+            "require the query's rare words (lexical constraints)",
+            "favour distinct docs, and remove near-duplicates from the index",
         ),
         unless=("reranker", "thin-gold"),
         shows=("precision@5",),
     ),
     Rule(
         "reranker-or-k",
-        "What is right is in the pool, and does not come up",
+        "Relevant docs are retrieved but ranked too low",
         (Bound("recall@5 of pool", "low", "recall@5.low"),),
         _lost_after_pool,
-        "The reranker (or its absence), or a k that is too small.",
-        ("try reranking alone on a larger pool", "raise k where the reader can take more"),
+        "The reranker (or the lack of one), or a k that is too small.",
+        ("try reranking alone on a larger pool", "raise k if the reader can take more"),
         unless=("reranker", "distractors"),
         shows=("recall@5", "pool"),
     ),
@@ -294,13 +294,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "low-recall",
-        "Much of what is right is not delivered, and nothing tells where it is lost",
+        "Many relevant docs are not delivered, and nothing shows where they are lost",
         (Bound("recall@5", "low", "recall@5.all"),),
         lambda v: _of_rows(v, 1.0 - v.values["recall@5"]),
-        "The index, the embedding, the chunking, the reranker or a small k: each may have a part in it.",
+        "The index, the embedding, the chunking, the reranker and a small k may each play a part.",
         (
-            "log the stages (stages.retrieve with 50 docs or more, stages.rerank), and ask again",
-            "retrieve deeper: if recall grows with k it is the order, else the index",
+            "log the stages (stages.retrieve with 50 docs or more, stages.rerank), and diagnose again",
+            "retrieve deeper: if recall grows with k, it is the order, otherwise the index",
         ),
         unless=("chunker", "retriever", "pool", "reranker", "distractors", "reranker-or-k", "order"),
         shows=("hit@10",),
@@ -310,8 +310,8 @@ RULES: tuple[Rule, ...] = (
         "One stage takes nearly all of the time",
         (Bound("share of time", "high", "stage.share"),),
         _share_of_time,
-        "This stage is what queries wait for.",
-        ("cap the raw k that it is given", "cache frequent queries", "batch it, or run it on faster hardware"),
+        "Queries wait for this stage.",
+        ("cap the raw k that it receives", "cache frequent queries", "batch it, or run it on faster hardware"),
         over="stages",
     ),
     Rule(
@@ -319,10 +319,10 @@ RULES: tuple[Rule, ...] = (
         "One stage is many times slower for some queries",
         (Bound("tail", "high", "stage.tail"), Bound("time in the tail", "high", "tail.time")),
         _tail_of_time,
-        "Some queries wait in this stage: long queries or docs, cold caches, time-outs and retries.",
+        "Some queries wait in this stage: long queries or docs, cold caches, timeouts and retries.",
         (
-            "look at the slowest queries, which are linked",
-            "set a time-out with a cheaper way out",
+            "look at the slowest queries, which are listed",
+            "set a timeout with a cheaper fallback",
             "cache frequent queries, and keep the index warm",
         ),
         over="stages",

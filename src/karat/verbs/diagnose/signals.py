@@ -1,39 +1,41 @@
-"""Everything that the rules look at, as values per query. Each comes from `karat.evaluate` or from the run log."""
+"""Everything that the rules look at, as values per query: from the rankings, the gold and the run log of a result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, UsageError
-from karat.model.options import Settings
+from karat.model.options import Intervals
 from karat.model.policy import is_relevant, parent_of
-from karat.model.run import Run
-from karat.read.log_lists import as_of_days, ordered_lists
-from karat.read.queries import read_queries
-from karat.read.sources import read_qrels, read_run
+from karat.read.objects import build_qrels
+from karat.results.other_lists import (
+    align_dated,
+    align_lists,
+    align_without_newer,
+    final_lists,
+    measure_over,
+    stage_lists,
+)
 from karat.results.sampling import Sampling, sampling
-from karat.stats.defaults import SEED
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
-from karat.verbs.evaluate import evaluate, named_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.model.policy import Policy
-    from karat.model.qrels import Qrels
+    from karat.model.options import Fields
     from karat.model.queries import Queries
-    from karat.model.run_log import RunLog
+    from karat.model.rankings import Rankings
+    from karat.model.run import OrderedLists
     from karat.results.result import Result, RunResult
 
     Floats = NDArray[np.float64]
 
-DEFAULTS = Settings()
 DEEP = 50
 """The depth at which the pool is measured."""
 POOL = f"recall(cap=true)@{DEEP}"
@@ -92,145 +94,207 @@ MOST_SEGMENTS = 20
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One run: values per query by name, and which field was lacking for those that are not there."""
+class Signals:
+    """One run: values per query by name, and why others are missing."""
 
     name: str
     query_ids: Sequence[str]
     values: Mapping[str, Floats]
-    lacking: Mapping[str, str]
-    """By name of a value that is not there: the field that it needs."""
+    missing: Mapping[str, str]
+    """By name of a value that cannot be measured: why."""
     labels: Mapping[str, str]
     latency: Mapping[str, Floats] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
-    refiltered: Callable[[], Mapping[str, Floats]] = dict
-    """The values of the final list without docs that are newer than as_of; found when asked for."""
+    without_newer: Callable[[], Mapping[str, Floats]] = dict
+    """The values of the final list without docs that are newer than as_of; measured when they are needed."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
 
 
-def measure(qrels: Any, run: Any, settings: Settings = DEFAULTS) -> Measured:
-    """All values of one run."""
-    data, policy = settings.data, settings.policy
-    runs = named_runs(run)
-    if len(runs) != 1:
-        raise UsageError(f"a diagnosis is of one run, found {len(runs)}")
-    name, source = runs[0]
-    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
-    table = read_queries(data.queries) if data.queries is not None else None
-    as_of = as_of_days(table) if table is not None and policy.as_of_filter else None
-    read = read_run(source, name=name, format=data.run_format, policy=policy, as_of=as_of, dated=True)
-    log = read.log
-    if log is not None:
-        log.check("stages")
-    options = replace(
-        settings,
-        data=replace(data, queries=table),
-        intervals=replace(settings.intervals, by=None),
-        engine=replace(settings.engine, cache=False),
-    )
-    final = _only(evaluate(gold, read, list(FINAL.values()), settings=options))
-    ids = final.query_ids
-    values = {name: final.values[metric] for name, metric in FINAL.items()}
-    labels = dict(LABELS)
-    lacking: dict[str, str] = {}
-    values["relevant@5"] = values["precision@5"] * 5
-    _fresh(gold, read, table, options, values, lacking)
-    _stages(gold, final, policy, options, values, lacking, labels, read)
-    if np.mean(~is_relevant(gold.grades)) < ONLY_RELEVANT:
-        lacking["judged@10"] = (
-            "docs judged not relevant: the gold lists relevant ones alone, so precision, mrr and ndcg are lower bounds"
-        )
-    if "pool" in lacking:
-        lacking["recall@5 of pool"] = lacking["pool"]
-    values |= _of_pool(values)
-    _routes(log, table, ids, values, lacking)
-    latency = {
-        stage: np.array([times.get(q, np.nan) for q in ids])
-        for stage, times in (log.latency if log is not None else {}).items()
-    }
-    if not latency:
-        lacking["latency"] = "latency_ms on the lines of a run log"
-    intervals = settings.intervals
-    fields = intervals.by if intervals.by is not None else _fields(table, intervals.min_segment)
-    if table is None:
-        lacking["segments"] = "a table of queries with fields such as language (queries=, --queries)"
-    elif not fields:
-        lacking["segments"] = "a field of the queries with 2 to 20 values, such as language or topic"
-    chosen = sampling(table, replace(intervals, by=fields or None))
-    return Measured(
-        final.name, ids, values, lacking, labels, latency, chosen, lambda: _refiltered(gold, read, options, values)
-    )
-
-
-def chosen_run(result: Result, run: str | None = None) -> RunResult:
-    """The run of a saved result that was asked for, with its lists."""
-    if run is None and len(result) != 1:
+def choose_run(result: Result, name: str | None = None) -> RunResult:
+    """The run of a result by its name; one with its lists."""
+    if name is None and len(result) != 1:
         names = ", ".join(r.name for r in result)
         raise UsageError(
             f"this result holds {len(result)} runs ({names}); name one of them (run=, karat diagnose FILE NAME)"
         )
-    kept = result[run] if run is not None else result.runs[0]
-    if kept.top is None:
+    run = result[name] if name is not None else result.runs[0]
+    if run.top is None or run.rankings is None:
         raise InputError(
-            f"this result holds no lists of {kept.name!r}; save it with details: karat evaluate … --save FILE"
+            f"this result holds no lists of {run.name!r}; save it with details: karat evaluate … --save FILE"
         )
-    return kept
+    return run
 
 
-def measure_saved(result: Result, run: str | None = None, seed: int = SEED) -> Measured:
-    """The values that a saved result allows: its lists and the ranks of its gold, and no stages."""
-    kept = chosen_run(result, run)
-    gold, lists = {}, {}
-    for q in kept.top.query_ids if kept.top is not None else ():
-        gold[q] = {g.doc: g.grade for g in kept.gold_docs(q)}
-        placed = {g.rank: g.doc for g in kept.gold_docs(q) if g.rank}
-        top = [f"\0{i}" if d.doc in gold[q] else d.doc for i, d in enumerate(kept.top_docs(q), start=1)]
-        lists[q] = [placed.get(i, doc) for i, doc in enumerate(top, start=1)]
-    measured = measure(gold, lists, DEFAULTS.change(level="chunk", separator="\0", seed=seed))
-    lacking = {
-        **measured.lacking,
-        **dict.fromkeys(("rerank gain", "gap to docs"), "stages (a saved result has none: give the run log)"),
-        "fresh@5": "doc_version (a saved result has none: give the run log)",
-        "misrouted": "route (a saved result has none: give the run log)",
-        "latency": "latency_ms (a saved result has none: give the run log)",
-    }
-    if kept.sampling.by:
-        lacking.pop("segments", None)
-    else:
-        lacking["segments"] = "segments: save the result with --by language, or give the run log and the queries"
-    return replace(measured, name=kept.name, lacking=lacking, sampling=kept.sampling)
+def read_signals(result: Result, name: str | None = None, *, by: Fields | None = None) -> Signals:
+    """All values of one run; the fields of the queries with few values are its segments, or those of `by`."""
+    return _Reader(result.queries, choose_run(result, name)).read(by)
 
 
-def _only(result: Result) -> RunResult:
-    return result.runs[0]
+class _Reader:
+    """Collects the values of one run, and why others are missing."""
 
+    def __init__(self, queries: Queries | None, run: RunResult) -> None:
+        assert run.rankings is not None
+        self.queries, self.run, self.log = queries, run, run.log
+        self.rankings: Rankings = run.rankings
+        self.ids = self.rankings.query_ids
+        self.values: dict[str, Floats] = {}
+        self.missing: dict[str, str] = {}
+        self.labels = dict(LABELS)
 
-def _aligned(found: RunResult, metric: str, ids: Sequence[str]) -> Floats:
-    """A metric's values in the order of these queries; NaN for those that it lacks."""
-    known = dict(zip(found.query_ids, found.values[metric].tolist(), strict=True))
-    return np.array([known.get(q, np.nan) for q in ids], dtype=np.float64)
+    def read(self, by: Fields | None) -> Signals:
+        """All values."""
+        if self.log is not None:
+            self.log.check("stages")
+        self.values |= self._final(self.rankings)
+        self._read_dates()
+        self._read_stages()
+        if np.mean(~is_relevant(self.run.qrels.grades)) < ONLY_RELEVANT:
+            self.missing["judged@10"] = (
+                "the gold has no docs that are judged not relevant: precision, mrr and ndcg are lower bounds"
+            )
+        if "pool" in self.missing:
+            self.missing["recall@5 of pool"] = self.missing["pool"]
+        self.values |= _of_pool(self.values)
+        self._read_routes()
+        segments = self._segments(by)
+        return Signals(
+            self.run.name,
+            self.ids,
+            self.values,
+            self.missing,
+            self.labels,
+            self._latency(),
+            segments,
+            self._without_newer,
+        )
 
+    def _final(self, rankings: Rankings) -> dict[str, Floats]:
+        """The values of the final list."""
+        values = measure_over(FINAL.values(), rankings, self.ids)
+        final = {name: values[metric] for name, metric in FINAL.items()}
+        return {**final, "relevant@5": final["precision@5"] * 5}
 
-def _fresh(
-    gold: Qrels, run: Run, table: Queries | None, options: Settings, values: dict[str, Floats], lacking: dict[str, str]
-) -> None:
-    if table is None or not table.as_of:
-        lacking["fresh@5"] = "as_of in the table of queries"
-        return
-    try:
-        values["fresh@5"] = _only(evaluate(gold, run, "fresh@5", settings=options)).values["fresh@5"]
-    except (InputError, UsageError):
-        lacking["fresh@5"] = "doc_version on the items of a run log"
+    def _without_newer(self) -> dict[str, Floats]:
+        assert self.queries is not None
+        final = self._final(align_without_newer(self.run, self.queries))
+        return final | _of_pool({**self.values, **final})
 
+    def _no(self, name: str) -> str:
+        """That nothing says a field of a run log."""
+        return f"the run log has no `{name}`" if self.log is not None else f"needs a run log with `{name}`"
 
-def _refiltered(gold: Qrels, run: Run, options: Settings, values: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The final list as it would be if docs newer than as_of were left out."""
-    found = _only(evaluate(gold, run, list(FINAL.values()), settings=options, as_of_filter=True))
-    out = {name: found.values[metric] for name, metric in FINAL.items()}
-    out["relevant@5"] = out["precision@5"] * 5
-    return out | _of_pool({**values, **out})
+    def _read_dates(self) -> None:
+        if self.queries is None or not self.queries.as_of:
+            self.missing["fresh@5"] = "the table of queries has no `as_of`"
+            return
+        self.missing["fresh@5"] = self._no("doc_version")
+        if self.log is None:
+            return
+        try:
+            rankings = align_dated(self.run, self.queries, metric="fresh@5")
+        except (InputError, UsageError):
+            return
+        self.values |= measure_over(["fresh@5"], rankings, self.ids)
+        del self.missing["fresh@5"]
+
+    def _read_stages(self) -> None:
+        """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
+        names = self.log.stage_names if self.log is not None else ()
+        raw, last = pool_stage(names), rerank_stage(names)
+        metrics = [POOL, "ndcg@10"]
+        lists: OrderedLists | None = None
+        before: Mapping[str, Floats] = {}
+        if raw is not None:
+            lists = stage_lists(self.run, raw)
+            before = self._measure(lists, metrics)
+            self.labels["pool"] = f"{POOL} of stage {raw}"
+            if np.nanmean(before[POOL]) + 1e-9 < np.nanmean(self.values["recall@10"]) * 0.5:
+                # What was delivered must have been in the pool: the ids of this stage are written differently.
+                self.missing["pool"] = f"the ids in `stages.{raw}` do not match those of the gold"
+            else:
+                self.values["pool"] = before[POOL]
+        elif np.median(self.values["returned"]) >= DEEP:
+            lists = final_lists(self.run)
+            self.values["pool"] = measure_over([POOL], self.rankings, self.ids)[POOL]
+            self.labels["pool"] = POOL
+        else:
+            self.missing["pool"] = f"needs `stages.retrieve` in a run log, or at least {DEEP} results per query"
+        if "pool" in self.values:
+            self.labels |= {f"{name} of pool": f"{LABELS[name]} of what the pool holds" for name in OF_POOL}
+        self._read_docs(lists if "pool" in self.values else None)
+        if raw is None or last is None or last == raw or "pool" not in self.values:
+            self.missing["rerank gain"] = "needs two stages in a run log: `stages.retrieve` and `stages.rerank`"
+            return
+        after = self._measure(stage_lists(self.run, last), metrics)
+        self.values["rerank gain"] = after["ndcg@10"] - before["ndcg@10"]
+        self.labels["rerank gain"] = f"ndcg@10 of {last} − ndcg@10 of {raw}"
+
+    def _measure(self, lists: OrderedLists, metrics: Sequence[str]) -> Mapping[str, Floats]:
+        """Metrics of other lists, on the queries that have them."""
+        policy = replace(self.run.policy, missing="skip")
+        if self.run.gold_level == "chunk":
+            policy = replace(policy, level="chunk")
+        return measure_over(metrics, align_lists(self.run, lists, policy, queries=self.queries), self.ids)
+
+    def _read_docs(self, pool: OrderedLists | None) -> None:
+        """The pool's recall of docs, where the gold is by chunk: a doc is as relevant as its best chunk."""
+        if pool is None:
+            self.missing["gap to docs"] = self.missing["pool"]
+            return
+        if self.run.gold_level != "chunk":
+            self.missing["gap to docs"] = "the gold is not by chunk"
+            return
+        docs: dict[str, dict[str, float]] = {}
+        for q in self.ids:
+            grades: dict[str, float] = {}
+            for chunk, grade in self.run.qrels.for_query(q).items():
+                doc = parent_of(chunk, self.run.policy.separator)
+                grades[doc] = max(grade, grades.get(doc, grade))
+            docs |= {q: grades} if grades else {}
+        policy = replace(self.run.policy, missing="skip", level="doc")
+        gold = build_qrels(docs, self.run.qrels.source)
+        rankings = align_lists(self.run, pool, policy, queries=self.queries, qrels=gold)
+        self.values["pool of docs"] = measure_over([POOL], rankings, self.ids)[POOL]
+        self.labels["pool of docs"] = f"{self.labels['pool']}, by doc"
+        self.values["gap to docs"] = self.values["pool of docs"] - self.values["pool"]
+        self.labels["gap to docs"] = f"{self.labels['pool']}: by doc − by chunk"
+
+    def _read_routes(self) -> None:
+        expected = self.queries.field("expected_source") if self.queries is not None else {}
+        routes = self.log.routes if self.log is not None else {}
+        if not routes:
+            self.missing["misrouted"] = self._no("route")
+        elif not expected:
+            self.missing["misrouted"] = "the table of queries has no `expected_source`"
+        else:
+            known = [q in routes and q in expected for q in self.ids]
+            self.values["misrouted"] = np.array(
+                [float(routes[q] != str(expected[q])) if k else np.nan for q, k in zip(self.ids, known, strict=True)]
+            )
+
+    def _latency(self) -> dict[str, Floats]:
+        stages = self.log.latency if self.log is not None else {}
+        if not stages:
+            self.missing["latency"] = self._no("latency_ms")
+        return {stage: np.array([times.get(q, np.nan) for q in self.ids]) for stage, times in stages.items()}
+
+    def _segments(self, by: Fields | None) -> Sampling:
+        """The segments that the rules compare."""
+        design = self.run.sampling
+        if by is not None or self.queries is None:
+            if not design.by:
+                self.missing["segments"] = "needs a table of queries (--queries) with fields such as language"
+            return design
+        fields = _fields(self.queries, design.minimum)
+        if not fields and design.by:
+            return design
+        if not fields:
+            self.missing["segments"] = "no field of the queries has 2 to 20 values, such as language or topic"
+        intervals = Intervals(fields or None, design.minimum, design.confidence, "auto", design.resamples, design.seed)
+        return sampling(self.queries, intervals)
 
 
 def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -252,100 +316,6 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
         best = np.minimum(places, np.maximum(pool, 1.0))
         out[f"{name} of pool"] = np.where(there, np.minimum(found / np.maximum(best, 1.0), 1.0), np.nan)
     return out
-
-
-def _stages(
-    gold: Qrels,
-    final: RunResult,
-    policy: Policy,
-    options: Settings,
-    values: dict[str, Floats],
-    lacking: dict[str, str],
-    labels: dict[str, str],
-    run: Run,
-) -> None:
-    """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
-    ids, names = final.query_ids, run.log.stage_names if run.log is not None else ()
-    raw, last = pool_stage(names), rerank_stage(names)
-    metrics = [POOL, "ndcg@10"]
-    lists = replace(options, policy=replace(policy, stage=None, as_of_filter=False))  # of stages, as they were logged
-    skipped = lists.change(missing="skip", level="chunk" if final.gold_level == "chunk" else None)
-    if raw is not None:
-        pool_run = _stage_run(run, raw, policy)
-        pool = _only(evaluate(gold, pool_run, metrics, settings=skipped))
-        values["pool"] = _aligned(pool, metrics[0], ids)
-        labels["pool"] = f"{POOL} of stage {raw}"
-        if np.nanmean(values["pool"]) + 1e-9 < np.nanmean(values["recall@10"]) * 0.5:
-            # What was delivered must have been in the pool: the ids of this stage are written differently.
-            lacking["pool"] = f"ids in stages.{raw} that match those of the gold"
-            del values["pool"]
-    elif np.median(values["returned"]) >= DEEP:
-        pool_run = run
-        values["pool"] = _only(evaluate(gold, run, metrics, settings=options)).values[POOL]
-        labels["pool"] = POOL
-    else:
-        lacking["pool"] = f"stages.retrieve in a run log, or results at least {DEEP} deep"
-    if "pool" in values:
-        labels |= {f"{name} of pool": f"{LABELS[name]} of what the pool holds" for name in OF_POOL}
-    _by_doc(gold, final, policy, skipped, values, lacking, labels, pool_run if "pool" in values else None)
-    if raw is None or last is None or last == raw or "pool" not in values:
-        lacking["rerank gain"] = "two stages in a run log, such as stages.retrieve and stages.rerank"
-        return
-    after = _only(evaluate(gold, _stage_run(run, last, policy), metrics, settings=skipped))
-    values["rerank gain"] = _aligned(after, "ndcg@10", ids) - _aligned(pool, "ndcg@10", ids)
-    labels["rerank gain"] = f"ndcg@10 of {last} − ndcg@10 of {raw}"
-
-
-def _stage_run(run: Run, stage: str, policy: Policy) -> Run:
-    """The lists of one stage, for the lines that have it."""
-    assert run.log is not None
-    lists = {q: t.stages[stage] for q, t in run.log.traces.items() if stage in t.stages}
-    return Run(stage, ordered_lists(run.log, lists, policy.separator))
-
-
-def _by_doc(
-    gold: Qrels,
-    final: RunResult,
-    policy: Policy,
-    options: Settings,
-    values: dict[str, Floats],
-    lacking: dict[str, str],
-    labels: dict[str, str],
-    pool: Run | None,
-) -> None:
-    """The pool's recall of docs, where the gold is by chunk: a doc is as relevant as its best chunk."""
-    if pool is None:
-        lacking["gap to docs"] = lacking["pool"]
-        return
-    if final.gold_level != "chunk":
-        lacking["gap to docs"] = "gold by chunk"
-        return
-    docs: dict[str, dict[str, float]] = {}
-    for q in final.query_ids:
-        mine = docs.setdefault(q, {})
-        for chunk, grade in gold.for_query(q).items():
-            doc = parent_of(chunk, policy.separator)
-            mine[doc] = max(grade, mine.get(doc, grade))
-    found = _only(evaluate({q: g for q, g in docs.items() if g}, pool, POOL, settings=options, level="doc"))
-    values["pool of docs"] = _aligned(found, POOL, final.query_ids)
-    labels["pool of docs"] = f"{labels['pool']}, by doc"
-    values["gap to docs"] = values["pool of docs"] - values["pool"]
-    labels["gap to docs"] = f"{labels['pool']}: by doc − by chunk"
-
-
-def _routes(
-    log: RunLog | None, table: Queries | None, ids: Sequence[str], values: dict[str, Floats], lacking: dict[str, str]
-) -> None:
-    expected = table.field("expected_source") if table is not None else {}
-    routes = log.routes if log is not None else {}
-    if not routes:
-        lacking["misrouted"] = "route on the lines of a run log"
-    elif not expected:
-        lacking["misrouted"] = "expected_source in the table of queries"
-    else:
-        values["misrouted"] = np.array(
-            [np.nan if q not in routes or q not in expected else float(routes[q] != str(expected[q])) for q in ids]
-        )
 
 
 def _fields(table: Queries | None, minimum: int) -> list[str]:

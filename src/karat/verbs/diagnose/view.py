@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from karat.results.sampling import Segment
     from karat.stats.resample import Units
-    from karat.verbs.diagnose.signals import Measured
+    from karat.verbs.diagnose.signals import Signals
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -35,7 +35,7 @@ TAIL = 3.0
 class View:
     """The measured values over some of the queries, and the segment or stage in question, if any."""
 
-    measured: Measured
+    signals: Signals
     rows: Mask
     """The queries whose loss no earlier finding explains."""
     values: Mapping[str, Floats]
@@ -61,13 +61,13 @@ class View:
 
     @cached_property
     def units(self) -> Units:
-        return self.measured.sampling.units(self.measured.query_ids)
+        return self.signals.sampling.units(self.signals.query_ids)
 
     @cached_property
     def _all(self) -> Mapping[str, Interval]:
         """The intervals of all values from the same resamples."""
         names = list(self.values)
-        chosen = self.measured.sampling
+        chosen = self.signals.sampling
         found = intervals(
             np.array([self.values[n][self.rows] for n in names]),
             self.units.take(self.rows),
@@ -79,7 +79,7 @@ class View:
         return dict(zip(names, found, strict=True))
 
     def interval(self, name: str) -> Interval | None:
-        """The interval of a value; None where it was not measured."""
+        """The interval of a value; None where it was not signals."""
         if name == "gap":
             return self._gaps[self.gap_in]
         if name in ("share of time", "tail", "time in the tail"):
@@ -92,7 +92,7 @@ class View:
 
     def label(self, name: str) -> str:
         """How a value is written."""
-        labels = self.measured.labels
+        labels = self.signals.labels
         if name == "gap":
             return f"{labels.get(self.gap_in, self.gap_in)} here − that of the rest"
         return labels.get(name, name)
@@ -132,35 +132,35 @@ class View:
         e1, e2 = max(e1, 1 / n1 / math.sqrt(n1)), max(e2, 1 / n2 / math.sqrt(n2))
         error = math.hypot(e1, e2)
         freedom = error**4 / (e1**4 / (n1 - 1) + e2**4 / (n2 - 1))
-        tail = (1 - self.measured.sampling.confidence) / 2 / family
+        tail = (1 - self.signals.sampling.confidence) / 2 / family
         half = float(stdtrit(freedom, 1 - tail)) * error
         return Interval(here - there, here - there - half, here - there + half, "welch", n)
 
     def _time(self, name: str) -> Interval | None:
-        mine, total = self.measured.latency[self.stage], self.total
+        mine, total = self.signals.latency[self.stage], self.total
         if name == "tail":
-            median, late = (quantile_interval(mine, q, self.measured.sampling.confidence) for q in (0.5, 0.95))
+            median, late = (quantile_interval(mine, q, self.signals.sampling.confidence) for q in (0.5, 0.95))
             if not median.high > 0 or not median.estimate > 0:
                 return None
             # Cautious: the low end of the one over the high end of the other.
             high = late.high / median.low if median.low > 0 else math.nan
             return Interval(late.estimate / median.estimate, late.low / median.high, high, "order statistics", late.n)
-        if name == "share of time" and len([s for s in self.measured.latency if s != TOTAL]) < 2:
+        if name == "share of time" and len([s for s in self.signals.latency if s != TOTAL]) < 2:
             return None  # the only stage takes all of the time
         share = self.excess if name == "time in the tail" else np.where(total > 0, mine / total, np.nan)
         return intervals(
             share[None, :],
             self.units,
             binary=[False],
-            confidence=self.measured.sampling.confidence,
-            resamples=self.measured.sampling.resamples,
-            seed=self.measured.sampling.seed,
+            confidence=self.signals.sampling.confidence,
+            resamples=self.signals.sampling.resamples,
+            seed=self.signals.sampling.seed,
         )[0]
 
     @property
     def total(self) -> Floats:
         """The time of each query in all."""
-        known = self.measured.latency
+        known = self.signals.latency
         if TOTAL in known:
             return known[TOTAL]
         stages = np.array([t for s, t in known.items() if s != TOTAL])
@@ -171,13 +171,13 @@ class View:
     @property
     def excess(self) -> Floats:
         """The time of each query in the tail of the stage, as a share of the mean time of all."""
-        mine = self.measured.latency[self.stage]
+        mine = self.signals.latency[self.stage]
         beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
         return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
 
     def without(self, rows: Mask) -> View:
         """The same view without queries that a finding explains."""
-        return View(self.measured, self.rows & ~rows, self.values)
+        return View(self.signals, self.rows & ~rows, self.values)
 
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""

@@ -1,0 +1,35 @@
+"""Where a relevant doc that was not returned got lost on its way through the stages of a run log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from karat.results.result import RunResult
+
+
+class Loss(NamedTuple):
+    """The last stage that holds a doc, its rank there, and the stage that dropped it (None: the final cut)."""
+
+    stage: str
+    rank: int
+    dropped_by: str | None
+
+    def __str__(self) -> str:
+        end = f"lost at {self.dropped_by}" if self.dropped_by is not None else "cut from the results"
+        return f"rank {self.rank} in {self.stage}, {end}"
+
+
+def find_loss(run: RunResult, query_id: str, doc: str) -> Loss | None:
+    """Where a doc of the gold got lost; None where no stage holds it, or the run is not a run log."""
+    trace = run.log.traces.get(query_id) if run.log is not None else None
+    if run.log is None or trace is None:
+        return None
+    by_doc = run.gold_level == "doc"
+    names = list(trace.stages)
+    for place in reversed(range(len(names))):
+        ids = dict.fromkeys(trace.stages[names[place]])
+        listed = [run.log.doc_of(id, run.policy.separator) for id in ids] if by_doc else list(ids)
+        if doc in listed:
+            return Loss(names[place], listed.index(doc) + 1, next(iter(names[place + 1 :]), None))
+    return None

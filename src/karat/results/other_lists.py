@@ -1,0 +1,89 @@
+"""Other lists of a run, measured against the gold that its result holds: stages, dates, docs instead of chunks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.align import align
+from karat.metrics.grammar import parse
+from karat.model.run import OrderedLists, Run
+from karat.read.log_lists import as_of_days, ordered_lists, run_of
+from karat.results.values import measure_rankings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
+    from karat.model.rankings import Rankings
+    from karat.results.result import RunResult
+
+    Values = NDArray[np.float64]
+
+
+def final_lists(run: RunResult) -> OrderedLists:
+    """The lists that the run was measured on; without a run log, their first 100 docs."""
+    if run.log is not None:
+        content = run_of(run.log, replace(run.policy, as_of_filter=False)).content
+        assert isinstance(content, OrderedLists)
+        return content
+    queries = run.top.query_ids if run.top is not None else ()
+    return OrderedLists({q: [d.doc for d in run.top_docs(q)] for q in queries})
+
+
+def stage_lists(run: RunResult, stage: str) -> OrderedLists:
+    """The lists of one stage, for the lines of the run log that have it."""
+    assert run.log is not None
+    lists = {q: trace.stages[stage] for q, trace in run.log.traces.items() if stage in trace.stages}
+    return ordered_lists(run.log, lists, run.policy.separator)
+
+
+def align_lists(
+    run: RunResult, lists: OrderedLists, policy: Policy, *, queries: Queries | None = None, qrels: Qrels | None = None
+) -> Rankings:
+    """Lists of a run with its gold, or with other gold."""
+    chosen = replace(policy, stage=None, as_of_filter=False)  # which docs are listed is settled
+    no_answer = queries.no_answer if queries is not None else ()
+    aligned, _ = align(
+        run.qrels if qrels is None else qrels, Run(run.name, lists), chosen, no_answer=no_answer, threads=run.threads
+    )
+    return aligned.rankings
+
+
+def align_dated(run: RunResult, queries: Queries, *, metric: str) -> Rankings:
+    """The run with the days of its docs, for a metric of dates; an error where the log has none."""
+    from karat.align.needs import Needs, check_run, with_parts
+
+    assert run.log is not None
+    measures = [parse(metric)]
+    needs = Needs.of(measures, queries, run.policy)
+    as_of = as_of_days(queries) if run.policy.as_of_filter else None
+    dated = run_of(run.log, run.policy, as_of, dated=True)
+    check_run(dated, needs, run.policy)
+    aligned, _ = align(run.qrels, dated, run.policy, no_answer=queries.no_answer, keep_items=needs.depth)
+    return with_parts(aligned, run.qrels, dated, needs, run.policy)
+
+
+def align_without_newer(run: RunResult, queries: Queries) -> Rankings:
+    """The run without docs that are newer than their query's as_of."""
+    assert run.log is not None
+    policy = replace(run.policy, as_of_filter=True)
+    aligned, _ = align(run.qrels, run_of(run.log, policy, as_of_days(queries)), policy, no_answer=queries.no_answer)
+    return aligned.rankings
+
+
+def measure_over(metrics: Iterable[str], rankings: Rankings, query_ids: Sequence[str]) -> Mapping[str, Values]:
+    """Each metric's values in the order of these queries; NaN for those that the rankings lack."""
+    metrics = list(metrics)
+    ids, columns = measure_rankings(map(parse, metrics), replace(rankings, asked=None))
+    values = {}
+    for name, column in zip(metrics, columns.values(), strict=True):
+        known = dict(zip(ids, column.tolist(), strict=True))
+        values[name] = np.array([known.get(q, np.nan) for q in query_ids], dtype=np.float64)
+    return values
