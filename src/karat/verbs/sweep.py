@@ -109,6 +109,12 @@ class Sweep(Tabular):
             cells.append((c.run, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
         return Table(columns, rows, ("run", "metric", "segment", *(f"k = {k}" for k in ks)), cells)
 
+    def plot(self) -> Any:
+        """A matplotlib figure of the curves with their bands, one panel per metric; notebooks show it."""
+        from karat.verbs.plot import draw_curves
+
+        return draw_curves(self.curves)
+
     def curve(self, metric: str, run: str | None = None) -> Curve:
         """The overall curve of one metric; the first run's unless one is named."""
         for c in self.curves:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.console import console
+from karat.report.terminal.console import console, line
+from karat.results.words import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,43 +17,59 @@ LINKED = 5
 
 
 def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
+<<<<<<< ours
     """The findings by weight, or that nothing is wrong; then the rules that were skipped."""
     from rich.text import Text
 
+=======
+    """The findings by weight, or that nothing is wrong; then what could not be checked."""
+>>>>>>> theirs
     out = console()
     style = "bold green" if diagnosis.healthy else "bold"
-    out.print(Text(f"{diagnosis.run}: {diagnosis.summary}", style=style), soft_wrap=True)
+    out.print(line(plain(f"{diagnosis.run}: {diagnosis.summary}"), style=style), soft_wrap=True)
     for place, finding in enumerate(diagnosis.findings, start=1):
         _show(out, place, finding)
     if diagnosis.healthy or verbose:
         out.print()
         for evidence in diagnosis.measured:
-            out.print(Text(f"  {evidence}"), soft_wrap=True)
+            out.print(line(f"  {plain(str(evidence))}"), soft_wrap=True)
     out.print()
     if diagnosis.undecided:
+<<<<<<< ours
         out.print(Text(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():
         out.print(Text(f"skipped: {', '.join(codes)} ({reason})", style="dim"), soft_wrap=True)
+=======
+        out.print(line(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
+    for lack, codes in _lacks(diagnosis).items():
+        out.print(line(plain(f"skipped: {', '.join(codes)} (needs {lack})"), style="dim"), soft_wrap=True)
+>>>>>>> theirs
 
 
 def _show(out: Console, place: int, finding: Finding) -> None:
-    from rich.text import Text
-
     about = f": {finding.subject}" if finding.subject else ""
+    head = (plain(f"{place}. {finding.title}{about}"), "bold yellow")
     out.print()
-    head = Text(f"{place}. {finding.title}{about}", style="bold yellow")
-    head.append(f"  ({finding.code}, weight {finding.weight:.2f})", style="dim")
-    out.print(head, soft_wrap=True)
-    out.print(Text(f"   evidence: {'; '.join(map(str, finding.evidence))}"), soft_wrap=True)
-    out.print(Text(f"   likely cause: {finding.cause}"), soft_wrap=True)
+    out.print(line(head, (f"  ({finding.code}, weight {finding.weight:.2f})", "dim")), soft_wrap=True)
+    out.print(line(f"   evidence: {plain('; '.join(map(str, finding.evidence)))}"), soft_wrap=True)
+    out.print(line(f"   likely cause: {plain(finding.cause)}"), soft_wrap=True)
     for advice in finding.advice:
-        out.print(Text(f"   try: {advice}"), soft_wrap=True)
+        out.print(line(f"   try: {plain(advice)}"), soft_wrap=True)
     if finding.queries:
         more = f", … ({len(finding.queries):,} in all)" if len(finding.queries) > LINKED else ""
-        listed = ", ".join(_plain(q) for q in finding.queries[:LINKED])
-        out.print(Text(f"   queries: {listed}{more}", style="cyan"), soft_wrap=True)
+        ids = ", ".join(map(plain, finding.queries[:LINKED]))
+        out.print(line(f"   queries: {ids}{more}", style="cyan"), soft_wrap=True)
 
 
+<<<<<<< ours
 def _plain(text: str) -> str:
     """Text that cannot move the cursor or end its line."""
     return "".join(c if c.isprintable() else "�" for c in text)
+=======
+def _lacks(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """The rules that could not be asked, by what they lack."""
+    out: dict[str, list[str]] = {}
+    for code, lack in diagnosis.unchecked.items():
+        out.setdefault(lack, []).append(code)
+    return out
+>>>>>>> theirs

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest
+from karat.results.table import Table, Tabular
 from karat.verbs.validate.lint_rule import SEVERITIES
 from karat.verbs.validate.rules import LINT_RULES
 
@@ -48,7 +49,7 @@ class LintFinding:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Tabular):
     """All findings, the gravest first in each file, and the role of each file."""
 
     findings: tuple[LintFinding, ...]
@@ -69,6 +70,13 @@ class Validation:
         """How many findings there are of each severity."""
         counts = Counter(f.severity for f in self.findings)
         return {s: counts[s] for s in SEVERITIES}
+
+    def table(self) -> Table:
+        """A row for each finding."""
+        columns = ("file", "severity", "code", "message", "count", "where", "fix")
+        rows = [(f.file, f.severity, f.code, f.message, f.count, "; ".join(f.where), f.fix) for f in self.findings]
+        cells = [(f.file, f.severity, f.code, f.message, f"{f.count:,}", f.fix) for f in self.findings]
+        return Table(columns, rows, ("file", "severity", "code", "message", "count", "fix"), cells)
 
     def as_json(self) -> dict[str, Any]:
         """The JSON document that docs/schemas/validation.schema.json describes."""
