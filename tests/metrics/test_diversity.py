@@ -662,12 +662,28 @@ def test_a_config_says_that_trec_qrels_hold_subtopics(tmp_path: Path) -> None:
 def test_results_name_the_model(tmp_path: Path) -> None:
     gold, run, vectors = example()
     path = saved(tmp_path, {d: np.array(v) for d, v in vectors.items()}, "npy")
-    for options, name in (({}, "minilm"), ({"embedding_model": "e5 large"}, "e5 large")):
-        result = evaluated(gold, run, "ild@2,mrr", embeddings=path, **options)
-        assert result.conventions["embedding_model"] == name
-        assert result.fingerprints.embeddings == {"ild@2": name}
+    result = evaluated(gold, run, "ild@2,mrr", embeddings=path, embedding_model="e5 large")
+    assert result.conventions["embedding_model"] == "e5 large"
+    assert result.fingerprints.embeddings == {"ild@2": "e5 large"}
     assert "embedding_model" not in evaluated(gold, run, "mrr", embeddings=path).conventions
     assert evaluated(gold, run, "ild@2", embeddings=vectors).conventions["embedding_model"] == "unnamed"
+
+
+def test_a_file_of_embeddings_names_its_model_or_is_known_by_its_content(tmp_path: Path) -> None:
+    """A benchmark writes vectors.npz whatever the model is; two of them must never be taken for one."""
+    gold, run, vectors = example()
+    ids, matrix = np.array(list(vectors)), np.array(list(vectors.values()), dtype=float)
+    results = []
+    for i, arrays in enumerate(({}, {}, {"model": np.array("e5")}, {"model": np.array("e5")})):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        np.savez(folder / "vectors.npz", ids=ids, vectors=matrix + (i % 2) / 7, **arrays)
+        results.append(evaluated(gold, run, "ild@2", embeddings=folder / "vectors.npz"))
+    names = [result.conventions["embedding_model"] for result in results]
+    assert all(name.startswith("sha256:") for name in names[:2]) and names[0] != names[1]
+    assert names[2:] == ["e5", "e5"]
+    with pytest.raises(karat.NotComparable, match="the embedding model of ild@2: sha256:"):
+        karat.compare(*results[:2], metrics="ild@2")
 
 
 def test_values_from_two_models_are_not_compared(tmp_path: Path) -> None:

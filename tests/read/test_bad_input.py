@@ -716,7 +716,7 @@ REFUSED = [
     queries("queries-parquet-truncated", PARQUET[:-30], "q.parquet: cannot be read as Parquet", name="q.parquet"),
     Case("queries-missing", ("qrels.txt", "run.txt", "--queries", "q.csv"), BASE, ("q.csv: no such file",)),
     # Outputs
-    option("per-query-ending", ("--per-query", "out.xlsx"), "out.xlsx: the per-query table must end in one of .csv"),
+    option("per-query-ending", ("--per-query", "out.xlsx"), "out.xlsx: --per-query must end in one of .csv"),
     option("per-query-folder-missing", ("--per-query", "no/out.csv"), "no/out.csv: cannot be written", "No such file"),
     option("json-folder-missing", ("--json", "no/out.json"), "no/out.json: cannot be written", "No such file"),
     option("save-folder-missing", ("--save", "no/out.json"), "no/out.json: cannot be written", "No such file"),

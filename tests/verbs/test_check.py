@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -754,16 +755,45 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
     ):
         assert expected in text
     assert run_karat("check", cwd=small).returncode == 0
-    assert {p.name for p in (small / "karat-out").iterdir()} == {"check.json", "comment.md", "gates.xml"}
+    assert {p.name for p in (small / "karat-out").iterdir()} == {
+        "check.json",
+        "comment.md",
+        "gates.xml",
+        "report.html",
+        "result.json.gz",
+    }
     again = run_karat("init", cwd=small)
     assert again.returncode == 2 and "exists already" in again.stderr
     assert run_karat("init", "--force", cwd=small).returncode == 0
 
 
 def test_init_says_what_it_found(small: Path) -> None:
-    assert run_karat("init", cwd=small).stdout.startswith("found gold qrels.txt, queries queries.jsonl, 3 runs\n")
+    assert run_karat("init", cwd=small).stdout.startswith(
+        "found gold qrels.txt, queries queries.jsonl, 3 runs (bad, good, same); "
+        "the candidate is good, the baseline bad\n"
+    )
     printed = run_karat("init", "-o", "-", cwd=small)
     assert printed.stdout.startswith("# What to measure") and printed.stderr.startswith("found gold qrels.txt")
+
+
+def test_init_judges_the_newest_run_and_never_a_known_baseline(small: Path) -> None:
+    for age, (old, new) in enumerate((("good", "bm25"), ("bad", "dense"), ("same", "fts"))):
+        (small / f"{old}.run").rename(small / f"{new}.run")
+        os.utime(small / f"{new}.run", (1_700_000_000 + 1000 * age,) * 2)
+    text = karat.init(str(small))
+    assert "candidate: fts\n" in text and "baseline: bm25\n" in text
+    os.utime(small / "bm25.run", (1_800_000_000,) * 2)
+    assert "candidate: fts\n" in karat.init(str(small))
+    os.utime(small / "dense.run", (1_800_000_000,) * 2)
+    assert "candidate: dense\n" in karat.init(str(small))
+
+
+def test_init_names_the_fields_that_the_queries_have_and_says_what_its_gates_are(small: Path) -> None:
+    rows = [{"_id": f"q{i:02}", "text": f"text {i}", "style": "ab"[i % 2], "length": "xyz"[i % 3]} for i in range(60)]
+    (small / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = karat.init(str(small))
+    assert "segments: [style, length]" in text
+    assert "say nothing about" in text and "save: karat-out/result.json.gz" in text
 
 
 def test_init_takes_no_other_json_for_gold(tmp_path: Path) -> None:
@@ -809,7 +839,7 @@ def test_init_proposes_no_gate_that_asks_for_nothing(small: Path) -> None:
         (small / f"{name}.run").unlink()
     (small / "good.run").write_text("".join(f"q{i:02} Q0 x 1 2.0 t\n" for i in range(60)))
     assert run_karat("init", cwd=small).returncode == 0
-    assert "recall@10 >= 0.80   # what you ask of a run" in (small / "karat.yaml").read_text()
+    assert "recall@10 >= 0.80   # what you require of a run" in (small / "karat.yaml").read_text()
     assert run_karat("check", cwd=small).returncode == 1
 
 

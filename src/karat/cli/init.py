@@ -31,13 +31,13 @@ def init(
         return
     from karat.errors import UsageError
     from karat.report.files import write_text
-    from karat.verbs.init import starter
+    from karat.verbs.init import make_starter
 
     path = output or os.path.join(folder, "karat.yaml")
     if path != "-" and os.path.exists(path) and not force:
         raise UsageError(f"{path} exists already; --force overwrites it, -o chooses another name")
-    config = starter(folder)
+    config = make_starter(folder)
     write_text(config.text, path)
-    typer.echo(config.told, err=path == "-")
+    typer.echo(config.summary, err=path == "-")
     if path != "-":
         typer.echo(f"wrote {path}; look through it, then run: karat check {'' if path == './karat.yaml' else path}")

@@ -49,7 +49,7 @@ class Data(OptionGroup):
         None, "Vectors of docs: .npy with its ids beside it (x.ids.txt), .npz (ids, vectors) or Parquet.", kind="path"
     )
     embedding_model: str | None = option(
-        None, "The model that made the vectors; the file's name by default.", metavar="NAME"
+        None, "The model that made the vectors; by default the name in the file, or its fingerprint.", metavar="NAME"
     )
     subtopics: bool | None = option(None, "Read the second column of TREC qrels as a subtopic.")
     qrels_format: Format | None = option(None, "Format of the gold; detected by default.", metavar="FORMAT")

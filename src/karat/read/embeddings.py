@@ -17,7 +17,6 @@ from karat.read.columns import column
 from karat.read.layout import checked_path
 from karat.read.objects import text_id
 from karat.read.queries import ID_NAMES
-from karat.read.sources import run_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +27,13 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 IDS = ".ids.txt"
+MODEL = "model"
+"""The array of an .npz file that holds the name of the model."""
 SHAPES = "a .npy matrix with its ids beside it, .npz (ids, vectors), Parquet (an id and a list column) or a dict"
 _VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
 _BLOCK = 1 << 21  # numbers that are looked at together
 _PIECE = 1 << 25  # bytes of a file that are mapped at a time
+_SAMPLE = 1 << 20  # bytes at either end of a file that its fingerprint is made from
 _SAFE = (1e-140, 1e140)  # lengths whose squares neither vanish nor overflow
 
 
@@ -54,7 +56,10 @@ class Found:
 
 
 def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
-    """Embeddings from a path, a dict or a data frame; without a name the model is called as the file is."""
+    """Embeddings from a path, a dict or a data frame.
+
+    The name of the model is the one that is stated, else the one in the file, else a fingerprint of the file.
+    """
     if model is not None and (not isinstance(model, str) or not model.strip()):
         raise UsageError(f"embedding_model must be a name, found {model!r}")
     if isinstance(source, Embeddings):
@@ -63,10 +68,30 @@ def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
         path = checked_path(os.fspath(source))
         if path == "-":
             raise InputError("-: embeddings are read from files, not from standard input")
-        return Embeddings(path, path, model or run_name(path))
+        return Embeddings(path, path, model or _model_of(path))
     if isinstance(source, Mapping) or frames.is_frame(source):
         return Embeddings(source, "embeddings", model or UNNAMED)
     raise InputError(f"embeddings: expected {SHAPES}, found {type(source).__name__}")
+
+
+def _model_of(path: str) -> str:
+    """The name in an .npz file, where there is one; else a fingerprint of the size, the beginning and the end."""
+    import hashlib
+    import zipfile
+
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        first = file.read(_SAMPLE)
+        file.seek(max(0, size - _SAMPLE))
+        digest = hashlib.sha256(b"%d;" % size + first + file.read()).hexdigest()
+    if first[:4] == b"PK\x03\x04":
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                if MODEL in arrays and (name := str(arrays[MODEL]).strip()):
+                    return name
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+            pass  # reading the vectors says what is wrong
+    return f"sha256:{digest[:12]}"
 
 
 def vectors_of(embeddings: Embeddings, wanted: Sequence[str]) -> Found:

@@ -121,7 +121,8 @@ def run_from_mapping(
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
         return Run(name, _scored(data, source))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
-        return Run(name, OrderedLists(*_chroma(data, source, separator)))
+        lists, parents = _chroma(data, source, separator)
+        return Run(name, OrderedLists(lists, parents), notes=_note_other_ids(values))
     if all(isinstance(v, Mapping) for v in values):
         return Run(name, _scored(data, source))
     if any(isinstance(v, Mapping) for v in values):
@@ -213,9 +214,7 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
     return out
 
 
-def _chroma(
-    data: Mapping[Any, Any], name: str, separator: str
-) -> tuple[dict[str, list[str]], dict[str, list[str]] | None, dict[str, list[float | None]] | None]:
+def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """{query: Chroma's result} → ids in order, and the docs that the metadata name."""
     problems = Problems(name)
     lists: dict[str, list[str]] = {}
@@ -244,7 +243,21 @@ def _chroma(
             for i, m in zip(lists[q], metadata, strict=True)
         ]
     problems.check()
-    return lists, parents, None
+    return lists, parents
+
+
+def _note_other_ids(results: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """A note on fields of Chroma's metadata that look like the ids of docs and are not read as such."""
+    nested = [m for result in results for m in result.get("metadatas") or ()]
+    metadata = [m for one in nested for m in (one if isinstance(one, (list, tuple)) else (one,))]
+    names = {str(name) for m in metadata if isinstance(m, Mapping) for name in m}
+    others = sorted(name for name in names if name.lower().endswith("id"))
+    if "doc_id" in names or not others:
+        return ()
+    return (
+        f"docs are named by Chroma's ids; the metadata also hold {', '.join(map(repr, others))}: if the gold names "
+        "docs by it, call it 'doc_id'",
+    )
 
 
 def _found(value: Any) -> str:

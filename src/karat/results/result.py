@@ -30,6 +30,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import Policy
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
+from karat.results.remarks import warnings
 from karat.results.sampling import Sampling
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
@@ -329,8 +330,9 @@ class Result(Tabular):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What should be known about how the numbers came to be."""
-        return self._only("notes").notes
+        """What a reader must know before believing the numbers, as the command line prints it."""
+        run = self._only("notes")
+        return (*warnings(run), *run.notes)
 
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""

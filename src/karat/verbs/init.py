@@ -1,14 +1,15 @@
-"""A first `karat.yaml` for the data that is there."""
+"""A first `karat.yaml` for the data in a folder."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from karat.errors import InputError, KaratError
+from karat.errors import InputError, KaratError, install_command
 from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
 from karat.read.layout import head_of
@@ -17,10 +18,12 @@ from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.configs import explain_shortage
+from karat.verbs.validate.fields import find_segment_fields
 from karat.verbs.validate.roles import detect_role, role_by_name
+from karat.verbs.validate.tables import TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from karat.results.result import Result, RunResult
 
@@ -29,15 +32,19 @@ ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".parquet", ".run", ".trec
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10
-BASELINES = ("baseline", "base", "prod", "main", "old", "current")
-"""Words in the name of a run that the others are compared with."""
-GATED = ("recall@10", "ndcg@10")
+BASELINES = ("baseline", "base", "prod", "main", "old", "current", "bm25", "okapi", "tfidf")
+"""Words in the name of a run that others are compared with, the surest first."""
+MINUTE = 60
+"""Files written within a minute of each other are of the same age: a checkout writes all at once."""
+GATE_METRICS = ("recall@10", "ndcg@10")
 LATENCIES = ("latency.p90", "latency.p50")
 MARGINS = (0.02, 0.05, 0.1)
+MOST_PARTS = 20
+"""Segments that one field may make."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderFiles:
     """The files of a folder by what they are for."""
 
     qrels: list[str] = field(default_factory=list)
@@ -48,47 +55,54 @@ class Found:
 
 @dataclass(frozen=True)
 class Starter:
-    """A first config, and in one line what it was made from."""
+    """A first config, and in one line what it is made from."""
 
     text: str
-    told: str
+    summary: str
 
 
 def init(folder: str = ".") -> str:
     """The text of a commented `karat.yaml` for the gold, queries and runs in a folder.
 
-    Thresholds are what the best run reaches today, so that the first check passes and a later loss blocks.
+    Thresholds are the lower ends of today's intervals, so that the first check passes and a later loss blocks; the text
+    says so.
     """
-    return starter(folder).text
+    return make_starter(folder).text
 
 
-def starter(folder: str = ".") -> Starter:
-    """A commented `karat.yaml` for a folder, and what was found there."""
+def make_starter(folder: str = ".") -> Starter:
+    """A commented `karat.yaml` for a folder, and what it is made from."""
     if not os.path.isdir(folder):
-        raise InputError(f"{folder}: is no folder; expected the one that holds your gold and runs")
-    found = _found(folder)
-    fields = _fields(found)
-    return Starter("\n".join(_lines(found, folder, _measured(found, fields), fields)) + "\n", _told(found, folder))
+        raise InputError(f"{folder}: is not a folder; expected the one that holds your gold and runs")
+    files = _find_files(folder)
+    fields = _find_fields(files)
+    result = _evaluate_runs(files, fields)
+    names = run_files(files.run) if files.run else {}
+    base, candidate = _choose_runs(names, result)
+    text = "\n".join(_lines(files, names, folder, result, base, candidate, fields)) + "\n"
+    return Starter(text, _summarize(files, list(names), folder, base, candidate))
 
 
-def _told(found: Found, folder: str) -> str:
-    def named(path: str) -> str:
-        return os.path.relpath(path, folder)
-
+def _summarize(files: FolderFiles, names: list[str], folder: str, base: str | None, candidate: str | None) -> str:
     parts = [
-        f"{what} {named(paths[0])}"
-        for what, paths in (("gold", found.qrels), ("queries", found.queries), ("corpus", found.corpus))
+        f"{what} {os.path.relpath(paths[0], folder)}"
+        for what, paths in (("gold", files.qrels), ("queries", files.queries), ("corpus", files.corpus))
         if paths
     ]
-    if found.run:
-        parts.append(f"run {named(found.run[0])}" if len(found.run) == 1 else f"{len(found.run)} runs")
-    lacking = [what for what, paths in (("gold (dataset.qrels)", found.qrels), ("runs", found.run)) if not paths]
-    told = f"found {', '.join(parts)}" if parts else "found neither gold nor runs here"
-    return told + (f"; fill in {' and '.join(lacking)}" if lacking else "")
+    if len(names) == 1:
+        parts.append(f"run {os.path.relpath(files.run[0], folder)}")
+    elif names:
+        some = ", ".join(names[:RUNS]) + (", …" if len(names) > RUNS else "")
+        parts.append(f"{len(names)} runs ({some})")
+    missing = [what for what, paths in (("gold (dataset.qrels)", files.qrels), ("runs", files.run)) if not paths]
+    text = f"found {', '.join(parts)}" if parts else "found neither gold nor runs here"
+    if base is not None:
+        text += f"; the candidate is {candidate}, the baseline {base}"
+    return text + (f"; fill in {' and '.join(missing)}" if missing else "")
 
 
-def _found(folder: str) -> Found:
-    out = Found()
+def _find_files(folder: str) -> FolderFiles:
+    out = FolderFiles()
     for path in _files(folder):
         try:
             role = detect_role(path, head_of(path))
@@ -97,10 +111,10 @@ def _found(folder: str) -> Found:
                 (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
             continue
-        listed = getattr(out, role, None) if role else None
-        if listed is not None:
-            listed.append(path)
-    # BEIR keeps several splits: test is the one to measure on. One JSON object is the least sure to be gold.
+        paths = getattr(out, role, None) if role else None
+        if paths is not None:
+            paths.append(path)
+    # BEIR keeps several splits: test is the one to measure on. One JSON object is the least likely to be gold.
     out.qrels.sort(key=lambda p: (p.lower().endswith(".json"), not os.path.basename(p).startswith("test"), p))
     return out
 
@@ -118,95 +132,115 @@ def _files(folder: str) -> Iterator[str]:
                 yield os.path.join(place, name)
 
 
-def _measured(found: Found, fields: list[str]) -> Result | None:
-    """What the runs reach, over all queries and in the segments of the first field; nothing where that fails."""
-    if not found.qrels or not found.run:
+def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:
+    """The runs over all queries and in the segments of the first field; None where that fails."""
+    if not files.qrels or not files.run:
         return None
-    runs = run_files(found.run[:RUNS])
+    runs = run_files(files.run[:RUNS])
     try:
         if fields:
-            return evaluate(found.qrels[0], runs, GATED, queries=found.queries[0], by=fields[:1])
-        return evaluate(found.qrels[0], runs, GATED)
+            return evaluate(files.qrels[0], runs, GATE_METRICS, queries=files.queries[0], by=fields[:1])
+        return evaluate(files.qrels[0], runs, GATE_METRICS)
     except KaratError:
         return None
 
 
-def _roles(names: list[str], result: Result | None) -> tuple[str | None, str | None]:
-    """The run that the others are compared with, and the one to judge: by their names, else the lowest and the best."""
+def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str | None, str | None]:
+    """The run that others are compared with, and the one to judge: by their names, then by age and quality.
+
+    The newest run is the candidate, unless its name is that of a baseline; the best one where several are as new.
+    """
     if len(names) < 2:
-        return None, names[0] if names else None
-    ranked = sorted((r.mean["ndcg@10"], r.name) for r in result.runs) if result is not None else []
-    order = [name for _, name in ranked] or names
-    base = next((n for n in names if any(word in n.lower() for word in BASELINES)), order[0])
-    return base, next(n for n in reversed(order) if n != base)
+        return None, next(iter(names), None)
+    quality = {r.name: r.mean[GATE_METRICS[-1]] for r in result.runs} if result is not None else {}
+
+    def newest_first(name: str) -> tuple[float, float, str]:
+        return -(os.path.getmtime(names[name]) // MINUTE), -quality.get(name, 0.0), name
+
+    ordered = sorted(names, key=newest_first)
+    words = {name: set(re.split(r"[^a-z0-9]+", name.lower())) for name in names}
+    base = next((n for word in BASELINES for n in ordered if word in words[n]), ordered[-1])
+    others = [n for n in ordered if n != base]
+    return base, next((n for n in others if not words[n].intersection(BASELINES)), others[0])
 
 
-def _lines(found: Found, folder: str, result: Result | None, fields: list[str]) -> Iterator[str]:
-    def told(path: str) -> str:
-        return _quoted(os.path.relpath(path, folder))
+def _lines(
+    files: FolderFiles,
+    names: Mapping[str, str],
+    folder: str,
+    result: Result | None,
+    base: str | None,
+    candidate: str | None,
+    fields: list[str],
+) -> Iterator[str]:
+    def relative(path: str) -> str:
+        return _quote(os.path.relpath(path, folder))
 
-    yield "# What to measure, what to ask of it, and what to write. Run it with: karat check"
+    yield "# What to measure, what to require, and what to write. Run it with: karat check"
     yield "# All keys: karat init --schema (also for your editor)"
     yield ""
     yield "dataset:"
-    yield f"  qrels: {told(found.qrels[0])}" if found.qrels else "  qrels: qrels.tsv        # your gold judgments"
-    for path in found.qrels[1:4]:
-        yield f"  # qrels: {told(path)}"
+    yield f"  qrels: {relative(files.qrels[0])}" if files.qrels else "  qrels: qrels.tsv        # your gold judgments"
+    for path in files.qrels[1:4]:
+        yield f"  # qrels: {relative(path)}"
     yield (
-        f"  queries: {told(found.queries[0])}"
-        if found.queries
+        f"  queries: {relative(files.queries[0])}"
+        if files.queries
         else "  # queries: queries.jsonl  # text, and fields to slice by"
     )
-    yield f"  corpus: {told(found.corpus[0])}" if found.corpus else "  # corpus: corpus.jsonl"
+    yield f"  corpus: {relative(files.corpus[0])}" if files.corpus else "  # corpus: corpus.jsonl"
     yield ""
     yield "runs:"
-    names = run_files(found.run) if found.run else {}
     for name, path in names.items():
-        yield f"  {_quoted(name)}: {told(path)}"
+        yield f"  {_quote(name)}: {relative(path)}"
     if not names:
         yield "  main: runs/main.jsonl   # what your system returned"
     yield ""
-    base, judged = _roles(list(names), result)
-    if base is not None and judged is not None:
-        yield "# The run that the gates judge; all but the baseline unless named."
-        yield f"candidate: {_quoted(judged)}"
-        yield "# The run that the others are compared with; or a file that `karat bless` wrote."
-        yield f"baseline: {_quoted(base)}"
+    if base is not None and candidate is not None:
+        yield "# The run that the gates judge, here the newest; without it, all but the baseline."
+        yield f"candidate: {_quote(candidate)}"
+        yield "# The run that the others are compared with, or a file written by `karat bless`."
+        yield f"baseline: {_quote(base)}"
     else:
         yield "# Once a result is good, make it the baseline with `karat bless`, commit the file, and name it here."
         yield "# baseline: karat.baseline.json"
     yield ""
     yield "metrics: [ndcg@10, 'recall@{1,3,5,10}', precision@5, mrr]"
     yield ""
-    if fields:
-        yield f"segments: [{', '.join(map(_quoted, fields))}]"
-    else:
-        yield "# segments: [language]    # fields of the queries"
+    yield (
+        f"segments: [{', '.join(map(_quote, fields))}]" if fields else "# segments: [FIELD]    # a field of the queries"
+    )
     yield ""
     yield "# A gate compares the end of the confidence interval with a threshold: it passes, fails or is undecided."
     yield "gates:"
-    gates = list(_gates(found, result, judged, base, fields))
+    gates = list(_gates(files, result, candidate, base, fields))
     if not any(line.startswith("  - ") and not line.startswith("  - warn:") for line in gates):
-        yield "  - recall@10 >= 0.80   # what you ask of a run"
+        yield "  - recall@10 >= 0.80   # what you require of a run"
+    elif result is not None:
+        yield "  # These thresholds lie just below today's values: they catch a later loss and say nothing about"
+        yield "  # whether today's values are good enough. Replace them with what your users need."
     yield from gates
     yield ""
     yield "outputs:"
     yield "  json: karat-out/check.json"
+    yield "  save: karat-out/result.json.gz   # the full result, for `karat report` and `karat compare`"
+    html = "" if importlib.util.find_spec("jinja2") else "# "
+    yield f"  {html}html: karat-out/report.html" + (f"   # needs: {install_command('jinja2')}" if html else "")
     yield "  markdown: karat-out/comment.md   # for a pull request"
     yield "  junit: karat-out/gates.xml"
 
 
 def _gates(
-    found: Found, result: Result | None, judged: str | None, base: str | None, fields: list[str]
+    files: FolderFiles, result: Result | None, candidate: str | None, base: str | None, fields: list[str]
 ) -> Iterator[str]:
-    """Gates that the run passes today, and that as many queries can decide."""
-    run = next((r for r in result.runs if r.name == judged), None) if result is not None else None
+    """Gates that the run passes today and that its queries can decide."""
+    run = next((r for r in result.runs if r.name == candidate), None) if result is not None else None
     other = next((r for r in result.runs if r.name == base), None) if result is not None else None
     if result is None or run is None:
         yield "  # - warn: ndcg@10 >= 0.60"
         yield "  # - ndcg@10 no worse than baseline by 0.02"
         return
-    for metric in GATED:
+    for metric in GATE_METRICS:
         gate = _floor(metric, run.intervals[metric].low)
         if gate and _passes(gate, result, run, None):
             yield f"  - {gate}   # {run.name} reaches {figure(metric, run.mean[metric]).short} today"
@@ -215,32 +249,32 @@ def _gates(
     yield f"  - {against}" if against else "  # - ndcg@10 no worse than baseline by 0.02"
     if fields:
         large = [s for s in run.segments if s.n >= run.sampling.minimum]
-        lowest = min((s.metrics[GATED[0]].low for s in large), default=math.nan)
-        gate = _floor(GATED[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
+        lowest = min((s.metrics[GATE_METRICS[0]].low for s in large), default=math.nan)
+        gate = _floor(GATE_METRICS[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
         if gate and _passes(gate, result, run, None):
-            yield f"  - warn: {_quoted(gate)}" if '"' in gate else f"  - warn: {gate}"
-    yield from _latency(found, run.name)
+            yield f"  - warn: {_quote(gate)}" if '"' in gate else f"  - warn: {gate}"
+    yield from _latency_gate(files, run.name)
 
 
 def _floor(metric: str, low: float, where: str = "") -> str:
-    """A gate at the lower bound of today, rounded down; nothing where that is no bound at all."""
+    """A gate at the lower bound of today, rounded down; "" where that bounds nothing."""
     floor = math.floor(low * 100) / 100 if low == low else 0.0
     return f"{metric} >= {floor:.2f}{where}" if floor > 0 else ""
 
 
 def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -> bool:
-    """Whether a gate passes today, with queries enough to be decided."""
+    """Whether a gate passes today, with enough queries to decide it."""
     gate = parse_gate(text)
     rows = judge_gates([gate], result, [run.name], baseline=base)
     return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, base)
 
 
-def _latency(found: Found, name: str) -> Iterator[str]:
+def _latency_gate(files: FolderFiles, name: str) -> Iterator[str]:
     """A bound on the latency where the run log has latencies: the next round number above today's upper bound."""
-    path = run_files(found.run[:RUNS])[name]
+    path = run_files(files.run[:RUNS])[name]
     for metric in LATENCIES:
         try:
-            result = evaluate(found.qrels[0], {name: path}, metric)
+            result = evaluate(files.qrels[0], {name: path}, metric)
         except KaratError:
             return
         high = result.intervals[metric].high
@@ -258,24 +292,22 @@ def _name(field: str) -> str:
     return field if re.fullmatch(r"[\w.-]+", field) else f'"{field}"'
 
 
-def _fields(found: Found) -> list[str]:
-    """Fields of the queries that slice them into few parts."""
-    if not found.queries:
+def _find_fields(files: FolderFiles) -> list[str]:
+    """Fields of the queries that slice them into few parts, usual ones first."""
+    if not files.queries:
         return []
     try:
-        queries = read_queries(found.queries[0])
+        queries = read_queries(files.queries[0])
     except KaratError:
         return []
-    values: dict[str, set[str]] = {}
-    for fields in queries.fields.values():
-        for name, value in fields.items():
-            if isinstance(value, (str, bool)):
-                values.setdefault(name, set()).add(str(value))
-    few = [n for n, seen in values.items() if 2 <= len(seen) <= 20 and n.lower() in SEGMENTS]
-    return sorted(few, key=lambda n: SEGMENTS.index(n.lower()))[:2]
+    rows = [(queries.lines.get(q, 0), q, fields) for q, fields in queries.fields.items()]
+    parts = {name: len(values) for name, values in find_segment_fields(TableFile(queries.source, rows)).items()}
+    usual = {name: i for i, name in enumerate(SEGMENTS)}
+    few = [name for name, count in parts.items() if count <= MOST_PARTS]
+    return sorted(few, key=lambda name: (usual.get(name.lower(), len(usual)), parts[name]))[:2]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text as YAML can hold it."""
     import json
 

@@ -17,13 +17,7 @@ LINKED = 5
 
 
 def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
-<<<<<<< ours
     """The findings by weight, or that nothing is wrong; then the rules that were skipped."""
-    from rich.text import Text
-
-=======
-    """The findings by weight, or that nothing is wrong; then what could not be checked."""
->>>>>>> theirs
     out = console()
     style = "bold green" if diagnosis.healthy else "bold"
     out.print(line(plain(f"{diagnosis.run}: {diagnosis.summary}"), style=style), soft_wrap=True)
@@ -35,15 +29,9 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
             out.print(line(f"  {plain(str(evidence))}"), soft_wrap=True)
     out.print()
     if diagnosis.undecided:
-<<<<<<< ours
-        out.print(Text(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
-    for reason, codes in diagnosis.skipped.items():
-        out.print(Text(f"skipped: {', '.join(codes)} ({reason})", style="dim"), soft_wrap=True)
-=======
         out.print(line(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
-    for lack, codes in _lacks(diagnosis).items():
-        out.print(line(plain(f"skipped: {', '.join(codes)} (needs {lack})"), style="dim"), soft_wrap=True)
->>>>>>> theirs
+    for reason, codes in diagnosis.skipped.items():
+        out.print(line(plain(f"skipped: {', '.join(codes)} ({reason})"), style="dim"), soft_wrap=True)
 
 
 def _show(out: Console, place: int, finding: Finding) -> None:
@@ -59,17 +47,3 @@ def _show(out: Console, place: int, finding: Finding) -> None:
         more = f", … ({len(finding.queries):,} in all)" if len(finding.queries) > LINKED else ""
         ids = ", ".join(map(plain, finding.queries[:LINKED]))
         out.print(line(f"   queries: {ids}{more}", style="cyan"), soft_wrap=True)
-
-
-<<<<<<< ours
-def _plain(text: str) -> str:
-    """Text that cannot move the cursor or end its line."""
-    return "".join(c if c.isprintable() else "�" for c in text)
-=======
-def _lacks(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """The rules that could not be asked, by what they lack."""
-    out: dict[str, list[str]] = {}
-    for code, lack in diagnosis.unchecked.items():
-        out.setdefault(lack, []).append(code)
-    return out
->>>>>>> theirs

@@ -56,7 +56,7 @@ def make_vectors(
         passages = [id for id in ids if id in corpus.row]
         vectors |= zip(passages, dense.matrix[dense.rows(passages)], strict=True)
         model = dense.encoder.name
-    _write(vectors, place)
+    _write(vectors, model, place)
     return {"embeddings": vectors, "embedding_model": model}
 
 
@@ -65,10 +65,10 @@ def _is_ours(source: Any) -> bool:
     return isinstance(source, str) and os.path.basename(source) == VECTORS
 
 
-def _write(vectors: dict[str, Any], path: str) -> None:
-    """Save the vectors beside the run logs, for other verbs that measure diversity."""
+def _write(vectors: dict[str, Any], model: str, path: str) -> None:
+    """Save the vectors and the name of their model beside the run logs, for other verbs that measure diversity."""
     buffer = io.BytesIO()
-    np.savez(buffer, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())))
+    np.savez(buffer, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())), model=np.array(model))
     write_atomically(path, buffer.getvalue())
 
 

@@ -78,7 +78,7 @@ _TAG = {name: tag for tag, names in _NAMES.items() for name in (tag, *names.spli
 
 def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> Iterator[LintFinding]:
     """Values in several spellings, and segments that are too small among the queries that are evaluated."""
-    fields = _segment_fields(table, None)
+    fields = find_segment_fields(table)
     for code, languages in (("Q207", False), ("Q208", True)):
         spelled = {
             name: groups
@@ -103,7 +103,7 @@ def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> 
                 (place(table.path, line) for line in lines),
                 sum(map(len, spelled.values())),
             )
-    yield from _small(table, _segment_fields(table, evaluated))
+    yield from _small(table, find_segment_fields(table, evaluated))
 
 
 def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[LintFinding]:
@@ -124,7 +124,7 @@ def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) 
         )
 
 
-def _segment_fields(table: TableFile, evaluated: Collection[str] | None) -> dict[str, dict[str, list[int]]]:
+def find_segment_fields(table: TableFile, evaluated: Collection[str] | None = None) -> dict[str, dict[str, list[int]]]:
     """The fields that look like ones to slice by: the lines of each value, of the queries that are evaluated.
 
     Most queries have the field, its values are short, and they are few for the number of queries.
