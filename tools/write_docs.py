@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -13,11 +14,14 @@ from karat.verbs.diagnose.rules import RULES, THRESHOLDS
 from karat.verbs.validate.rules import LINT_RULES, RULE_GROUPS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from karat.metrics import Metric
     from karat.metrics.registry import Param
     from karat.verbs.diagnose.rules import Rule
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+SOURCE = DOCS.parent / "src" / "karat"
 _NEEDS = {
     "items": "the docs returned, of any kind of run",
     "doc_version": "`doc_version` on the items of a run log",
@@ -279,11 +283,34 @@ def result_schema() -> str:
     return text.replace('"#/$defs/DocumentJson"', '"#"') + "\n"
 
 
+def architecture_page(before: str) -> str:
+    """docs/architecture.md with its list of modules, each with the first sentence of its docstring."""
+    begin, end = "<!-- modules: begin -->", "<!-- modules: end -->"
+    head, rest = before.split(begin)
+    return head + begin + "\n" + "\n".join(_modules()) + "\n" + end + rest.split(end)[1]
+
+
+def _modules() -> Iterator[str]:
+    """A table for each room: its modules and what they are for."""
+    rooms = sorted(p.parent for p in SOURCE.rglob("__init__.py"))
+    for room in rooms:
+        name = room.relative_to(SOURCE.parent)
+        yield f"\n### `{name}/`\n\n{_purpose(room / '__init__.py')}\n\n| module | |\n|---|---|"
+        yield from (f"| `{m.name}` | {_cell(_purpose(m))} |" for m in sorted(room.glob("*.py")) if m.stem[0] != "_")
+
+
+def _purpose(path: Path) -> str:
+    doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    return doc.split("\n\n")[0].replace("\n", " ")
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
     diagnosis = DOCS / "diagnosis.md"
     before = diagnosis.read_text("utf-8") if diagnosis.exists() else ""
+    architecture = DOCS / "architecture.md"
     pages = {
+        architecture: architecture_page(architecture.read_text("utf-8")),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "validate.md": validate_page(),
         diagnosis: diagnosis_page(before),
