@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer.main
 
@@ -80,3 +82,35 @@ def test_the_metric_of_the_library_page_works() -> None:
         assert karat.score("second(rel=2)", ["x", "b"], {"b": 2}) == 1
     finally:
         unregister("second")
+
+
+def blocks(page: Path, marker: str) -> str:
+    """The Python block of a page that holds a marker, without the indentation of its list."""
+    found = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return textwrap.dedent(next(block for block in found if marker in block))
+
+
+def test_the_metric_of_the_contributors_guide_works() -> None:
+    from karat.metrics.registry import metric
+    from karat.model.rankings import ALL, Rankings
+
+    names = {"metric": metric, "np": np, "ALL": ALL, "Rankings": Rankings, "Cutoff": int | None, "Values": np.ndarray}
+    try:
+        exec(blocks(ROOT / "CONTRIBUTING.md", "first_relevant"), names)
+        assert karat.score("first_relevant", ["x", "a", "b"], {"a": 1, "b": 2}) == 2
+        assert karat.score("first_relevant(rel=2)@10", ["x", "a", "b"], {"a": 1, "b": 2}) == 3
+        assert np.isnan(karat.score("first_relevant@1", ["x", "a"], {"a": 1}))
+    finally:
+        unregister("first_relevant")
+
+
+def test_the_output_format_of_the_contributors_guide_works(tmp_path: Path) -> None:
+    from karat.report.files import write_text
+    from karat.report.formats import Format, Problem
+    from karat.report.view import View, view_of
+
+    names = {"write_text": write_text, "Format": Format, "Problem": Problem, "View": View}
+    exec(blocks(ROOT / "CONTRIBUTING.md", "FORMAT ="), names)
+    result = karat.evaluate({"q": {"a": 1}}, {"one": {"q": ["a"]}, "two": {"q": ["b"]}}, "mrr")
+    names["FORMAT"].write(view_of(result), str(tmp_path / "t.tsv"))
+    assert (tmp_path / "t.tsv").read_text() == "one\t1.0\ntwo\t0.0\n"
