@@ -66,11 +66,11 @@ class TestRelevant:
 
     def test_bench_counts_relevant_docs_that_the_corpus_lacks_the_same_way(self) -> None:
         from karat.verbs.bench.dataset import Dataset
-        from karat.verbs.bench.warnings import remarks
+        from karat.verbs.bench.warnings import list_warnings
 
         gold = {"q1": {"d1": 1, "lost": 0.5}}
         data = Dataset("d", gold, {"q1": "words"}, {"d1": "words"})
-        assert remarks(data, {}, [], 10) == []
+        assert list_warnings(data, {}, [], 10) == []
 
     def test_no_other_module_compares_grades_with_a_number(self) -> None:
         found = []

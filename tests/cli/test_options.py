@@ -117,7 +117,7 @@ def test_every_option_is_a_flag_that_reaches_the_verb(command: str, monkeypatch:
         raise _Stop
 
     monkeypatch.setattr(karat, command, verb)
-    monkeypatch.setattr("karat.verbs.blessing.blessing", verb)
+    monkeypatch.setattr("karat.verbs.bless.prepare_blessing", verb)
     monkeypatch.setattr("karat.config.reading.find_config", lambda _: {})
     monkeypatch.setattr("karat.results.saved.is_saved", lambda _: False)
     for each in stated_options():
@@ -154,7 +154,7 @@ def test_a_convention_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> 
     declared = options_of(Extended)[-1]
     assert (declared.name, declared.flag, declared.key) == ("shout", "--shout", "conventions.shout")
     assert (declared.kind, declared.panel) == ("yes", "Conventions")
-    with pytest.raises(UsageError, match="shout must be True or False, found 'loud'"):
+    with pytest.raises(UsageError, match="shout must be true or false, found 'loud'"):
         Extended(shout="loud")  # type: ignore[arg-type]
 
 
@@ -167,7 +167,7 @@ def test_a_convention_needs_one_declaration(monkeypatch: pytest.MonkeyPatch) -> 
         ({"resamples": 10}, "resamples must be an integer from 100, found 10"),
         ({"min_segment": 0}, "min_segment must be an integer from 1, found 0"),
         ({"batch": True}, "batch must be an integer from 1, found True"),
-        ({"condensed": "yes"}, "condensed must be True or False, found 'yes'"),
+        ({"condensed": "yes"}, "condensed must be true or false, found 'yes'"),
         ({"like": "trec"}, "did you mean 'trec_eval'"),
     ],
 )

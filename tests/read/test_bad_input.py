@@ -717,9 +717,9 @@ REFUSED = [
     Case("queries-missing", ("qrels.txt", "run.txt", "--queries", "q.csv"), BASE, ("q.csv: no such file",)),
     # Outputs
     option("per-query-ending", ("--per-query", "out.xlsx"), "out.xlsx: --per-query must end in one of .csv"),
-    option("per-query-folder-missing", ("--per-query", "no/out.csv"), "no/out.csv: cannot be written", "No such file"),
-    option("json-folder-missing", ("--json", "no/out.json"), "no/out.json: cannot be written", "No such file"),
-    option("save-folder-missing", ("--save", "no/out.json"), "no/out.json: cannot be written", "No such file"),
+    option("per-query-folder", ("--per-query", "run.txt/out.csv"), "run.txt/out.csv: its folder cannot be made"),
+    option("json-folder", ("--json", "run.txt/out.json"), "run.txt/out.json: its folder cannot be made"),
+    option("save-folder", ("--save", "run.txt/out.json"), "run.txt/out.json: its folder cannot be made"),
     Case(
         "json-to-folder",
         ("qrels.txt", "run.txt", "--json", "out"),

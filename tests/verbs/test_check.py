@@ -898,12 +898,12 @@ def test_the_linter_checks_configs_and_all_that_they_name(small: Path) -> None:
     ("gate", "told"),
     [
         # All 60 of 60 hits have a Clopper–Pearson bound of .025^(1/60) = .940: .95 takes 72 queries.
-        ("hit@1 >= 0.95", "to pass even if every query succeeds takes about 72 queries, and there are 60 queries"),
+        ("hit@1 >= 0.95", "takes about 72 queries; there are 60 queries"),
         ("hit@1 >= 0.93", ""),
         ("hit@1 >= 0.95 at the mean", ""),
-        ("mrr >= 0.5 for every topic", "topic=t1 has 4 queries, and it takes 10 to be judged"),
+        ("mrr >= 0.5 for every topic", "topic=t1 has 4 queries; at least 10 are needed to judge it"),
         ("mrr >= 0.5 for every topic of at least 10", ""),
-        ("hit@1 >= 0.9 where language = de", "takes about 36 queries, and there are 20 queries where language=de"),
+        ("hit@1 >= 0.9 where language = de", "takes about 36 queries; there are 20 queries where language=de"),
         # Differences of 0 and .5 with a spread of .246: ((1.96 + .84) × .246 / .01)^2 is about 4,750.
         ("mrr no worse than bad by 0.01", "takes about 4,7"),
         ("mrr no worse than bad by 0.2", ""),

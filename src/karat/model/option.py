@@ -58,7 +58,7 @@ class Option:
         if self.kind == "text" and not (isinstance(value, str) and value):
             return "at least one character"
         if self.kind == "yes" and value not in (True, False):
-            return "True or False"
+            return "true or false"
         return None
 
 

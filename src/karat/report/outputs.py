@@ -115,7 +115,7 @@ def write_error(error: Exception, files: Files, title: str = "") -> None:
     problem = Problem(text.splitlines(), title)
     for name, place in files.places.items():
         if place != "-" and os.path.isfile(place):
-            with suppress(KaratError):
+            with suppress(Exception):  # whatever happens here, the caller has to hear of the first error
                 all_formats()[name].write_error(problem, place)
     with suppress(KaratError):
         summarise_error(problem)
