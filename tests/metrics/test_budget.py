@@ -729,7 +729,7 @@ def test_the_command_line_shows_units_and_open_ends(
     with pytest.raises(SystemExit) as end:
         main()
     told = capsys.readouterr().out
-    assert "latency.p50: two is significantly worse" in " ".join(told.split())
+    assert "latency.p50: two is worse than one, Δ +9.0 ms" in " ".join(told.split())
     assert "latency.p95: not tested (40 queries; too few for an interval)" in told
 
 
