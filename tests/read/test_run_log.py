@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karat
+from command import run_karat
 from karat.model.policy import Policy
 from karat.model.run import OrderedLists
 from karat.read.log_lists import as_of_days, run_of
@@ -205,4 +206,20 @@ def test_components_and_the_effect_of_the_time_filter_read_their_log_once(
     karat.components(gold, path)
     assert readings.pop("log.jsonl") == 1
     karat.evaluate(gold, path, "mrr", queries={"q1": {"as_of": "2025-03-01"}}, as_of_filter=True)
+    assert readings == {"log.jsonl": 1}
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "check"])
+def test_a_command_with_a_report_reads_its_log_once(verb: str, tmp_path: Path, readings: Counter[str]) -> None:
+    write(tmp_path, *LINES[:1])
+    (tmp_path / "gold.txt").write_text("q1 0 d2#1 1\n")
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: gold.txt}\nruns: {log: log.jsonl}\ngates: [mrr >= 0.1 at the mean]\n"
+    )
+    arguments = {
+        "evaluate": ("gold.txt", "log.jsonl", "--components", "--html", "report.html"),
+        "check": ("--html", "report.html"),
+    }
+    done = run_karat(verb, *arguments[verb], cwd=tmp_path)
+    assert (tmp_path / "report.html").exists(), done.stderr
     assert readings == {"log.jsonl": 1}

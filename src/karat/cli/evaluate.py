@@ -87,7 +87,13 @@ def evaluate(
                 components, cut, threshold = True, read.config.components.k, read.config.components.threshold
         with terminal.progress(quiet) as watch:
             result = score_runs(
-                qrels, named, metrics, ks=terminal.cutoffs(k), settings=settings, details=files.details, watch=watch
+                qrels,
+                named,
+                metrics,
+                ks=terminal.cutoffs(k),
+                settings=settings,
+                details=files.details or components,
+                watch=watch,
             )
         if components:
             from karat.verbs.components import with_components

@@ -105,19 +105,25 @@ def with_components(
     threshold: float | None = None,
     k: int = 5,
 ) -> Result:
-    """The result with the components of each of its runs, which `runs` names."""
+    """The result with the components of each of its runs, which `runs` names.
+
+    Gold, queries and run logs that the result holds are not read again.
+    """
+    from karat.read.log_lists import run_of
     from karat.read.queries import read_queries
     from karat.read.sources import read_qrels
 
     data = settings.data
+    plain = replace(settings.policy, stage=None, as_of_filter=False)
     gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
-    if data.queries is not None:  # read once for all runs
-        settings = settings.change(queries=read_queries(data.queries))
-    found = {
+    if data.queries is not None:
+        settings = settings.change(queries=result.queries or read_queries(data.queries))
+    sources = {run.name: run_of(run.log, plain) if run.log is not None else runs[run.name] for run in result.runs}
+    parts = {
         name: components(gold, {name: source}, k=k, threshold=threshold, settings=settings).as_json()
-        for name, source in runs.items()
+        for name, source in sources.items()
     }
-    return replace(result, runs=tuple(replace(r, components=found.get(r.name, {})) for r in result.runs))
+    return replace(result, runs=tuple(replace(run, components=parts[run.name]) for run in result.runs))
 
 
 def _funnel(held: Material) -> Part:
