@@ -1,4 +1,4 @@
-"""What every verb that evaluates can be told: data, conventions, intervals and engine, each declared once."""
+"""The options of every verb that evaluates: data, conventions, intervals and engine, each declared once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file is, told from its first bytes."""
+"""What kind of file this is, from its first bytes."""
 
 from __future__ import annotations
 

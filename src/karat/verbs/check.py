@@ -289,7 +289,7 @@ def _baseline(read: Read, result: Result) -> str | None:
         names = [r.name for r in result.runs]
         near = nearest(given, names)
         hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(f"{read.at('baseline')}: baseline {given!r} is no run of this config and no file{hint}")
+        raise InputError(f"{read.at('baseline')}: baseline {given!r} is neither a run of this config nor a file{hint}")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Queries without an answer: does the pipeline return evidence all the same?"""
+"""Queries without an answer: does the pipeline return evidence anyway?"""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _gold(path: str, problems: FileProblems) -> GoldFile | None:
 
 
 def read_query_table(path: str, problems: FileProblems) -> TableFile | None:
-    """The queries that can be read; an id that is there twice is left in."""
+    """The queries that can be read; an id that appears twice is left in."""
     try:
         rows = list(rows_with_ids(table_rows(path, head_of(path), None, problems), problems))
     except InputError as error:
