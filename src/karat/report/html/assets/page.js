@@ -185,7 +185,7 @@ on("copy", "click", copyTable);
 on("theme", "click", switchTheme);
 on("help", "click", () => $("keys").showModal());
 let scrolling = false;
-on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; showRows(); }); } });
+on("rows", "scroll", () => { if (!scrolling) { scrolling = true; requestAnimationFrame(() => { scrolling = false; scrollRows(); }); } });
 addEventListener("hashchange", () => restore(entriesOf(location.hash)));
 addEventListener("click", follow);
 addEventListener("resize", () => requestAnimationFrame(drawLinks));

@@ -2,7 +2,7 @@
 // The table of queries: filters, order, and the rows that can be seen.
 
 const ROW = 34;
-const state = { hits: [], order: [], sort: null, columns: [], head: new Map(), body: null };
+const state = { hits: [], order: [], sort: null, columns: [], head: new Map(), body: null, first: 0, last: 0 };
 const startSort = () => ({ key: hasPair ? "delta" : choice.run, up: true });
 state.sort = startSort();
 const haystacks = Q.ids.map((id, i) => (id + "\n" + (Q.texts[i] || "")).toLocaleLowerCase());
@@ -106,6 +106,10 @@ function showSort() {
   }
 }
 // Only the rows that can be seen are in the page; space above and below stands for the others.
+function scrollRows() {
+  const view = $("rows"), top = Math.floor(view.scrollTop / ROW), end = Math.min(state.order.length, top + Math.ceil(view.clientHeight / ROW));
+  if (top < state.first || end > state.last) showRows(); // rows that stay in place can be clicked while the table scrolls
+}
 function showRows() {
   const view = $("rows"), metric = choice.metric;
   if (!state.order.length) {
@@ -115,6 +119,7 @@ function showRows() {
   }
   const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 10),
     last = Math.min(state.order.length, first + Math.ceil(view.clientHeight / ROW) + 25);
+  Object.assign(state, { first, last });
   const space = (n) => (n > 0 ? [el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colspan: state.columns.length, style: "height:" + n * ROW + "px" }))] : []);
   const cell = (key, i) => {
     if (key === "id") return el("td", { class: "id", title: Q.ids[i] }, el("a", { href: linkTo(i), tabindex: "-1" }, own(Q.ids[i])));
