@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from karat.read.queries import read_queries
     from karat.read.sources import read_qrels, read_run
     from karat.report.html.write import write_report
+    from karat.results.components import Component, Components
     from karat.results.result import Result, RunResult
     from karat.results.saved import load
     from karat.retrieve import Answer, Corpus, Found, Query, Retriever, make_retriever, read_corpus, retriever
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from karat.verbs.bless import bless
     from karat.verbs.check import Check, check
     from karat.verbs.compare import Comparison, compare
-    from karat.verbs.components import Components, components
+    from karat.verbs.components import components
     from karat.verbs.components.entities import entity_metrics
     from karat.verbs.components.funnel import stage_funnel
     from karat.verbs.components.gate import gate_metrics
@@ -116,7 +117,8 @@ _HOMES = {
     "karat.stats.intervals": ("quantile_interval",),
     "karat.stats.paired": ("paired_test",),
     "karat.stats.power": ("power",),
-    "karat.verbs.components": ("Components", "components"),
+    "karat.results.components": ("Component", "Components"),
+    "karat.verbs.components": ("components",),
     "karat.verbs.components.entities": ("entity_metrics",),
     "karat.verbs.components.funnel": ("stage_funnel",),
     "karat.verbs.components.gate": ("gate_metrics",),
@@ -222,6 +224,7 @@ __all__ = [
     "validate",
     "wrecall_at_k",
     "write_report",
+    "Component",
     "Components",
     "components",
     "entity_metrics",

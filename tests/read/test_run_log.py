@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from karat.read.run_log import log_of_lines, read_run_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from karat.model.run import Run
 
@@ -210,7 +212,9 @@ def test_components_and_the_effect_of_the_time_filter_read_their_log_once(
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "check"])
-def test_a_command_with_a_report_reads_its_log_once(verb: str, tmp_path: Path, readings: Counter[str]) -> None:
+def test_a_command_with_a_report_evaluates_once_and_reads_its_log_once(
+    verb: str, tmp_path: Path, readings: Counter[str]
+) -> None:
     write(tmp_path, *LINES[:1])
     (tmp_path / "gold.txt").write_text("q1 0 d2#1 1\n")
     (tmp_path / "karat.yaml").write_text(
@@ -220,6 +224,18 @@ def test_a_command_with_a_report_reads_its_log_once(verb: str, tmp_path: Path, r
         "evaluate": ("gold.txt", "log.jsonl", "--components", "--html", "report.html"),
         "check": ("--html", "report.html"),
     }
-    done = run_karat(verb, *arguments[verb], cwd=tmp_path)
+    evaluations = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal evaluations
+        code = frame.f_code
+        evaluations += event == "call" and code.co_name == "evaluate" and code.co_filename.endswith("verbs/evaluate.py")
+
+    sys.setprofile(count)
+    try:
+        done = run_karat(verb, *arguments[verb], cwd=tmp_path)
+    finally:
+        sys.setprofile(None)
     assert (tmp_path / "report.html").exists(), done.stderr
     assert readings == {"log.jsonl": 1}
+    assert evaluations == 1

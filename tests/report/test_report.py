@@ -23,6 +23,7 @@ from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
 from karat.results.figures import difference_figure, figure, p_text
+from karat.stats.intervals import Interval
 from places import KETTLE
 from saved_documents import read_document, records, saved_document
 
@@ -511,14 +512,18 @@ def test_of_five_runs_the_chosen_one_is_compared_and_others_are_dimmed(
 
 def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, tmp_path: Path) -> None:
     ends = {"never_retrieved": 60, "lost_at.rerank": 10, "cut": 5, "delivered": 15}
-    figures = {name: {"mean": n / 90, "ci": [0.01, 0.99], "n": 30} for name, n in ends.items()}
-    change = {"mean_baseline": 0.5, "mean_candidate": 0.6, "delta": 0.1, "ci": [0.05, 0.15], "significant": False}
-    components = {
-        "k": 5,
-        "funnel": {"measured": True, "counts": {"gold": 90, **ends}, "figures": figures, "tables": {"k": 5}},
-        "reranker": {"measured": True, "changes": {"ndcg@5": change, "mrr": {**change, "significant": True}}},
-        "router": {"measured": False, "missing": "needs `route` on the log's lines"},
-    }
+    figures = {name: Interval(n / 90, 0.01, 0.99, "bca", 30) for name, n in ends.items()}
+    lines = [
+        {"query_id": f"q{i}", "topk": [], "stages": {"retrieve": ["x", "a"], "rerank": ["a", "x"]}} for i in range(9)
+    ]
+    measured = karat.components({f"q{i}": ["a"] for i in range(9)}, lines, k=1)
+    up = measured.reranker.changes["ndcg@1"]
+    changes = {"ndcg@1": replace(up, significant=False), "mrr": up}
+    components = replace(
+        measured,
+        funnel=replace(measured.funnel, figures=figures, counts={"gold": 90, **ends}, tables={"k": 5}),
+        reranker=replace(measured.reranker, changes=changes),
+    )
     source = source_of(made.folder / "check.json")
     first, second, *others = source.result.runs
     runs = (first, replace(second, components=components), *others)
@@ -528,8 +533,9 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
         assert page.logged == []
         stages = [" ".join(t.split()) for t in page.locator("#funnel .stages li").all_text_contents()]
         assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
-        assert "+0.100" in page.text_content("#components") and "needs `route`" in page.text_content("#components")
-        # Both intervals exclude 0; only the change that the test calls significant has a colour.
+        text = page.text_content("#components")
+        assert "+1.000" in text and "needs `route`" in text
+        # Both changes are up; only the change that the test calls significant has a colour.
         assert page.locator("#components td.up").count() == 1
 
 

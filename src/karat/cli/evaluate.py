@@ -68,8 +68,6 @@ def evaluate(
 
     if (qrels is None or not runs) and (config is None or qrels is not None):
         raise UsageError("name the gold and at least one run, or a config: karat evaluate QRELS RUN, or -c karat.yaml")
-    if components and "-" in (qrels, options.get("queries"), *(runs or ())):
-        raise UsageError("--components reads its inputs a second time, and standard input comes only once: name files")
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
     with open_outputs(outputs) as files:
@@ -98,7 +96,7 @@ def evaluate(
         if components:
             from karat.verbs.components import with_components
 
-            result = with_components(result, qrels, named, settings, k=cut, threshold=threshold)
+            result = with_components(result, runs=named, k=cut, threshold=threshold)
         write(view_of(result, tables={"queries": settings.data.queries, "docs": settings.data.docs}), files)
     if not files.printed and not quiet:
         terminal.show(result, qrels or "", verbose=verbose)

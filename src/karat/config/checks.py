@@ -202,7 +202,7 @@ def evaluation_of(
     settings = settings.change(
         queries=queries_of(read, gates, settings.data.queries),
         by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
-        details=settings.engine.details or "save" in config.outputs.places(),
+        details=settings.engine.details or "save" in config.outputs.places() or config.components is not None,
     )
     return Evaluation(qrels, runs or {}, measures, settings)
 

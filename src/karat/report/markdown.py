@@ -225,7 +225,7 @@ def _components(view: View) -> list[str]:
     out = []
     systems = view.candidates or view.systems
     for system in systems[:RUNS]:
-        if parts := short(system.run.components):
+        if system.run.components is not None and (parts := short(system.run.components)):
             lines = "\n".join(f"- {text(line, SENTENCE)}" for line in parts)
             title = f"Components of {text(system.name)}" if len(systems) > 1 else "Components"
             out.append(f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>")

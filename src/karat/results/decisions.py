@@ -14,6 +14,7 @@ from karat.results.figures import difference_figure, figure, p_text
 from karat.results.table import Table
 from karat.results.words import queries_text, segment_text
 from karat.stats.defaults import ALPHA
+from karat.stats.intervals import Interval
 from karat.stats.power import detectable, queries_needed
 from karat.store.codec import rounded
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from karat.results.document import ComparisonJson
     from karat.results.figures import Figure
-    from karat.stats.intervals import Interval
 
 CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "no correction"}
 ComparisonOutcome = Literal[
@@ -219,6 +219,50 @@ class Decision:
             noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
             inside_noise=self.inside_noise if self.noise is not None else UNSET,
         )
+
+
+def read_decision(row: ComparisonJson) -> Decision:
+    """A decision as a saved document holds it."""
+    from msgspec import UNSET
+
+    from karat.metrics.grammar import parse
+
+    low, high = row.ci or (None, None)
+    family = row.family or None
+    decision = Decision(
+        metric=row.metric,
+        baseline=row.baseline,
+        candidate=row.candidate,
+        segment=row.segment,
+        mean_baseline=number(row.mean_baseline),
+        mean_candidate=number(row.mean_candidate),
+        difference=Interval(number(row.delta), number(low), number(high), row.ci_method, row.n),
+        p={test: number(p) for test, p in row.p.items()},
+        p_adjusted=number(row.p_adjusted),
+        correction=row.correction,
+        effect_size=number(row.effect_size),
+        wins=row.wins,
+        ties=row.ties,
+        losses=row.losses,
+        small=row.small or False,
+        better_when_higher=parse(row.metric).metric.higher_is_better,
+        significant=row.significant,
+        decided_by=row.decided_by,
+        margin=row.margin or None,
+        non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
+        equivalent=None if row.equivalent is UNSET else row.equivalent,
+        noise=None if row.noise_floor is UNSET else row.noise_floor,
+        against_trend=row.against_trend or False,
+        family=Family(family.method, family.size, family.over) if family is not None else None,
+    )
+    # The file says what these queries can detect; it does not hold the spread that this is worked out from.
+    vars(decision).update(detectable=number(row.smallest_detectable), needed=row.queries_needed)
+    return decision
+
+
+def number(value: float | None) -> float:
+    """A number of a document, where null stands for NaN."""
+    return math.nan if value is None else value
 
 
 def decisions_table(rows: Sequence[Decision]) -> Table:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run_log import RunLog
+    from karat.results.components import Components
     from karat.results.document import DocumentJson
     from karat.results.gold import Gold
     from karat.results.record import Provenance
@@ -117,8 +118,8 @@ class RunResult(Tabular):
     log: RunLog | None = field(default=None, repr=False)
     """What the run log says, where details were asked for and the run is one."""
     derived: Derived | None = field(default=None, repr=False)
-    components: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The parts of the pipeline as plain data, where they were asked for."""
+    components: Components | None = field(default=None, repr=False)
+    """The components of the pipeline, where they were asked for."""
     threads: int = field(default=1, repr=False)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
-from karat.store.codec import as_plain
+from karat.results.components import read_components
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def _with_head(run: RunResult, head: RunJson) -> RunResult:
         facts=head.facts or {},
         notes=tuple(head.notes or ()),
         level=head.gold_level or "doc",
-        components=as_plain(head.components) if head.components else {},
+        components=read_components(head.name, head.components) if head.components else None,
     )
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import UNSET
 
 from karat.metrics.grammar import parse
 from karat.results.document import (
     AcrossJson,
-    ComponentsJson,
     DifferenceJson,
     DocumentJson,
     EstimateJson,
@@ -58,7 +56,7 @@ def summarize_run(run: RunResult) -> RunJson:
         counts=dict(run.counts),
         segments=[_segment(s) for s in run.segments] if fields else UNSET,
         across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
-        components=msgspec.convert(run.components, ComponentsJson) if run.components else UNSET,
+        components=run.components.document() if run.components is not None else UNSET,
         notes=list(run.notes) or UNSET,
     )
 

@@ -41,7 +41,7 @@ def bless(
     if not full.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
     values = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
-    slim = replace(chosen, values=values, components={}, sampling=replace(chosen.sampling, by=(), fields={}))
+    slim = replace(chosen, values=values, components=None, sampling=replace(chosen.sampling, by=(), fields={}))
     head = json.dumps(as_plain(_head(full, slim)), ensure_ascii=False, indent=1, allow_nan=False)
     columns = [v.tolist() for v in values.values()]
     rows = [

@@ -310,7 +310,7 @@ def evaluated(read: Read, gates: Sequence[Gate], saved: Result | str | None, opt
         return found
     from karat.verbs.components import with_components
 
-    return with_components(found, asked.qrels, asked.runs, asked.settings, **config.components.model_dump())
+    return with_components(found, runs=asked.runs, **config.components.model_dump())
 
 
 def _refuse(options: Options) -> None:

@@ -23,7 +23,7 @@ from karat.read.queries import read_queries
 from karat.results.figures import figure
 from karat.store.codec import rounded
 from karat.verbs.compare import compare
-from karat.verbs.components.inputs import material
+from karat.verbs.components.inputs import read_material
 from karat.verbs.components.reranker import reranking
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def stress(
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
     table = read_queries(settings.data.queries)
     texts = read_docs(settings.data.docs)
-    held = material(qrels, run, settings.change(queries=table), k=k)
+    held = read_material(qrels, run, settings.change(queries=table), k=k)
     rerank, place = resolved(reranker)
-    negatives, source = _negatives(held, table, mine, insert, depth)
+    negatives, source = _negatives(held, table, settings, mine, insert, depth)
     inputs = _inputs(held, depth)
     usable = sorted(q for q in negatives if q in inputs and inputs[q] and _relevant(held, q))
     if not usable:
@@ -154,7 +154,8 @@ def stress(
     metric = f"ndcg@{k}"
     alpha = 1 - held.sure.sampling.confidence
     runs = {name: held.as_run(name, found) for name, found in lists.items()}
-    found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=held.plain)
+    plain = settings.change(queries=table, level=held.fixed.level, by=None, stage=None, as_of_filter=False, cache=False)
+    found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=plain)
     before, after = (found.result[name].per_query(metric) for name in (PLAIN, STRESSED))
     rows = [
         {
@@ -203,7 +204,7 @@ def _relevant(held: Material, q: str) -> bool:
 def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
     """What the reranker is given for each query."""
     if held.log is None:
-        return {q: [d for d, _ in docs] for q, docs in held.listed(depth).items()}
+        return {q: [d for d, _ in docs] for q, docs in held.first_docs(depth).items()}
     stage = reranking(held.log.stage_names)
     out = {}
     for q, trace in held.log.traces.items():
@@ -216,7 +217,7 @@ def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
 
 
 def _negatives(
-    held: Material, table: Queries, mine: Any, insert: int, depth: int
+    held: Material, table: Queries, settings: Settings, mine: Any, insert: int, depth: int
 ) -> tuple[dict[str, tuple[str, ...]], str]:
     if mine is None:
         given = query_fields.listed(table, "negatives")
@@ -235,9 +236,9 @@ def _negatives(
                     )
         problems.check()
         return {q: ids[:insert] for q, ids in given.items() if ids}, "field negatives"
-    other = material(held.gold, mine, held.settings, k=held.k)
+    other = read_material(held.gold, mine, settings, k=held.k)
     out = {}
-    for q, docs in other.listed(depth).items():
+    for q, docs in other.first_docs(depth).items():
         gold = held.gold.for_query(q)
         wrong = [d for d, _ in docs if not is_relevant(gold.get(held.parent(d), gold.get(d, 0.0)), held.rel)]
         if wrong:

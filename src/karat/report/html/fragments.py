@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from karat.report.html.data import typeset
 from karat.report.html.model import DiagnosisText, FindingText, Funnel, FunnelStage, PartChange, PartRow, PartText
+from karat.report.terminal.components import end_text
 from karat.report.words import TITLES
 from karat.results.figures import p_text, share_figure
 
@@ -16,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.report.html.model import Tone
-    from karat.results.figures import Figure
+    from karat.results.decisions import Decision
     from karat.results.result import RunResult
+    from karat.stats.intervals import Interval
     from karat.verbs.diagnose import Diagnosis, Finding
 
 ROWS = 40
@@ -26,83 +25,35 @@ LINKED = 8
 """Queries of a finding that the page links to."""
 
 
-Ends = tuple[float | None, float | None] | None
-
-
-class _Figure(msgspec.Struct):
-    """A figure of a component as a result holds it."""
-
-    mean: float | None
-    n: int
-    ci: Ends = None
-
-
-class _Difference(msgspec.Struct):
-    """A change of a component as a result holds it."""
-
-    mean_baseline: float | None
-    mean_candidate: float | None
-    delta: float | None
-    ci: Ends = None
-    p_adjusted: float | None = None
-    significant: bool = False
-    metric: str = ""
-
-
-class _Component(msgspec.Struct):
-    """A component as a result holds it."""
-
-    measured: bool
-    missing: str = ""
-    figures: dict[str, _Figure] = {}
-    changes: dict[str, _Difference] = {}
-    counts: dict[str, Any] = {}
-    tables: dict[str, Any] = {}
-    notes: list[str] = []
-
-
-def _components(run: RunResult) -> dict[str, _Component]:
-    return {n: msgspec.convert(run.components[n], _Component) for n in TITLES if n in run.components}
-
-
 def funnels_of(runs: Sequence[RunResult]) -> list[Funnel]:
     """The stage funnel of each run whose log has stages: how many relevant docs ended where."""
     out = []
     for run in runs:
-        funnel = _components(run).get("funnel")
-        if funnel is None or not funnel.figures:
+        if run.components is None or not run.components.funnel.figures:
             continue
-        counts = {name: int(funnel.counts.get(name, 0)) for name in funnel.figures}
-        total = int(funnel.counts.get("gold", 0)) or sum(counts.values()) or 1
+        funnel = run.components.funnel
+        total = funnel.counts["gold"] or 1
         stages = [
-            FunnelStage(_end(name, funnel.tables.get("k")), n, round(100 * n / total, 1), name == "delivered")
-            for name, n in counts.items()
+            FunnelStage(end_text(name, funnel.tables["k"]), n, round(100 * n / total, 1), name == "delivered")
+            for name, n in ((name, funnel.counts[name]) for name in funnel.figures)
         ]
         out.append(Funnel(run.name, stages))
     return out
-
-
-def _end(name: str, k: int | None) -> str:
-    if name == "cut":
-        return f"cut at {k}" if k else "cut"
-    return name.replace("lost_at.", "lost at ").replace("_", " ")
 
 
 def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
     """Every component of every run: figures and changes as rows, notes, and what is missing."""
     out = []
     for run in runs:
-        for name, part in _components(run).items():
+        for part in run.components.parts if run.components is not None else ():
             if part.figures or part.changes or part.missing:
-                rows = [_row(n, f) for n, f in part.figures.items()]
-                changes = [_change(n, c) for n, c in part.changes.items()]
                 out.append(
                     PartText(
                         run.name,
-                        TITLES[name],
-                        rows[:ROWS],
-                        changes[:ROWS],
-                        part.notes,
+                        TITLES[part.name],
+                        [_row(n, one) for n, one in part.figures.items()][:ROWS],
+                        [_change(n, change) for n, change in part.changes.items()][:ROWS],
+                        list(part.notes),
                         part.missing,
                         _counts(part.counts),
                     )
@@ -110,26 +61,25 @@ def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
     return out
 
 
-def _row(name: str, figure: _Figure) -> PartRow:
-    it = _share(figure.mean, figure.ci)
-    return PartRow(name, figure.mean, it.text, it.interval, f"{figure.n:,}")
+def _row(name: str, one: Interval) -> PartRow:
+    it = share_figure(one.estimate, one.low, one.high)
+    return PartRow(name, _defined(one.estimate), it.text, it.interval, f"{one.n:,}")
 
 
-def _change(name: str, row: _Difference) -> PartChange:
-    before, after = (_share(value).text for value in (row.mean_baseline, row.mean_candidate))
-    it = _share(row.delta, row.ci, difference=True)
-    p = "" if row.p_adjusted is None else f"p {p_text(row.p_adjusted)}"
-    tone: Tone = ("up" if row.delta > 0 else "down") if row.significant and row.delta else ""
-    return PartChange(name, before, after, row.delta, typeset(it.text), typeset(it.interval), p, tone)
+def _change(name: str, change: Decision) -> PartChange:
+    before, after = (share_figure(value).text for value in (change.mean_baseline, change.mean_candidate))
+    it = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
+    p = f"p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
+    tone: Tone = ("up" if change.delta > 0 else "down") if change.significant and change.delta else ""
+    return PartChange(name, before, after, _defined(change.delta), typeset(it.text), typeset(it.interval), p, tone)
 
 
-def _share(value: float | None, ci: Ends = None, *, difference: bool = False) -> Figure:
-    low, high = ci or (None, None)
-    return share_figure(*(math.nan if x is None else x for x in (value, low, high)), difference=difference)
+def _defined(value: float) -> float | None:
+    return value if value == value else None
 
 
-def _counts(counts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{n.replace('_', ' ')} {c:,}" for n, c in counts.items() if isinstance(c, (int, float)))
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n.replace('_', ' ')} {c:,}" for n, c in counts.items())
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:

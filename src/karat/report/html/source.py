@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-from msgspec import UNSET
 
 from karat.errors import KaratError
 from karat.gates.evidence import Judgment
 from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
-from karat.metrics.grammar import parse
 from karat.report.html.texts import name
-from karat.results.decisions import Decision, Family
+from karat.results.decisions import number, read_decision
 from karat.results.fingerprints import Difference
 from karat.results.saved import load_baseline, load_saved
-from karat.stats.intervals import Interval
 from karat.verbs.check import Check
 from karat.verbs.compare import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.document import ComparisonJson, DifferenceJson, GateJson
+    from karat.results.decisions import Decision
+    from karat.results.document import DifferenceJson, GateJson
     from karat.results.result import Result, RunResult
     from karat.results.saved import Saved
     from karat.verbs.diagnose import Diagnosis
@@ -129,7 +125,7 @@ def source_from(saved: Saved) -> Source:
         result,
         base.name if base is not None else None,
         tuple(document.candidates or ()),
-        tuple(_decision(row) for row in document.comparisons or ()),
+        tuple(read_decision(row) for row in document.comparisons or ()),
         tuple(_judgment(row) for row in document.gates or ()),
         document.verdict or "",
         document.why or "",
@@ -151,47 +147,9 @@ def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
     return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _decision(row: ComparisonJson) -> Decision:
-    low, high = row.ci or (None, None)
-    family = row.family or None
-    decision = Decision(
-        metric=row.metric,
-        baseline=row.baseline,
-        candidate=row.candidate,
-        segment=row.segment,
-        mean_baseline=_number(row.mean_baseline),
-        mean_candidate=_number(row.mean_candidate),
-        difference=Interval(_number(row.delta), _number(low), _number(high), row.ci_method, row.n),
-        p={test: _number(p) for test, p in row.p.items()},
-        p_adjusted=_number(row.p_adjusted),
-        correction=row.correction,
-        effect_size=_number(row.effect_size),
-        wins=row.wins,
-        ties=row.ties,
-        losses=row.losses,
-        small=row.small or False,
-        better_when_higher=parse(row.metric).metric.higher_is_better,
-        significant=row.significant,
-        decided_by=row.decided_by,
-        margin=row.margin or None,
-        non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
-        equivalent=None if row.equivalent is UNSET else row.equivalent,
-        noise=None if row.noise_floor is UNSET else row.noise_floor,
-        against_trend=row.against_trend or False,
-        family=Family(family.method, family.size, family.over) if family is not None else None,
-    )
-    # The file says what these queries can detect; it does not hold the spread that this is worked out from.
-    vars(decision).update(detectable=_number(row.smallest_detectable), needed=row.queries_needed)
-    return decision
-
-
 def _judgment(row: GateJson) -> Judgment:
     low, high = row.ci or (None, None)
     gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
-    evidence = GateEvidence(_number(row.value), _number(low), _number(high), row.n, confidence=_number(row.confidence))
+    evidence = GateEvidence(number(row.value), number(low), number(high), row.n, confidence=number(row.confidence))
     ruling = Ruling(row.outcome, row.why, row.more_queries)
     return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, line, note
 from karat.report.words import TITLES
+from karat.results.components import improvement
 from karat.results.figures import change_text, p_text, percent_text, share_figure
 from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rich.console import Console
 
+    from karat.results.components import Component, Components
+    from karat.results.decisions import Decision
     from karat.results.result import Result
+    from karat.stats.intervals import Interval
     from karat.verbs.stress import Stress
 
 SHOWN = 6
@@ -26,129 +29,106 @@ def show(result: Result, to: Console | None = None) -> None:
     """What was found of every part, and in one dim line each what is missing."""
     out = to or console()
     for run in result.runs:
-        if not run.components:
+        if run.components is None:
             continue
         name = f" of {run.name}" if len(result.runs) > 1 else ""
         out.print(line(f"\n{plain(f'Components{name}')}", style="bold"))
-        for part, title in TITLES.items():
-            found = run.components.get(part)
-            if found is None:
+        for part in run.components.parts:
+            title = TITLES[part.name]
+            if part.missing:
+                out.print(line(f"  {plain(f'{title}: {part.missing}')}", style="dim"))
                 continue
-            if not found["measured"]:
-                out.print(line(f"  {plain(f'{title}: ' + found['missing'])}", style="dim"))
-                continue
-            first, *rest = lines_of(part, found)
+            first, *rest = lines_of(part)
             out.print(line("  ", (title, "bold"), f"  {plain(first)}"))
             for text in rest:
                 out.print(line(f"    {plain(text)}"))
-            for text in found.get("notes", ()):
+            for text in part.notes:
                 out.print(line("    ").append_text(note(plain(text), serious=False)))
 
 
-def short(components: Mapping[str, Any]) -> list[str]:
+def short(components: Components) -> list[str]:
     """The first line of every part that was measured, with its title."""
-    return [
-        f"{title}: {lines_of(part, components[part])[0]}"
-        for part, title in TITLES.items()
-        if components.get(part, {}).get("measured")
-    ]
+    return [f"{TITLES[part.name]}: {lines_of(part)[0]}" for part in components.parts if part.measured]
 
 
-def lines_of(part: str, found: Mapping[str, Any]) -> list[str]:
+def lines_of(part: Component) -> list[str]:
     """One part in two or three lines."""
-    figures, counts, tables = (found.get(key, {}) for key in ("figures", "counts", "tables"))
-    changes = [changed(name, c) for name, c in found.get("changes", {}).items()]
-    if part == "retriever":
-        told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
-        return [f"stage {tables['stage']}: {told}; {queries_text(counts['queries'])}"]
-    if part == "reranker":
-        moved = f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}"
-        return [
-            changes[0],
-            *changes[1:],
-            f"{tables['before']} → {tables['after']}; {moved}; {queries_text(counts['queries'])}",
-        ]
-    if part == "funnel":
-        ends = " · ".join(f"{_end(n, tables['k'])} {counts[n]}{_percent(f)}" for n, f in figures.items())
-        return [f"of {counts['gold']} relevant docs: {ends}", f"delivered {valued(figures['delivered'])}"]
-    if part == "router":
+    figures, counts, tables = part.figures, part.counts, part.tables
+    changes = [change_line(name, change) for name, change in part.changes.items()]
+    values = ", ".join(f"{n} {value_of(f)}" for n, f in figures.items())
+    if part.name == "retriever":
+        return [f"stage {tables['stage']}: {values}; {queries_text(counts['queries'])}"]
+    if part.name == "reranker":
+        moves = f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}"
+        return [*changes, f"{tables['before']} → {tables['after']}; {moves}; {queries_text(counts['queries'])}"]
+    if part.name == "funnel":
+        ends = " · ".join(f"{end_text(n, tables['k'])} {counts[n]}{_percent(f)}" for n, f in figures.items())
+        return [f"of {counts['gold']} relevant docs: {ends}", f"delivered {value_of(figures['delivered'])}"]
+    if part.name == "router":
         return _router(figures, counts)
-    if part == "gate":
-        told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
+    if part.name == "gate":
         skips = f"{counts['skips']} of {counts['queries']} queries skip retrieval"
-        return [told, f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"]
-    if part == "rewriting":
+        return [values, f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"]
+    if part.name == "rewriting":
         return [*changes[:2], f"{queries_text(counts['queries'])} of {counts['rewritten']} that were rewritten"]
-    if part == "no_answer":
-        told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
+    if part.name == "no_answer":
         at = f" at threshold {tables['threshold']:g}" if "threshold" in tables else ""
         curve = f"curve over {len(tables['curve']['threshold'])} thresholds in the JSON" if "curve" in tables else ""
         queries = plural(counts["queries"], "query without an answer", "queries without an answer")
-        return [f"{told}{at}; {queries}" if told else f"{queries}; {curve}", *([curve] if told and curve else [])]
-    if part == "entities":
-        micro = ", ".join(f"{n} {valued(f)}" for n, f in figures.items() if "(" not in n)
-        told = f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold"
-        return [micro, f"{told}; {queries_text(counts['queries'])}"]
-    told = ", ".join(f"{n} {valued(f)}" for n, f in figures.items())
-    return [told, *changes]
+        return [f"{values}{at}; {queries}" if values else f"{queries}; {curve}", *([curve] if values and curve else [])]
+    if part.name == "entities":
+        micro = ", ".join(f"{n} {value_of(f)}" for n, f in figures.items() if "(" not in n)
+        sums = f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold"
+        return [micro, f"{sums}; {queries_text(counts['queries'])}"]
+    return [values, *changes]
 
 
-def _router(figures: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
-    names = ("routing_accuracy", "misroute_rate", "abstain_rate")
-    told = ", ".join(f"{n} {valued(figures[n])}" for n in names)
-    out = [f"{told}; {queries_text(counts['queries'])}"]
+def _router(figures: Mapping[str, Interval], counts: Mapping[str, int]) -> list[str]:
+    rates = ", ".join(f"{n} {value_of(figures[n])}" for n in ("routing_accuracy", "misroute_rate", "abstain_rate"))
+    out = [f"{rates}; {queries_text(counts['queries'])}"]
     for begin, what in (("source_share.", "chosen"), ("recall@", "recall by expected source")):
-        mine = [(n, f) for n, f in figures.items() if n.startswith(begin) and f["mean"] is not None]
+        mine = [(n, f) for n, f in figures.items() if n.startswith(begin) and f.estimate == f.estimate]
         if mine:
-            mine.sort(key=lambda x: -x[1]["n"] if begin != "source_share." else -x[1]["mean"])
-            listed = ", ".join(f"{n.partition('.')[2]} {valued(f)}" for n, f in mine[:SHOWN])
+            mine.sort(key=lambda x: -x[1].n if begin != "source_share." else -x[1].estimate)
+            listed = ", ".join(f"{n.partition('.')[2]} {value_of(f)}" for n, f in mine[:SHOWN])
             out.append(f"{what}: {listed}{', …' if len(mine) > SHOWN else ''}")
     return out
 
 
-def _percent(figure: Mapping[str, Any]) -> str:
-    return "" if figure["mean"] is None else f" ({percent_text(figure['mean'])})"
+def _percent(one: Interval) -> str:
+    return f" ({percent_text(one.estimate)})" if one.estimate == one.estimate else ""
 
 
-def _end(name: str, k: int) -> str:
+def end_text(name: str, k: int) -> str:
+    """Where a doc of the funnel ends, in words."""
     if name == "cut":
         return f"cut at {k}"
     return name.replace("lost_at.", "lost at ").replace("_", " ")
 
 
-def valued(found: Mapping[str, Any]) -> str:
+def value_of(one: Interval) -> str:
     """A value with its interval."""
-    return share_figure(_number(found["mean"]), *_ends(found["ci"])).sentence
+    return share_figure(one.estimate, one.low, one.high).sentence
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _ends(ci: Sequence[float | None] | None) -> tuple[float, float]:
-    low, high = ci if ci is not None else (None, None)
-    return _number(low), _number(high)
-
-
-def changed(name: str, change: Mapping[str, Any]) -> str:
+def change_line(name: str, change: Decision) -> str:
     """A paired difference in one line."""
-    before, after, delta = change["mean_baseline"], change["mean_candidate"], change["delta"]
-    if delta is None:
+    if change.delta != change.delta:
         return f"{name} –"
-    more = change["improvement"]
-    percent = f", {more:+.1f}%" if more is not None else ", no percentage of a zero"
-    p = change["p_adjusted"]
-    tested = f", p {p_text(p)}" if p is not None else ""
-    won = f"won {change['wins']}, lost {change['losses']}"
-    one = share_figure(delta, *_ends(change["ci"]), difference=True)
-    return f"{name} {change_text(name, before, after, short=True)}: Δ {one.sentence}{percent}{tested}; {won}"
+    more = improvement(change)
+    percent = f", {more:+.1f}%" if more == more else ", no percentage of a zero"
+    test = f", p {p_text(change.p_adjusted)}" if change.p_adjusted == change.p_adjusted else ""
+    wins = f"won {change.wins}, lost {change.losses}"
+    one = share_figure(change.delta, change.difference.low, change.difference.high, difference=True)
+    values = change_text(name, change.mean_baseline, change.mean_candidate, short=True)
+    return f"{name} {values}: Δ {one.sentence}{percent}{test}; {wins}"
 
 
 def show_stress(found: Stress, top: int = 10) -> None:
     """The drop, and the queries that lost most."""
     out = console()
-    change, row = found.change, found.as_json()["stress"]
-    drop = share_figure(found.drop, *_ends(row["ci"]))
+    change = found.change
+    drop = share_figure(found.drop, -change.difference.high, -change.difference.low)
     means = change_text(found.metric, change.mean_baseline, change.mean_candidate)
     rest = f"{drop.interval} with negatives on top ({means}), p {p_text(change.p_adjusted)}"
     out.print(line((f"{found.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(found.queries)}"))
@@ -156,7 +136,7 @@ def show_stress(found: Stress, top: int = 10) -> None:
     parts = (
         f"reranker {found.reranker}",
         f"negatives: {found.source}",
-        f"still in the top {found.k}: {row['negatives_in_top']} of {listed}",
+        f"still in the top {found.k}: {sum(r['negatives_in_top'] for r in found.rows)} of {listed}",
         f"worse on {change.losses}, equal on {change.ties}, better on {change.wins}",
     )
     out.print(line(plain(" · ".join(parts)), style="dim"))

@@ -2,71 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.errors import UsageError
 from karat.model.options import Settings, takes_options
 from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
+from karat.read.sources import read_run
+from karat.results.components import Component, Components
+from karat.results.result import Result
+from karat.results.saved import is_saved, load
 from karat.verbs.components import entities as entity_part
 from karat.verbs.components import funnel as funnel_part
 from karat.verbs.components import gate as gate_part
 from karat.verbs.components import levels, reranker, retriever, rewriting
 from karat.verbs.components import no_answer as no_answer_part
 from karat.verbs.components import router as router_part
-from karat.verbs.components.inputs import material, no_log
-from karat.verbs.components.part import Part, of_all
+from karat.verbs.components.inputs import as_logged, material_of, no_log, read_material
+from karat.verbs.components.part import of_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from karat.model.options import Options
-    from karat.results.result import Result
     from karat.verbs.components.inputs import Material
-
-
-@dataclass(frozen=True)
-class Components:
-    """Every part of a pipeline, measured or with what is missing to measure it."""
-
-    run: str
-    retriever: Part
-    reranker: Part
-    funnel: Part
-    router: Part
-    gate: Part
-    rewriting: Part
-    no_answer: Part
-    entities: Part
-    levels: Part
-    k: int = 5
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts, in the order in which reports show them."""
-        return tuple(part for part in self._all() if isinstance(part, Part))
-
-    def _all(self) -> Iterator[Any]:
-        return (getattr(self, f.name) for f in fields(self))
-
-    @property
-    def missing(self) -> dict[str, str]:
-        """By part: what is missing to measure it."""
-        return {part.name: part.missing for part in self.parts if part.missing}
-
-    def as_json(self) -> dict[str, Any]:
-        """The parts as JSON documents have them."""
-        return {"k": self.k, **{part.name: part.as_json() for part in self.parts}}
-
-    def __repr__(self) -> str:
-        measured = ", ".join(part.name for part in self.parts if part.measured)
-        return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
 
 
 @takes_options
 def components(
     qrels: Any,
-    run: Any,
+    run: Any = None,
     *,
     k: int = 5,
     rel: float = RELEVANT,
@@ -75,65 +41,64 @@ def components(
 ) -> Components:
     """Measure every part of a pipeline that the run log and the table of queries allow.
 
-    `run` is a run log: a path, or its lines as dicts; of any other run only what needs no log is measured. A part
+    `run` is a run log: a path, or its lines as dicts; of any other run only what needs no log is measured. A saved
+    result, or a `Result` with details, takes the place of both; `run` then names one of its runs. A part
     that cannot be measured says which field is missing and where. `threshold` is the score from which an item counts
     as evidence. Parts are measured over all queries and on every list of the log: `by`, `stage` and `as_of_filter`
     change nothing here.
     """
-    held = material(qrels, run, Settings.of(options), k=k, rel=rel)
-    return Components(
-        held.run.name,
-        retriever.measured(held),
-        reranker.measured(held),
-        _funnel(held),
-        _router(held),
-        _gate(held),
-        rewriting.measured(held),
-        no_answer_part.measured(held, threshold),
-        _entities(held),
-        levels.measured(held),
-        k,
-    )
+    if isinstance(qrels, Result) or is_saved(qrels):
+        if options:
+            raise UsageError(f"a saved result takes no {', '.join(options)}; evaluate the run again with it")
+        result = qrels if isinstance(qrels, Result) else load(qrels)
+        chosen = result[run] if run is not None else result.runs[0]
+        return _measure(material_of(chosen, result.queries, k=k), threshold)
+    if run is None:
+        raise UsageError("components need gold and a run, or a saved result")
+    return _measure(read_material(qrels, run, Settings.of(options), k=k, rel=rel), threshold)
 
 
 def with_components(
-    result: Result,
-    qrels: Any,
-    runs: Mapping[str, Any],
-    settings: Settings,
-    *,
-    threshold: float | None = None,
-    k: int = 5,
+    result: Result, *, runs: Mapping[str, Any] | None = None, k: int = 5, threshold: float | None = None
 ) -> Result:
-    """The result with the components of each of its runs, which `runs` names.
+    """The result with the components of each of its runs.
 
-    Gold, queries and run logs that the result holds are not read again.
+    All comes from the result; `runs` names the files of runs that are not logs, whose queries without gold it lacks.
     """
-    from karat.read.log_lists import run_of
-    from karat.read.queries import read_queries
-    from karat.read.sources import read_qrels
-
-    data = settings.data
-    plain = replace(settings.policy, stage=None, as_of_filter=False)
-    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
-    if data.queries is not None:
-        settings = settings.change(queries=result.queries or read_queries(data.queries))
-    sources = {run.name: run_of(run.log, plain) if run.log is not None else runs[run.name] for run in result.runs}
-    parts = {
-        name: components(gold, {name: source}, k=k, threshold=threshold, settings=settings).as_json()
-        for name, source in sources.items()
-    }
-    return replace(result, runs=tuple(replace(run, components=parts[run.name]) for run in result.runs))
+    out = []
+    for run in result.runs:
+        source = None
+        if run.log is None and runs is not None and runs[run.name] != "-":  # standard input comes only once
+            source = read_run(runs[run.name], name=run.name, policy=as_logged(run.policy))
+        material = material_of(run, result.queries, source=source, k=k)
+        out.append(replace(run, components=_measure(material, threshold)))
+    return replace(result, runs=tuple(out))
 
 
-def _funnel(held: Material) -> Part:
+def _measure(material: Material, threshold: float | None) -> Components:
+    return Components(
+        material.run.name,
+        retriever.measure(material),
+        reranker.measure(material),
+        _funnel(material),
+        _router(material),
+        _gate(material),
+        rewriting.measure(material),
+        no_answer_part.measure(material, threshold),
+        _entities(material),
+        levels.measure(material),
+        material.k,
+    )
+
+
+def _funnel(held: Material) -> Component:
     if held.log is None:
-        return Part("funnel", missing=no_log("topk"))
+        return Component("funnel", missing=no_log("topk"))
     traces, gold = held.log.traces, held.answerable
     if held.policy.missing == "skip":
         gold = {q: g for q, g in gold.items() if q in traces}
     if not any(is_relevant(grade, held.rel) for g in gold.values() for grade in g.values()):
-        return Part("funnel", missing="needs gold with a relevant doc: no query that counts has one")
+        return Component("funnel", missing="needs gold with a relevant doc: no query that counts has one")
     found = funnel_part.stage_funnel(
         gold,
         {q: t.stages for q, t in traces.items()},
@@ -164,42 +129,42 @@ def _unknown(held: Material) -> int:
     return sum(d not in log.docs and mark not in d for d in ids)
 
 
-def _router(held: Material) -> Part:
+def _router(held: Material) -> Component:
     wants = "needs `route` on the log's lines and `expected_source` in the table of queries"
     if held.log is None:
-        return Part("router", missing=no_log("route"))
+        return Component("router", missing=no_log("route"))
     routes = {q: t.route or None for q, t in held.log.traces.items()}
     expected = query_fields.sources(held.queries) if held.queries is not None else {}
     told = _lacking(held, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
     if told:
-        return Part("router", missing=f"{wants}: {told}")
+        return Component("router", missing=f"{wants}: {told}")
     recall: dict[str, float] = {}
     if held.answerable:
-        recall = held.evaluated(held.run, [f"recall@{held.k}"]).per_query(f"recall@{held.k}")
+        recall = held.measure(held.run, [f"recall@{held.k}"]).per_query(f"recall@{held.k}")
     if held.policy.missing == "skip":
         expected = {q: e for q, e in expected.items() if q in routes}
     return router_part.router_metrics(routes, expected, recall=recall, k=held.k, sure=held.sure)
 
 
-def _gate(held: Material) -> Part:
+def _gate(held: Material) -> Component:
     wants = "needs `retrieved` on the log's lines and `needs_retrieval` in the table of queries"
     if held.log is None:
-        return Part("gate", missing=no_log("retrieved"))
+        return Component("gate", missing=no_log("retrieved"))
     retrieved = held.log.retrieved
     needs = query_fields.needing(held.queries) if held.queries is not None else {}
     told = _lacking(held, "retrieved", len(retrieved), "needs_retrieval", len(needs))
     if not told and not any(q in retrieved for q in needs):
         told = "no query has both"
     if told:
-        return Part("gate", missing=f"{wants}: {told}")
+        return Component("gate", missing=f"{wants}: {told}")
     found = gate_part.gate_metrics(retrieved, needs, sure=held.sure)
     return _left_out(found, "retrieved")
 
 
-def _entities(held: Material) -> Part:
+def _entities(held: Material) -> Component:
     wants = "needs `entities` on the log's lines and in the table of queries"
     if held.log is None:
-        return Part("entities", missing=no_log("entities"))
+        return Component("entities", missing=no_log("entities"))
     traces = held.log.traces
     found = {q: t.entities for q, t in traces.items() if t.entities is not None}
     gold = query_fields.listed(held.queries, "entities") if held.queries is not None else {}
@@ -207,7 +172,7 @@ def _entities(held: Material) -> Part:
     if not told and not any(q in found for q in gold):
         told = "no query has both"
     if told:
-        return Part("entities", missing=f"{wants}: {told}")
+        return Component("entities", missing=f"{wants}: {told}")
     if held.policy.missing == "zero":  # a query that the log lacks found nothing
         found |= {q: () for q in gold if q not in traces}
     return _left_out(entity_part.entity_metrics(found, gold, sure=held.sure), "entities")
@@ -226,7 +191,7 @@ def _lacking(held: Material, on_lines: str, lines: int, in_queries: str, queries
     return ", ".join(told)
 
 
-def _left_out(part: Part, name: str) -> Part:
+def _left_out(part: Component, name: str) -> Component:
     count = part.counts.get("not_logged", 0)
     if not count:
         return part

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
-from karat.verbs.components.part import Part, Sure
+from karat.results.components import Component
+from karat.verbs.components.part import Sure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,7 +21,7 @@ def entity_metrics(
     *,
     sure: Sure | None = None,
     **options: Unpack[Options],
-) -> Part:
+) -> Component:
     """Precision, recall and F1 of entities, micro (over all entities) and macro (mean over queries).
 
     Micro F1 = 2 · right / (found + gold), sums over all queries; its interval resamples queries. Of a query without
@@ -47,7 +48,7 @@ def entity_metrics(
             ("entity_f1(average=macro)", twice, both),
         )
     }
-    return Part(
+    return Component(
         "entities",
         figures={
             "entity_precision": sure.ratio(ids, right, returned),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.model.policy import RELEVANT, is_relevant
-from karat.verbs.components.part import Part, Sure
+from karat.results.components import Component
+from karat.verbs.components.part import Sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ def stage_funnel(
     order: Sequence[str] = (),
     sure: Sure | None = None,
     **options: Unpack[Options],
-) -> Part:
+) -> Component:
     """Where each relevant gold doc ends: never retrieved, lost at a stage, cut at k, or delivered in the top k.
 
     `stages` holds each query's docs after each stage, in order, and `final` what was returned. A doc in the top k is
@@ -62,7 +63,7 @@ def stage_funnel(
         raise InputError("the stage funnel needs gold with at least one relevant doc, found none")
     whole = [float(table[q]["gold"]) for q in ids]
     note = f"{late} relevant docs are in a stage and not in one before it: each is lost after the last that holds it"
-    return Part(
+    return Component(
         "funnel",
         figures={end: sure.ratio(ids, [float(table[q].get(end, 0)) for q in ids], whole) for end in ends},
         counts={"queries": len(ids), "gold": total, **totals, "came_late": late},

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.metrics.pipeline import gating
-from karat.verbs.components.part import Part, Sure
+from karat.results.components import Component
+from karat.verbs.components.part import Sure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ ALONE = "gate_efficiency alone also rewards skipping everything: read it with sk
 
 def gate_metrics(
     retrieved: Mapping[str, bool], needs: Mapping[str, bool], *, sure: Sure | None = None, **options: Unpack[Options]
-) -> Part:
+) -> Component:
     """How well skips meet the queries that need no retrieval, on the queries of which both are known.
 
     gate_efficiency = correct skips / queries; skip_precision = correct skips / skips; skip_recall = correct skips /
@@ -32,7 +33,7 @@ def gate_metrics(
     skipped = {q: not retrieved[q] for q in ids}
     single = [gating(retrieved[q], needs[q]) for q in ids]
     rows = {name: [one[name] for one in single] for name in single[0]}
-    return Part(
+    return Component(
         "gate",
         figures=sure.means(ids, rows, binary=True),
         counts={

@@ -5,38 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from karat.align import find
+from karat.align import align, find
 from karat.align.pipeline import NOWHERE
 from karat.align.stream import default_threads
 from karat.errors import UsageError
-from karat.model.engine import Engine
-from karat.model.options import Data
-from karat.model.policy import RELEVANT, binarize, is_relevant, parent_of
+from karat.metrics.grammar import parse
+from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.model.run import OrderedLists, Run
 from karat.model.run_log import ordered_items
 from karat.read.log_lists import run_of
 from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.run_log import log_of_lines
-from karat.read.sources import read_qrels, read_run
+from karat.read.sources import read_run
+from karat.results.differences import PairedComparison, decide
+from karat.results.gold import Gold
+from karat.results.other_lists import final_lists
+from karat.results.result import RunResult
 from karat.results.sampling import sampling
-from karat.verbs.compare import compare
+from karat.results.values import measure_rankings
+from karat.stats.paired import DRAWS
 from karat.verbs.components.part import Sure
-from karat.verbs.evaluate import evaluate, named_runs
+from karat.verbs.evaluate import named_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from karat.model.options import Settings
-    from karat.model.policy import Policy, PolicyOptions
+    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.run_log import RunLog, Trace
     from karat.results.decisions import Decision
-    from karat.results.result import RunResult
 
+TESTS_OF_PARTS = ("t", "randomization")
 FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")
 """The fields of a run log that parts are measured on."""
 
@@ -55,15 +59,11 @@ class Material:
     queries: Queries | None
     run: Run
     log: RunLog | None
-    settings: Settings
+    policy: Policy
+    """How lists are aligned with the gold: each as it was logged, whichever list the metrics are of."""
     k: int
     rel: float
     sure: Sure
-
-    @property
-    def policy(self) -> Policy:
-        """How the run is lined up with the gold."""
-        return self.settings.policy
 
     @cached_property
     def at_doc(self) -> bool:
@@ -114,44 +114,43 @@ class Material:
         return self.as_run(name, lists)
 
     @cached_property
-    def plain(self) -> Settings:
-        """How every list is evaluated: at one level, over all queries."""
-        intervals = self.settings.intervals
-        shares = intervals.method in ("wilson", "clopper-pearson")  # not all values are shares
-        return replace(
-            self.settings,
-            data=Data(queries=self.queries),
-            policy=replace(self.policy, level="doc" if self.at_doc else "chunk"),
-            intervals=replace(intervals, by=None, method="auto" if shares else intervals.method),
-            engine=Engine(threads=self.sure.threads, cache=False),
-        )
+    def fixed(self) -> Policy:
+        """The policy with the level settled, so that every list is measured at the same one."""
+        return replace(self.policy, level="doc" if self.at_doc else "chunk")
 
-    def evaluated(
-        self, run: Run, metrics: Sequence[str], *, gold: Any = None, **options: Unpack[PolicyOptions]
+    def measure(
+        self, run: Run, metrics: Sequence[str], *, gold: Qrels | None = None, policy: Policy | None = None
     ) -> RunResult:
         """The figures of one list."""
-        settings = self.plain.change(**options)
-        return evaluate(self.gold if gold is None else gold, run, list(metrics), settings=settings).runs[0]
-
-    def compared(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Decision]:
-        """What changes from one list to another, on the queries that have both."""
-        alpha = 1 - self.sure.sampling.confidence
-        found = compare(
-            self.gold,
-            {before.name: before, after.name: after},
-            list(metrics),
-            correction="none",
-            alpha=alpha,
-            settings=self.plain.change(missing="skip"),
+        qrels, policy = self.gold if gold is None else gold, policy or self.fixed
+        threads = self.sure.threads
+        aligned, notes = align(qrels, run, policy, no_answer=self.no_answer, threads=threads)
+        ids, values = measure_rankings([parse(name) for name in metrics], aligned.rankings)
+        how = self.sure.sampling
+        shares = how.method in ("wilson", "clopper-pearson")  # not all values are shares
+        sampling = replace(how, by=(), fields={}, method="auto" if shares else how.method)
+        return RunResult(
+            run.name, ids, values, aligned.counts, notes=notes, sampling=sampling, policy=policy, threads=threads
         )
-        return {row.metric: row for row in found.rows}
+
+    def compare(self, before: Run, after: Run, metrics: Sequence[str]) -> dict[str, Decision]:
+        """What changes from one list to another, on the queries that have both."""
+        return self.decide(
+            *(self.measure(run, metrics, policy=replace(self.fixed, missing="skip")) for run in (before, after))
+        )
+
+    def decide(self, before: RunResult, after: RunResult) -> dict[str, Decision]:
+        """What changes between two measurements of the same queries."""
+        alpha = 1 - self.sure.sampling.confidence
+        how = PairedComparison(before, TESTS_OF_PARTS, "none", alpha, None, DRAWS, {}, self.sure.threads)
+        return {row.metric: row for row in decide(how, [after], segments=False)}
 
     @cached_property
     def top(self) -> dict[str, list[tuple[str, float | None]]]:
         """The first k docs with their scores, of the queries with an answer and of those without one."""
-        return self.listed(self.k)
+        return self.first_docs(self.k)
 
-    def listed(self, depth: int) -> dict[str, list[tuple[str, float | None]]]:
+    def first_docs(self, depth: int) -> dict[str, list[tuple[str, float | None]]]:
         """The first docs of each query with their scores; a doc that comes again is dropped."""
         if self.log is not None:
             out = {}
@@ -166,9 +165,8 @@ class Material:
         wanted = {q: self.gold.for_query(q) for q in self.gold.query_ids}
         wanted |= {q: {NOWHERE: -1.0} for q in self.no_answer if not wanted.get(q)}
         gold = build_qrels(wanted, self.gold.source)
-        chosen = replace(self.policy, level="doc" if self.at_doc else "chunk")
-        found = find(gold, self.run, chosen, keep_items=depth)[0]
-        return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in found.items.items()}
+        hits = find(gold, self.run, self.fixed, keep_items=depth)[0]
+        return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in hits.items.items()}
 
     def as_run(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
         """Lists as a run, with the doc that each chunk belongs to."""
@@ -176,22 +174,38 @@ class Material:
         return Run(name, OrderedLists(lists, parents))
 
 
-def material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: float = RELEVANT) -> Material:
-    """Read what is to be measured; the run log is read once for all parts."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise UsageError(f"k must be an integer from 1, found {k!r}")
-    # Parts look at every list as it was logged, whichever list the metrics are of.
-    policy = replace(settings.policy, stage=None, as_of_filter=False)
+def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: float = RELEVANT) -> Material:
+    """Read what is to be measured; the run log is read once for all components."""
     data = settings.data
     table = read_queries(data.queries) if data.queries is not None else None
-    gold = read_qrels(qrels, format=data.qrels_format, subtopics=data.subtopics)
-    if policy.binary:
-        gold = replace(gold, grades=binarize(gold.grades))
+    gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy.binary).qrels
     sure = Sure(sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads())
-    read = _read(run, policy, data.run_format)
-    if read.log is not None:
-        read.log.check(*FIELDS)
-    return Material(gold, table, read, read.log, replace(settings, policy=policy), k, rel, sure)
+    policy = as_logged(settings.policy)
+    return _material(gold, table, _read(run, policy, data.run_format), policy, k, rel, sure)
+
+
+def material_of(run: RunResult, queries: Queries | None, *, source: Run | None = None, k: int = 5) -> Material:
+    """What a result holds of a run; `source` is the run itself, where it has no run log."""
+    policy = as_logged(run.policy)
+    if run.log is not None:
+        source = run_of(run.log, policy)
+    sure = Sure(replace(run.sampling, by=(), fields={}), run.threads)
+    return _material(run.qrels, queries, source or Run(run.name, final_lists(run)), policy, k, RELEVANT, sure)
+
+
+def as_logged(policy: Policy) -> Policy:
+    """The policy for every list as it was logged."""
+    return replace(policy, stage=None, as_of_filter=False)
+
+
+def _material(
+    gold: Qrels, queries: Queries | None, run: Run, policy: Policy, k: int, rel: float, sure: Sure
+) -> Material:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be an integer from 1, found {k!r}")
+    if run.log is not None:
+        run.log.check(*FIELDS)
+    return Material(gold, queries, run, run.log, policy, k, rel, sure)
 
 
 def _read(run: Any, policy: Policy, run_format: str | None) -> Run:

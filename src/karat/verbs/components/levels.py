@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.read.objects import build_qrels
-from karat.results.differences import PairedComparison, decide
-from karat.stats.paired import DRAWS
-from karat.verbs.components.part import Part
+from karat.results.components import Component
 
 if TYPE_CHECKING:
     from karat.verbs.components.inputs import Material
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 READING = "right doc, wrong chunk: look at the chunker or the order of chunks; neither found: at the index or embedding"
 
 
-def measured(material: Material) -> Part:
+def measure(material: Material) -> Component:
     """recall@k and ndcg@k at both levels; a gold doc has the best grade of its chunks."""
     by_doc: dict[str, dict[str, float]] = {}
     chunks = 0
@@ -29,17 +27,16 @@ def measured(material: Material) -> Part:
     total = len(material.gold.docs)
     if material.at_doc or not chunks:
         told = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"
-        return Part("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {told}")
+        return Component("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {told}")
     names = [f"recall@{material.k}", f"ndcg@{material.k}"]
-    chunk = replace(material.evaluated(material.run, names), name="chunk")
+    chunk = replace(material.measure(material.run, names), name="chunk")
     gold = build_qrels(by_doc, material.gold.source)
-    doc = replace(material.evaluated(material.run, names, gold=gold, level="doc"), name="doc")
-    how = PairedComparison(
-        chunk, ("t", "randomization"), "none", 1 - chunk.sampling.confidence, None, DRAWS, {}, chunk.threads
+    doc = replace(
+        material.measure(material.run, names, gold=gold, policy=replace(material.fixed, level="doc")), name="doc"
     )
     figures = {f"{name}.{level}": r.intervals[name] for name in names for level, r in (("chunk", chunk), ("doc", doc))}
-    changes = {row.metric: row for row in decide(how, [doc], segments=False)}
-    return Part(
+    changes = material.decide(chunk, doc)
+    return Component(
         "levels",
         figures=figures,
         changes=changes,

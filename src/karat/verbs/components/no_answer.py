@@ -9,7 +9,8 @@ import numpy as np
 
 from karat.errors import InputError, UsageError
 from karat.model.policy import RELEVANT, is_relevant
-from karat.verbs.components.part import Part, Sure
+from karat.results.components import Component
+from karat.verbs.components.part import Sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ def no_answer_metrics(
     parent: Callable[[str], str] = str,
     sure: Sure | None = None,
     **options: Unpack[Options],
-) -> Part:
+) -> Component:
     """The share of queries without an answer that get evidence in the top k all the same.
 
     Evidence is an item with a score of at least `threshold`, or one that `gold` grades relevant (a judge's word; of
@@ -81,8 +82,10 @@ def no_answer_metrics(
         notes.append(f"{len(asked) - len(ids)} of {len(asked)} no_answer queries are not in the run and are left out")
     if not rows and not curve:
         why = "the items have no scores and these queries no judgments" if ids else "none of them is in the run"
-        return Part("no_answer", missing=f"needs scores on the items of `no_answer` queries, or gold of them: {why}")
-    return Part(
+        return Component(
+            "no_answer", missing=f"needs scores on the items of `no_answer` queries, or gold of them: {why}"
+        )
+    return Component(
         "no_answer",
         figures=sure.means(ids, rows, binary=True),
         counts={"queries": len(ids), "no_answer": len(asked), "judged": len(judged), "answerable": len(answerable)},
@@ -148,7 +151,7 @@ def _thinned(curve: Mapping[str, list[float]]) -> dict[str, list[float | None]]:
     return {name: [rounded(values[i]) for i in places] for name, values in curve.items()}
 
 
-def measured(material: Material, threshold: float | None) -> Part:
+def measure(material: Material, threshold: float | None) -> Component:
     """From the table of queries and the scores of the run."""
     if not material.no_answer:
         where = (
@@ -156,7 +159,7 @@ def measured(material: Material, threshold: float | None) -> Part:
             if material.queries is None
             else (f"0 of {len(material.queries)} queries have no_answer")
         )
-        return Part("no_answer", missing=f"needs `no_answer` in the table of queries: {where}")
+        return Component("no_answer", missing=f"needs `no_answer` in the table of queries: {where}")
     gold = {q: material.gold.for_query(q) for q in material.gold.query_ids}
     return no_answer_metrics(
         material.top,

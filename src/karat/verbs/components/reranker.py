@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from karat.model.options import Settings
 from karat.model.policy import RELEVANT, is_relevant
 from karat.model.run import OrderedLists
-from karat.verbs.components.part import Part, of_all
+from karat.results.components import Component
+from karat.verbs.components.part import of_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ RERANK = "rerank"
 
 def rerank_metrics(
     qrels: Any, before: Any, after: Any, *, k: int = 5, rel: float = RELEVANT, **options: Unpack[Options]
-) -> Part:
+) -> Component:
     """ndcg@k and precision@k before and after reranking, Δ with interval and p, and the gold docs that moved.
 
     `before` and `after` are each {query: docs in order}; queries that both have are compared. `options` are those of
@@ -33,33 +34,33 @@ def rerank_metrics(
         for q, docs in before.items()
         if q in after
     ]
-    from karat.verbs.components.inputs import material
+    from karat.verbs.components.inputs import read_material
 
     settings = Settings.of({"missing": "skip", **options})
-    return measured(material(qrels, lines, settings, k=k, rel=rel))
+    return measure(read_material(qrels, lines, settings, k=k, rel=rel))
 
 
-def measured(material: Material) -> Part:
+def measure(material: Material) -> Component:
     """The stage of the reranker against the one before it."""
     from karat.verbs.components.inputs import no_log
 
     log = material.log
     if log is None:
-        return Part("reranker", missing=no_log("stages"))
+        return Component("reranker", missing=no_log("stages"))
     found = reranking(log.stage_names)
     both = [q for q, t in log.traces.items() if found is not None and _before(t, found) is not None]
     having = len(both)
     if found is None or not set(both) & set(material.answerable):
         told = of_all(having, len(log), "lines", "both", ", and none of these has gold" if both else "")
-        return Part("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {told}")
+        return Component("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {told}")
     before = material.lists("before", lambda t: _before(t, found))
     after = material.lists("after", lambda t: _after(t, found))
     k = material.k
-    changes = material.compared(before, after, (f"ndcg@{k}", f"precision@{k}"))
+    changes = material.compare(before, after, (f"ndcg@{k}", f"precision@{k}"))
     moved = promoted(material.answerable, *_lists(before, after), k=k, rel=material.rel, parent=material.parent)
     names = sorted({_name(t, found) for t in log.traces.values() if _before(t, found) is not None})
     left_out = len(log) - having
-    return Part(
+    return Component(
         "reranker",
         changes=changes,
         counts={

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.model.options import Settings
 from karat.model.policy import RELEVANT
-from karat.verbs.components.part import Part
+from karat.results.components import Component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ def rewrite_metrics(
     k: int = 5,
     rel: float = RELEVANT,
     **options: Unpack[Options],
-) -> Part:
+) -> Component:
     """Metrics of what the original and the rewritten queries found ({query: docs in order}), with paired Δ.
 
     `options` are those of `karat.components`.
@@ -35,23 +35,23 @@ def rewrite_metrics(
         for q, docs in original.items()
         if q in rewritten
     ]
-    from karat.verbs.components.inputs import material
+    from karat.verbs.components.inputs import read_material
 
     settings = Settings.of({"missing": "skip", **options})
-    return measured(material(qrels, lines, settings, k=k, rel=rel))
+    return measure(read_material(qrels, lines, settings, k=k, rel=rel))
 
 
 def _items(docs: Sequence[str]) -> list[dict[str, str]]:
     return [{"chunk_id": d} for d in docs]
 
 
-def measured(material: Material) -> Part:
+def measure(material: Material) -> Component:
     """`topk_original` against `topk`, on the queries that were rewritten."""
     from karat.verbs.components.inputs import no_log
 
     log = material.log
     if log is None:
-        return Part("rewriting", missing=no_log("rewritten_query", "topk_original"))
+        return Component("rewriting", missing=no_log("rewritten_query", "topk_original"))
     rewritten = {q for q, t in log.traces.items() if t.rewritten_query}
     both = rewritten & set(material.original)
     usable = both & set(material.answerable)
@@ -60,18 +60,18 @@ def measured(material: Material) -> Part:
         told = f"{len(rewritten)} of {total} lines have rewritten_query, {len(both)} have both"
         if both:
             told += ", and none of these has gold"
-        return Part("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {told}")
+        return Component("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {told}")
 
     before = material.as_run("original", {q: material.original[q] for q in log.traces if q in both})
     after = material.as_run("rewritten", {q: material.final[q] for q in log.traces if q in both})
-    changes = material.compared(before, after, [f"{m}@{material.k}" for m in METRICS])
+    changes = material.compare(before, after, [f"{m}@{material.k}" for m in METRICS])
     same = sum(material.original[q] == material.final[q] for q in usable)
     notes = []
     if without := len(rewritten) - len(both):
         notes.append(f"{without} of {len(rewritten)} rewritten queries have no topk_original and are left out")
     if same:
         notes.append(f"{same} of {len(usable)} rewritten queries found exactly what the original did")
-    return Part(
+    return Component(
         "rewriting",
         changes=changes,
         counts={"queries": next(iter(changes.values())).n, "rewritten": len(rewritten), "lines": len(log)},

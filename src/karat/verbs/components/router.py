@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.metrics.pipeline import routing
-from karat.verbs.components.part import Part, Sure
+from karat.results.components import Component
+from karat.verbs.components.part import Sure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ def router_metrics(
     k: int = 5,
     sure: Sure | None = None,
     **options: Unpack[Options],
-) -> Part:
+) -> Component:
     """How often queries are sent to the source that was expected, to another, or nowhere.
 
     `routes` names the source chosen for each query, None for none; a query that it lacks was sent nowhere. `recall`
@@ -49,7 +50,7 @@ def router_metrics(
     for q in ids:
         row = confusion.setdefault(expected[q], {})
         row[chosen[q]] = row.get(chosen[q], 0) + 1
-    return Part(
+    return Component(
         "router",
         figures={**sure.means(ids, {**outcomes, **shares}, binary=True), **sure.means(ids, by_source)},
         counts={

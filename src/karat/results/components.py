@@ -1,0 +1,161 @@
+"""The components of a pipeline, each measured for itself, as a result holds them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import ResultError, nearest
+from karat.results.decisions import number, read_decision
+from karat.stats.intervals import Interval
+from karat.store.codec import as_plain, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karat.results.decisions import Decision
+    from karat.results.document import ComparisonJson, ComponentsJson, EstimateJson, PartJson
+
+
+@dataclass(frozen=True)
+class Component:
+    """One component: figures with intervals, changes with tests, counts, tables; or what is missing to measure it."""
+
+    name: str
+    figures: Mapping[str, Interval] = field(default_factory=dict)
+    changes: Mapping[str, Decision] = field(default_factory=dict)
+    """Differences on the same queries: after − before."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data that is not a single figure: a confusion table, a curve, names of stages."""
+    per_query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    """Which field is missing, and where; empty where the component was measured."""
+
+    @property
+    def measured(self) -> bool:
+        return not self.missing
+
+    def __bool__(self) -> bool:
+        return self.measured
+
+    def __getitem__(self, name: str) -> Any:
+        """A figure (Interval) or a change (Decision) by its name."""
+        known = {**self.figures, **self.changes}
+        if name in known:
+            return known[name]
+        if self.missing:
+            raise ResultError(f"{self.name} was not measured: {self.missing}")
+        near = nearest(name, known)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ResultError(f"{self.name} has no {name!r}; it has {', '.join(known)}{hint}")
+
+    def document(self) -> PartJson:
+        """This component as the JSON document has it."""
+        from msgspec import UNSET
+
+        from karat.results.document import PartJson
+
+        if self.missing:
+            return PartJson(measured=False, missing=self.missing)
+        return PartJson(
+            measured=True,
+            figures={name: _estimate_json(one) for name, one in self.figures.items()} or UNSET,
+            changes={name: _change_json(one) for name, one in self.changes.items()} or UNSET,
+            counts=dict(self.counts) or UNSET,
+            tables=dict(self.tables) or UNSET,
+            per_query={q: dict(row) for q, row in self.per_query.items()} or UNSET,
+            notes=list(self.notes) or UNSET,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """This component as plain data."""
+        return as_plain(self.document())
+
+
+@dataclass(frozen=True)
+class Components:
+    """Every component of a run's pipeline, measured or with what is missing to measure it."""
+
+    run: str
+    retriever: Component
+    reranker: Component
+    funnel: Component
+    router: Component
+    gate: Component
+    rewriting: Component
+    no_answer: Component
+    entities: Component
+    levels: Component
+    k: int = 5
+
+    @property
+    def parts(self) -> tuple[Component, ...]:
+        """All components, in the order in which reports show them."""
+        return tuple(getattr(self, name) for name in NAMES)
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """By component: what is missing to measure it."""
+        return {part.name: part.missing for part in self.parts if part.missing}
+
+    def document(self) -> ComponentsJson:
+        """The components as the JSON document has them."""
+        from karat.results.document import ComponentsJson
+
+        return ComponentsJson(k=self.k, **{part.name: part.document() for part in self.parts})
+
+    def as_json(self) -> dict[str, Any]:
+        """The components as plain data."""
+        return as_plain(self.document())
+
+    def __repr__(self) -> str:
+        measured = ", ".join(part.name for part in self.parts if part.measured)
+        return f"Components({self.run}: {measured or 'nothing measured'}; missing: {', '.join(self.missing) or 'none'})"
+
+
+NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k"))
+"""The names of the components, in the order in which reports show them."""
+
+
+def improvement(change: Decision) -> float:
+    """Δ in percent of the value before; undefined where that is zero."""
+    before, delta = rounded(change.mean_baseline), rounded(change.delta)  # as files hold them
+    return 100 * delta / before if before and before > 0 and delta is not None else math.nan
+
+
+def _estimate_json(one: Interval) -> EstimateJson:
+    from karat.results.summary import estimate_json
+
+    return estimate_json(one)
+
+
+def _change_json(change: Decision) -> ComparisonJson:
+    from msgspec import structs
+
+    return structs.replace(change.document(), improvement=rounded(improvement(change)))
+
+
+def read_components(run: str, document: ComponentsJson) -> Components:
+    """The components of a run as a saved result holds them."""
+    return Components(run, **{name: _read_component(name, getattr(document, name)) for name in NAMES}, k=document.k)
+
+
+def _read_component(name: str, document: PartJson) -> Component:
+    return Component(
+        name,
+        {n: _read_interval(one) for n, one in (document.figures or {}).items()},
+        {n: read_decision(row) for n, row in (document.changes or {}).items()},
+        document.counts or {},
+        document.tables or {},
+        document.per_query or {},
+        tuple(document.notes or ()),
+        document.missing or "",
+    )
+
+
+def _read_interval(one: EstimateJson) -> Interval:
+    low, high = one.ci or (None, None)
+    return Interval(number(one.mean), number(low), number(high), one.ci_method, one.n)
