@@ -29,10 +29,13 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     "f1": ("f1(beta=0.5)", "f1(rel=2,beta=3)@4"),
     "mrr": ("mrr@2", "mrr(rel=3)@5"),
     "map": ("map@3", "map(norm=min)@3", "map(rel=2,norm=min)@2"),
-    "ndcg": ("ndcg(gain=exp)@3", "ndcg(gains={1:0.5,2:0.5,3:7.25})@4"),
+    "ndcg": ("ndcg(gain=exp)@3", "ndcg(gains={1:0.5,2:0.5,3:7.25})@4", "ndcg(gains={1:2},unlisted=grade)@4"),
+    "dcg": ("dcg(gain=exp)@3", "dcg(gains={1:2},unlisted=grade)@4"),
     "err": ("err(max_grade=2)", "err(max_grade=3.5)@4"),
     "q": ("q(beta=0.1)", "q(beta=10)@5"),
-    "rbp": ("rbp(p=0.5)", "rbp(p=0.95)", "rbp(p=0.1)", "rbp(p=0.3,rel=2)@5"),
+    "rbp": ("rbp(p=0.5)", "rbp(p=0.95)", "rbp(p=0.1)", "rbp(p=0.3,rel=2)@5", "rbp(gain=graded,max_grade=2)"),
+    "rprec": ("rprec(multiple=0.2)", "rprec(rel=2,multiple=1.8)"),
+    "utility": ("utility(relevant=2,other=-0.5,missed=-1)",),
     "rbp_residual": ("rbp_residual(p=0.1)", "rbp_residual(p=0.95)@5"),
     "iprec": ("iprec@0.55", "iprec(rel=2)@0.3"),
     "num_rel_ret": ("num_rel_ret(rel=2)@5",),
@@ -126,6 +129,13 @@ REACHES_1 = (
     "iprec@0.5",
     "iprec@1",
     "judged@5",
+    "g",
+    "bin_g",
+    "ndcg_rel",
+    "rndcg",
+    "set_map",
+    "set_relative_p",
+    "gm_bpref",
 )
 
 
@@ -189,7 +199,7 @@ def test_every_metric_explains_itself(metric: karat.Metric) -> None:
 def test_every_declaration_makes_sense(metric: karat.Metric) -> None:
     low, high = metric.bounds
     assert high is None or low < high
-    for value in (metric.no_results, metric.empty_gold):
+    for value in (metric.no_results, metric.empty_gold, *metric.no_results_when.values()):
         assert value is None or math.isnan(value) or (low <= value and (high is None or value <= high))
     assert metric.cutoff in ("none", "optional", "required", "recall")
     assert metric.aggregate in ("mean", "sum", "geometric mean", "quantile")
@@ -303,7 +313,10 @@ PARAMS = st.fixed_dictionaries(
 @given(params=PARAMS, k=st.integers(1, 10**6), level=st.floats(0, 1), choice=st.integers(0, 9))
 def test_any_parameters_survive_parse_print_parse(params: dict[str, Any], k: int, level: float, choice: int) -> None:
     for metric in karat.all_metrics():
-        mine = {p.name: params[p.name] for p in metric.params if p.name in params}
+        fitting = [p for p in metric.params if not p.choices or params.get(p.name) in p.choices]
+        mine = {p.name: params[p.name] for p in fitting if p.name in params}
+        if metric.refuses is not None and metric.refuses(mine) is not None:
+            continue  # parameters that exclude each other
         for p in metric.params:
             if p.name == "statistic":
                 mine[p.name] = p.choices[choice % len(p.choices)]
@@ -527,9 +540,7 @@ def test_every_value_is_within_bounds(gold: dict[str, float], docs: list[str]) -
         assert not math.isinf(value), name
         if karat.parse(name).metric.binary:
             assert value in (0, 1)
-        if docs and not any(
-            map(is_undefined, (karat.parse(name).metric.no_results, karat.parse(name).metric.empty_gold))
-        ):
+        if docs and not any(map(is_undefined, (karat.parse(name).no_results, karat.parse(name).metric.empty_gold))):
             assert not math.isnan(value), name
 
 
@@ -678,7 +689,7 @@ def test_single_lists_score_as_whole_runs() -> None:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_no_results_score_what_is_declared(name: str) -> None:
-    expected = karat.parse(name).metric.no_results
+    expected = karat.parse(name).no_results
     grades = {"a": 1, "b": 2}
     result = karat.evaluate({"none": grades, "missing": grades}, {"none": [], "other": ["a"]}, name, cache=False)
     values = [*result.per_query(name).values(), karat.score(name, [], grades)]

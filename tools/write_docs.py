@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, all_metrics
-from karat.report.terminal.metrics import constant, example, over_queries
+from karat.report.terminal.metrics import constant, example, over_queries, value_range
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
 from karat.verbs.validate.rules import LINT_RULES, RULE_GROUPS
 
@@ -206,16 +206,17 @@ def _rule(rule: Rule) -> list[str]:
 
 
 def _section(metric: Metric) -> list[str]:
-    low, high = metric.bounds
     facts = {
         "Formula": metric.formula,
+        **{f"`{written}`": text for written, text in metric.variants.items()},
         "Use when": metric.use_when,
         "Beware": metric.caution,
-        "Range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
-        + (f" {metric.unit}" if metric.unit else "")
-        + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better],
+        "Range": value_range(metric),
         "Over queries": over_queries(metric),
-        "No results": _constant(metric.no_results),
+        "No results": "; ".join(
+            [_constant(metric.no_results)]
+            + [f"{_constant(value)} with `{n}={v}`" for (n, v), value in metric.no_results_when.items()]
+        ),
         "No relevant gold": _constant(metric.empty_gold),
         "Needs": "; ".join(
             [_needed(metric.needs), *(f"{p}={v}: {_needed(n)}" for (p, v), n in metric.needs_when.items())]

@@ -6,6 +6,7 @@ import pytest
 import karat
 from karat.metrics.registry import unregister
 from karat.model.rankings import Rankings
+from karat.results.fingerprints import fingerprint_metric
 
 
 @pytest.mark.parametrize(
@@ -210,3 +211,21 @@ def test_a_broken_plugin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_entry_points_loaded", False)
     with pytest.raises(karat.MetricError, match=r"broken:metrics.*no such thing"):
         karat.parse("unheard_of")
+
+
+SAVED_FINGERPRINTS = {  # as version 0.1 saved them, before these metrics took more parameters
+    "ndcg@10": "2cc55951a7b07046",
+    "rbp": "1093fb66ddcf85aa",
+    "iprec@0.1": "90f2d8b6cb70f238",
+    "judged@10": "10484706871935c8",
+    "num_q": "b30a832d6e439a20",
+    "num_rel": "ba227d75a0f05f6c",
+    "rprec": "9ea57a87430c5bba",
+    "recall_auc@20": "795fe6bb6c796940",
+    "map": "02ba0e49f0470d43",
+}
+
+
+@pytest.mark.parametrize("name", SAVED_FINGERPRINTS)
+def test_a_parameter_that_was_added_leaves_saved_baselines_comparable(name: str) -> None:
+    assert fingerprint_metric(karat.parse(name)) == SAVED_FINGERPRINTS[name]

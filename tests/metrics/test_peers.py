@@ -8,7 +8,9 @@ Left out, because the peer is at fault or cannot say:
 - pytrec_eval crashes on a query that returned nothing, corrupts memory on one whose grades are all
   negative, has no fractional grades, and leaves out queries that the run lacks: only what it can
   score is compared.
-- pytrec_eval's gm_map per query is the logarithm of max(map, 0.00001).
+- pytrec_eval's gm_map per query is the logarithm of max(map, 0.00001), and gm_bpref's likewise.
+- trec_eval's unj and the iprec_at_recall of version 10 are not in pytrec_eval, which holds version 9: they are compared
+  with the plain formula.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ Scores = Mapping[str, Mapping[str, float]]
 TOLERANCE = 1e-9
 KS = (1, 2, 3, 5, 7, 10, 20, 100, 1000)
 LEVELS = tuple(i / 10 for i in range(11))
+MULTIPLES = tuple(i / 5 for i in range(1, 11))
 
 # What pytrec_eval is asked for, by what it answers: measure → karat's name.
 TREC = {
@@ -52,6 +55,17 @@ TREC = {
     "set_P": "precision",
     "set_recall": "recall",
     "set_F": "f1",
+    "set_map": "set_map",
+    "set_relative_P": "set_relative_p",
+    "utility": "utility",
+    "gm_bpref": "gm_bpref",
+    "num_nonrel_judged_ret": "num_nonrel_judged_ret",
+    "G": "g",
+    "binG": "bin_g",
+    "ndcg_rel": "ndcg_rel",
+    "Rndcg": "rndcg",
+    **{f"Rprec_mult_{m:.2f}": f"rprec(multiple={m:g})" if m != 1 else "rprec" for m in MULTIPLES},
+    **{f"relative_P_{k}": f"recall(cap=true)@{k}" for k in KS},
     **{f"map_cut_{k}": f"map@{k}" for k in KS},
     **{f"ndcg_cut_{k}": f"ndcg@{k}" for k in KS},
     **{f"P_{k}": f"precision@{k}" for k in KS},
@@ -76,20 +90,33 @@ TREC_ASKED = {
     "set_P",
     "set_recall",
     "set_F",
+    "set_map",
+    "set_relative_P",
+    "utility",
+    "gm_bpref",
+    "num_nonrel_judged_ret",
+    "G",
+    "binG",
+    "ndcg_rel",
+    "Rndcg",
+    "Rprec_mult",
     "iprec_at_recall",
+    f"relative_P.{CUTS}",
     f"map_cut.{CUTS}",
     f"ndcg_cut.{CUTS}",
     f"P.{CUTS}",
     f"recall.{CUTS}",
     f"success.{CUTS}",
 }
-NO_REL = ("ndcg", "num_ret", "num_q")  # `rel` is no parameter of these
+NO_REL = ("ndcg", "num_ret", "num_q", "g", "ndcg_rel", "rndcg")  # `rel` is no parameter of these
 
 
 def with_rel(name: str, rel: int) -> str:
     """The name with a threshold, where the metric has one."""
     base, at, cut = name.partition("@")
-    return name if rel == 1 or base in NO_REL else f"{base}(rel={rel}){at}{cut}"
+    if rel == 1 or base in NO_REL:
+        return name
+    return f"{base[:-1]},rel={rel}){at}{cut}" if base.endswith(")") else f"{base}(rel={rel}){at}{cut}"
 
 
 def ours(gold: Gold, run: Any, names: list[str], **options: Any) -> karat.Result:
@@ -107,8 +134,10 @@ def compare_with_trec_eval(gold: Gold, run: Scores, rel: int = 1, mine: Any = No
         assert answered.keys() == TREC.keys()
         for trec, expected in answered.items():
             found = values[names[trec]][query]
-            if trec == "gm_map":
+            if trec in ("gm_map", "gm_bpref"):
                 found = math.log(max(found, 0.00001))
+            if trec == "Rndcg" and max(gold[query].values()) < rel:
+                found = 0.0  # trec_eval asks for a doc of that grade, although the measure has no threshold
             assert found == pytest.approx(expected, abs=TOLERANCE), (query, trec, rel)
             compared += 1
     return compared
@@ -349,7 +378,31 @@ def wrecall_plain(grades: list[int | None], gold: list[int]) -> float:
     return sum(g for g in grades[:10] if g is not None and g > 0) / whole if whole else 0.0
 
 
-PLAIN = {"rbp": rbp_plain, "rbp_residual": residual_plain, "err": err_plain, "q": q_plain, "wrecall@10": wrecall_plain}
+def unj_plain(grades: list[int | None], gold: list[int]) -> float:
+    return sum(g is None or g < 0 for g in grades[:10]) / 10
+
+
+def graded_rbp_plain(grades: list[int | None], gold: list[int], p: float = 0.8) -> float:
+    return (1 - p) * sum(min(max(g or 0, 0), 2) / 2 * p**i for i, g in enumerate(grades))
+
+
+def iprec_10_plain(grades: list[int | None], gold: list[int]) -> float:
+    """At recall .3: lround(.3 · R) docs, as in m_iprec_at_recall.c of trec_eval 10."""
+    needed = math.floor(0.3 * sum(g >= 1 for g in gold) + 0.5)
+    hits = np.cumsum([g is not None and g >= 1 for g in grades])
+    return max((float(n / i) for i, n in enumerate(hits, start=1) if n >= max(needed, 1)), default=0.0)
+
+
+PLAIN = {
+    "unj@10": unj_plain,
+    "rbp(gain=graded,max_grade=2)": graded_rbp_plain,
+    "iprec(version=10)@0.3": iprec_10_plain,
+    "rbp": rbp_plain,
+    "rbp_residual": residual_plain,
+    "err": err_plain,
+    "q": q_plain,
+    "wrecall@10": wrecall_plain,
+}
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -6,6 +6,7 @@ compared too, to as many digits as it has.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from math import log2
@@ -559,3 +560,90 @@ def test_functions_for_single_lists_are_the_metrics_of_their_names() -> None:
     assert karat.r_precision(docs, gold) == exactly(2 / 3)
     assert karat.err_at_k(docs, gold, 2) == exactly((2**2 - 1) / 2**4 / 2)
     assert karat.rbp_at_k(docs, gold, 2) == exactly(0.2 * 0.8)
+
+
+# --- metrics of trec_eval that few others have ---------------------------------------------------------
+
+
+def test_area_under_recall_over_k_and_over_log_k() -> None:
+    gold = {"q1": dict.fromkeys("abcde", 1), "q2": dict.fromkeys("abcde", 1)}
+    run = {"q1": [*"abc", *"123456", "d", "e"], "q2": [*"ab", "1", "c", "2", "d"]}
+    result = means("recall@{1,3,5,10,20},recall_auc@20,recall_auc(scale=log)@20", gold, run)
+    recalls = [0.2, 0.5, 0.6, 0.8, 0.9]
+    assert [result.mean[f"recall@{k}"] for k in (1, 3, 5, 10, 20)] == pytest.approx(recalls, abs=1e-12)
+    heights = [(a + b) / 2 for a, b in itertools.pairwise(recalls)]
+    assert result.mean["recall_auc@20"] == exactly(sum(h * w for h, w in zip(heights, (2, 2, 5, 10), strict=True)) / 19)
+    assert result.mean["recall_auc@20"] == figure(0.7263)
+    widths = [log2(3), log2(5 / 3), log2(2), log2(2)]
+    area = sum(h * w for h, w in zip(heights, widths, strict=True)) / log2(20)
+    assert result.mean["recall_auc(scale=log)@20"] == exactly(area)
+    assert result.mean["recall_auc(scale=log)@20"] == figure(0.5808)
+
+
+def test_interpolated_precision_rounds_the_level_as_the_version_does() -> None:
+    docs, gold = graded(1, 0, 1, 0, 0, 1, *[0] * 7, *[1] * 10)  # R = 13, hits at 1, 3, 6, 14, …
+    # .1 · 13 = 1.3: version 9 asks for int(1.3 + .9) = 2 docs, version 10 for the nearest number, 1
+    assert karat.score("iprec@0.1", docs, gold) == exactly(2 / 3)
+    assert karat.score("iprec(version=10)@0.1", docs, gold) == 1 / 1
+
+
+def test_graded_rank_biased_precision_scales_the_grades() -> None:
+    docs, gold = graded(2, 0, 1, 3)
+    gains = (2 / 2) * 1 + 0 + (1 / 2) * 0.8**2 + (2 / 2) * 0.8**3  # 3 counts as 2
+    assert karat.score("rbp(gain=graded,max_grade=2)", docs, gold) == exactly(0.2 * gains)
+    assert karat.score("rbp(gain=graded)", docs, gold) == exactly(0.2 * (2 / 4 + 1 / 4 * 0.8**2 + 3 / 4 * 0.8**3))
+
+
+def test_discounted_gain_is_not_divided_by_the_ideal() -> None:
+    docs, gold = graded(3, 0, 2, 1)
+    assert karat.score("dcg@3", docs, gold) == exactly(3 / log2(2) + 2 / log2(4))
+    assert karat.score("dcg_burges", docs, gold) == exactly(7 / log2(2) + 3 / log2(4) + 1 / log2(5))
+    table = karat.score("ndcg(gains={1:4},unlisted=grade)", docs, gold)  # 3 and 2 gain themselves
+    ideal = 4 / log2(2) + 3 / log2(3) + 2 / log2(4)
+    assert table == exactly((3 / log2(2) + 2 / log2(4) + 4 / log2(5)) / ideal)
+    assert karat.score("ndcg(gains={1:4})", docs, gold) == exactly(4 / log2(5) / (4 / log2(2)))
+
+
+def test_gain_as_trec_eval_normalises_it() -> None:
+    docs, gold = ["x", "a", "b"], {"a": 2, "b": 1, "c": 1}
+    # The ideal order is 2, 1, 1, so that ranks cost 2, 3, 4; a gains 2 after x, b then 1.
+    assert karat.score("G", docs, gold) == exactly((2 / log2(2 + 3 - 2) + 1 / log2(2 + 4 - 3)) / 4)
+    assert karat.score("binG", docs, gold) == exactly((1 / log2(2 + 1) + 1 / log2(2 + 1)) / 3)
+    dcg_2, dcg_3 = 2 / log2(3), 2 / log2(3) + 1 / log2(4)
+    ideal_1, ideal_2, ideal_3 = 2, 2 + 1 / log2(3), 2 + 1 / log2(3) + 1 / log2(4)
+    assert karat.score("ndcg_rel", docs, gold) == exactly((dcg_2 / ideal_2 + dcg_3 / ideal_3 + dcg_3 / ideal_3) / 3)
+    # one doc of grade 2 and above, three of grade 1 and above; 3 docs returned are not 2 more than these
+    assert karat.score("Rndcg", docs, gold) == exactly((0 / ideal_1 + dcg_3 / ideal_3) / 2)
+
+
+def test_sets_have_a_precision_a_recall_and_a_worth() -> None:
+    docs, gold = ["a", "x", "b", "n"], {"a": 1, "b": 2, "c": 1, "n": 0, "u": -1}
+    assert karat.score("set_map", docs, gold) == exactly(2 / 4 * 2 / 3)
+    assert karat.score("SetAP", docs, gold) == exactly(2 / 4 * 2 / 3)
+    assert karat.score("set_relative_P", docs, gold) == exactly(2 / 3)
+    assert karat.score("utility", docs, gold) == 2 - 2
+    assert karat.score("utility(relevant=2,other=-0.5,missed=-1)", docs, gold) == 2 * 2 - 0.5 * 2 - 1 * 1
+    assert karat.score("num_nonrel_judged_ret", docs, gold) == 1  # n; nobody judged x
+    assert karat.score("relative_P_2", docs, gold) == 1 / 2
+    assert karat.score("rprec(multiple=0.2)", docs, gold) == 1 / 1  # int(.2 · 3 + .9) = 1
+
+
+def test_unjudged_docs_are_a_share_of_the_cutoff() -> None:
+    docs, gold = ["a", "x", "u", "n"], {"a": 1, "u": -1, "n": 0}
+    assert karat.score("unj@2", docs, gold) == 1 / 2
+    assert karat.score("unj@5", docs, gold) == 2 / 5  # x and u; the fifth place is empty, not unjudged
+    assert karat.score("unj", docs, gold) == 2 / 4
+
+
+def test_the_geometric_mean_of_bpref_is_over_queries() -> None:
+    gold = {"q1": {"a": 1, "b": 1, "n": 0}, "q2": {"a": 1}, "q3": {"a": 1}}
+    result = means("gm_bpref", gold, {"q1": ["a", "n", "b"], "q2": ["a"], "q3": ["x"]})
+    assert result.per_query("gm_bpref") == {"q1": 1 / 2, "q2": 1.0, "q3": 0.0}
+    assert result.mean["gm_bpref"] == exactly((1 / 2 * 1 * 0.00001) ** (1 / 3))
+
+
+def test_queries_that_a_run_lacks_can_count_nothing() -> None:
+    gold, run = {"q1": {"a": 1}, "q2": {"b": 1, "c": 1}}, {"q1": ["a", "x"]}
+    names = "num_q,num_q(missing=zero),num_rel,num_rel(missing=zero),judged@2,judged(missing=zero)@2,hits_per_query"
+    result = means(names, gold, run)
+    assert list(result.mean.values()) == [2, 1, 3, 1, 1 / 2, (1 / 2 + 0) / 2, (1 + 0) / 2]

@@ -1,6 +1,6 @@
 """The metrics: their registry, the grammar of their names, one module a family."""
 
-from karat.metrics import budget, diversity, graded, pipeline, relevance, trec
+from karat.metrics import budget, diversity, gain, graded, pipeline, relevance, sets, trec
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
@@ -13,6 +13,7 @@ __all__ = [
     "all_metrics",
     "budget",
     "diversity",
+    "gain",
     "graded",
     "lookup",
     "metric",
@@ -21,6 +22,7 @@ __all__ = [
     "pipeline",
     "register",
     "relevance",
+    "sets",
     "trec",
     "unregister",
 ]

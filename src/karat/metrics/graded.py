@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,21 @@ Gains = Mapping[float, float] | tuple[tuple[float, float], ...]
 NO_GAINS: tuple[tuple[float, float], ...] = ()
 
 
-def gain_of(grade: Values, gain: str, table: Gains) -> Values:
-    """The gain of each grade. With a table, a grade that it does not list gains nothing."""
-    if table:
-        listed = dict(table)
-        return np.array([listed.get(g, 0.0) for g in grade.tolist()], dtype=np.float64)
+def gain_of(grade: Values, gain: str, table: Gains, unlisted: str = "zero") -> Values:
+    """The gain of each grade. With a table, a grade that it does not list gains nothing, or itself."""
     positive = np.maximum(grade, 0.0)
+    if table:
+        gains, others = dict(table), positive if unlisted == "grade" else np.zeros(len(grade))
+        return np.array([gains.get(g, o) for g, o in zip(grade.tolist(), others.tolist(), strict=True)], np.float64)
     return np.exp2(positive) - 1.0 if gain == "exp" else positive
+
+
+UNLISTED = {"unlisted=grade": "with gains, a grade that they do not list gains itself; else it gains nothing"}
+
+
+def refuse_unlisted(explicit: Mapping[str, Any]) -> str | None:
+    """Why `unlisted` is wrong without a table of gains."""
+    return "unlisted belongs to gains={grade:gain,…}" if "unlisted" in explicit and "gains" not in explicit else None
 
 
 @metric(
@@ -44,17 +52,40 @@ def gain_of(grade: Values, gain: str, table: Gains) -> Values:
     bands={"ndcg@10": ((0.9, "excellent"), (0.7, "very good"), (0.5, "good"), (0.3, "fair"), (0.0, "poor"))},
     targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80},
     suits=("graded", "top 3", "a/b test"),
-    choices={"gain": ("linear", "exp")},
+    choices={"gain": ("linear", "exp"), "unlisted": ("zero", "grade")},
+    variants=UNLISTED,
+    refuses=refuse_unlisted,
+    added=("unlisted",),
 )
-def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS) -> Values:
+def ndcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS, unlisted: str = "zero") -> Values:
+    return ratio(dcg(r, k, gain, gains, unlisted), ideal_dcg(r, k, gain, gains, unlisted))
+
+
+@metric(
+    "dcg",
+    aliases=("dcg_burges(gain=exp)",),
+    title="Discounted cumulative gain",
+    family=FAMILY,
+    bounds=(0.0, None),
+    formula="Σ gain(grade_i) / log2(i + 1) over ranks i; gain=linear: the grade itself; gain=exp: 2^grade − 1;"
+    " gains={1:1,2:5}: as listed",
+    tells="How much gain the top k brings, when a gain counts less the lower it ranks.",
+    use_when="Systems are compared on the same queries, and the size of the gain matters.",
+    caution="Has no upper bound: queries with much gold weigh most in the mean. ndcg divides by the best value.",
+    cites="Järvelin & Kekäläinen 2002; gain=exp: Burges et al. 2005",
+    monotone=True,
+    choices={"gain": ("linear", "exp"), "unlisted": ("zero", "grade")},
+    variants=UNLISTED,
+    refuses=refuse_unlisted,
+)
+def dcg(r: Rankings, k: Cutoff = ALL, gain: str = "linear", gains: Gains = NO_GAINS, unlisted: str = "zero") -> Values:
     top = r.upto(k)
-    dcg = top.sum(gain_of(top.grade, gain, gains) / np.log2(top.rank + 1.0))
-    return ratio(dcg, ideal_dcg(r, k, gain, gains))
+    return top.sum(gain_of(top.grade, gain, gains, unlisted) / np.log2(top.rank + 1.0))
 
 
-def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains) -> Values:
+def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains, unlisted: str = "zero") -> Values:
     """The DCG of the best order that the gold allows."""
-    gold, query, place = gain_of(r.gold_grade, gain, table), r.gold_query, r.gold_place
+    gold, query, place = gain_of(r.gold_grade, gain, table, unlisted), r.gold_query, r.gold_place
     if table:  # a higher grade may have a smaller gain
         order = np.lexsort((-gold, query))
         gold, query = gold[order], query[order]
@@ -110,17 +141,17 @@ def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
 def q_measure(r: Rankings, k: Cutoff = ALL, beta: float = 1) -> Values:
     relevant = earns_gain(r.grade) if k is None else earns_gain(r.grade) & (r.rank <= k)
     query, rank, grade = r.query[relevant], r.rank[relevant], r.grade[relevant]
-    so_far = _running(query, grade)
+    so_far = running_sum(query, grade)
     blended = place_in_group(query) + beta * so_far
-    ideal = _ideal_gain_at(r, query, rank)
+    ideal = ideal_sum_at(r, query, rank, r.gold_grade)
     weights = blended / (rank + beta * ideal)
     total = np.bincount(query, weights=weights, minlength=len(r)).astype(np.float64, copy=False)
     return ratio(total, np.bincount(r.gold_query[earns_gain(r.gold_grade)], minlength=len(r)).astype(np.float64))
 
 
-def _running(query: Counts, grade: Values) -> Values:
-    """The sum of a query's grades up to each row, untouched by the rounding of other queries."""
-    out = grade.astype(np.float64)
+def running_sum(query: Counts, weights: Values) -> Values:
+    """The sum of a query's weights up to each row, untouched by the rounding of other queries."""
+    out = weights.astype(np.float64)
     place = place_in_group(query)
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(2, int(place.max(initial=0)) + 2))
@@ -130,15 +161,21 @@ def _running(query: Counts, grade: Values) -> Values:
     return out
 
 
-def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
-    """The gain that the ideal order has collected at each rank."""
+def ideal_sum_at(r: Rankings, query: Counts, rank: Counts, weights: Values) -> Values:
+    """What the ideal order has collected at each rank, with a weight for each gold grade; only gains above 0 count."""
     positive = earns_gain(r.gold_grade)
     gold_query = r.gold_query[positive]
-    collected = _running(gold_query, r.gold_grade[positive])
+    collected = running_sum(gold_query, weights[positive])
     size = np.bincount(gold_query, minlength=len(r))
     last = np.cumsum(size)
     place = np.minimum(rank, size[query])
     return collected[last[query] - size[query] + place - 1] if len(collected) else np.zeros(len(rank))
+
+
+def _refuse_rbp(explicit: Mapping[str, Any]) -> str | None:
+    if explicit.get("gain") == "graded":
+        return "rel belongs to gain=binary; gain=graded takes max_grade" if "rel" in explicit else None
+    return "max_grade belongs to gain=graded" if "max_grade" in explicit else None
 
 
 @metric(
@@ -151,12 +188,19 @@ def _ideal_gain_at(r: Rankings, query: Counts, rank: Counts) -> Values:
     caution="Its best value is below 1 when the gold is small. Unjudged docs count as not relevant.",
     cites="Moffat & Zobel 2008",
     monotone=True,
-    ranges={"p": (0, 1), "rel": (0, None)},
+    ranges={"p": (0, 1), "rel": (0, None), "max_grade": (0, None)},
+    choices={"gain": ("binary", "graded")},
+    variants={"gain=graded": "(1 − p) · Σ over ranks i of min(grade, max_grade) / max_grade · p^(i − 1)"},
+    refuses=_refuse_rbp,
+    added=("gain", "max_grade"),
 )
-def rbp(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = RELEVANT) -> Values:
+def rbp(
+    r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = RELEVANT, gain: str = "binary", max_grade: float = 4
+) -> Values:
     top = r.upto(k)
+    gains = np.clip(top.grade, 0.0, max_grade) / max_grade if gain == "graded" else top.hits(rel)
     # Rounding may carry the sum of many terms past 1 by an ulp.
-    return np.minimum((1 - p) * top.sum(np.where(top.hits(rel), p ** (top.rank - 1.0), 0.0)), 1.0)
+    return np.minimum((1 - p) * top.sum(gains * p ** (top.rank - 1.0)), 1.0)
 
 
 @metric(

@@ -69,6 +69,14 @@ class Measure:
         return self.metric.needs
 
     @property
+    def no_results(self) -> float | None:
+        """The value for a query without results; None where the formula gives it, NaN where it is undefined."""
+        for (name, value), constant in self.metric.no_results_when.items():
+            if self.param(name) == value:
+                return constant
+        return self.metric.no_results
+
+    @property
     def aggregate(self) -> Aggregate:
         """How the values of the queries become one: by `statistic` if it has one, else as declared."""
         return STATISTICS[self.param("statistic")][0] if "statistic" in self.metric.dotted else self.metric.aggregate
@@ -142,19 +150,20 @@ def _parse_list(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int
 
 def split_outside_brackets(text: str) -> list[str]:
     """The parts between commas outside of (), [] and {}."""
-    parts, depth, start = [], 0, 0
+    parts, depth, start, is_open = [], 0, 0, False
     for i, c in enumerate(text):
         if c in "([{":
             depth += 1
         elif c in ")]}":
             depth -= 1
+        elif c in ":@" and depth == 0:
+            is_open = c == ":"
         elif c == "," and depth == 0:
             # `ndcg:gain=exp,rel=2@10`: a comma inside open parameters belongs to them.
-            rest = text[i + 1 :].split(",")[0]
-            if ":" in text[start:i] and "@" not in text[start:i] and re.match(r"\s*\w+=", rest):
+            if is_open and re.match(r"\s*\w+=", text[i + 1 :]):
                 continue
             parts.append(text[start:i])
-            start = i + 1
+            start, is_open = i + 1, False
     parts.append(text[start:])
     return [p.strip() for p in parts if p.strip()]
 

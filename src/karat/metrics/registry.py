@@ -71,6 +71,12 @@ class Metric:
     gold_embeddings, texts, subtopics, route, …; nothing else is read."""
     needs_when: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """What it reads instead for a value of a parameter; the first match counts: {("kind", "subtopic"): ("gold", …)}."""
+    no_results_when: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    """The value for a query without results where a parameter has this value: {("missing", "zero"): 0.0}."""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """What parameters that are not in the formula change: {"gain=graded": "…"}."""
+    added: tuple[str, ...] = ()
+    """Parameters that were added later: at its default, one leaves the fingerprints of saved results as they were."""
     refuses: Callable[[Mapping[str, Any]], str | None] | None = None
     """Returns what is wrong with a combination of parameters, or None."""
     complexity: str = "judged docs"

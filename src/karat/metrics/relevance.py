@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,7 +67,7 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, denom: str = 
 
 @metric(
     "recall",
-    aliases=("r", "set_recall", "setr"),
+    aliases=("r", "set_recall", "setr", "relative_p(cap=true)"),
     title="Recall",
     family=FAMILY,
     formula="relevant docs in the top k / relevant docs in the gold; cap=true: / min(k, relevant docs in the gold)",
@@ -99,18 +100,24 @@ def recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, cap: bool = Fals
     cites="trapezoidal area, as of a precision–recall curve",
     monotone=True,
     ranges={"rel": (0, None)},
+    choices={"scale": ("linear", "log")},
+    variants={
+        "scale=log": "the trapezoids are over log k, and their sum is divided by log k: early cutoffs weigh most"
+    },
+    added=("scale",),
 )
-def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
+def recall_auc(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, scale: str = "linear") -> Values:
     last = 100 if k is None else k
     cuts = [c for c in SWEEP if c < last] + [last]
     curve = [recall(r, c, rel) for c in cuts]
     if len(cuts) == 1:
         return curve[0]
-    steps = zip(cuts, cuts[1:], curve, curve[1:], strict=False)
+    at: list[float] = [math.log(c) for c in cuts] if scale == "log" else [*cuts]
+    steps = zip(at, at[1:], curve, curve[1:], strict=False)
     total = np.zeros(len(r))
     for a, b, low, high in steps:
         total += (low + high) / 2 * (b - a)
-    return np.minimum(total / (last - cuts[0]), 1.0)
+    return np.minimum(total / (at[-1] - at[0]), 1.0)
 
 
 @metric(

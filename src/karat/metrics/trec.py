@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +33,13 @@ RECALL_LEVELS = tuple(i / 10 for i in range(11))
     cites="trec_eval Rprec",
     cutoff="none",
     monotone=True,
-    ranges={"rel": (0, None)},
+    ranges={"rel": (0, None), "multiple": (0, None)},
+    variants={"multiple=0.2": "precision at int(0.2 · R + 0.9), as trec_eval's Rprec_mult_0.20"},
+    added=("multiple",),
 )
-def rprec(r: Rankings, rel: float = RELEVANT) -> Values:
-    gold = r.gold_count(rel)
-    return ratio(r.sum(r.hits(rel) & (r.rank <= gold[r.query])), gold)
+def rprec(r: Rankings, rel: float = RELEVANT, multiple: float = 1) -> Values:
+    cut = r.gold_count(rel) if multiple == 1 else np.floor(multiple * r.gold_count(rel) + 0.9)
+    return ratio(r.sum(r.hits(rel) & (r.rank <= cut[r.query])), cut)
 
 
 @metric(
@@ -63,6 +66,24 @@ def bpref(r: Rankings, rel: float = RELEVANT) -> Values:
     q = r.query[hits]
     lost = ratio(np.minimum(above, gold[q]), np.minimum(below, gold)[q])
     return ratio(np.bincount(q, weights=1.0 - lost, minlength=len(r)).astype(np.float64, copy=False), gold)
+
+
+@metric(
+    "gm_bpref",
+    title="Geometric mean of binary preference",
+    family=FAMILY,
+    formula="exp(mean over queries of log(max(bpref, 0.00001)))",
+    tells="Binary preference with most weight on the queries that fail.",
+    use_when="The gold is incomplete, and hard queries matter most.",
+    caution="Values per query are plain bpref; only the aggregate differs.",
+    cites="trec_eval gm_bpref",
+    cutoff="none",
+    aggregate="geometric mean",
+    monotone=True,
+    ranges={"rel": (0, None)},
+)
+def gm_bpref(r: Rankings, rel: float = RELEVANT) -> Values:
+    return bpref(r, rel)
 
 
 def _count_before(r: Rankings, rows: NDArray[np.bool_]) -> Counts:
@@ -114,8 +135,14 @@ def infap(r: Rankings, rel: float = RELEVANT) -> Values:
     cutoff="recall",
     monotone=True,
     ranges={"rel": (0, None)},
+    choices={"version": ("9", "10")},
+    variants={
+        "version=10": "the level is rounded to the nearest number of docs, halves up, as trec_eval 10 does:"
+        " int(r · R + 0.5)"
+    },
+    added=("version",),
 )
-def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT) -> Values:
+def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT, version: str = "9") -> Values:
     """At one recall level; without one, the mean over the eleven levels 0, .1, … 1."""
     gold = r.gold_count(rel)
     hits = r.hits(rel)
@@ -123,7 +150,7 @@ def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT) -> Val
     at = place / r.rank[hits]
     total = np.zeros(len(r))
     for one in RECALL_LEVELS if level is None else (level,):
-        needed = np.floor(one * gold + 0.9)
+        needed = np.floor(one * gold + (0.9 if version == "9" else 0.5))
         best = np.zeros(len(r))
         enough = place >= needed[query]
         np.maximum.at(best, query[enough], at[enough])
@@ -140,17 +167,44 @@ def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT) -> Val
     use_when="Before trusting any other number: unjudged docs count as not relevant.",
     caution="Undefined for an empty result. A grade below 0 is not a judgment.",
     cites="ir_measures Judged",
-    no_results=float("nan"),
+    no_results=math.nan,
+    empty_gold=None,
+    choices={"missing": ("undefined", "zero")},
+    no_results_when={("missing", "zero"): 0.0},
+    variants={"missing=zero": "a query without results scores 0, as in ir_measures; else it is left out"},
+    added=("missing",),
+)
+def judged(r: Rankings, k: Cutoff = ALL, missing: str = "undefined") -> Values:
+    return ratio(_count_judged(r, k), _depth(r, k), undefined=0.0 if missing == "zero" else math.nan)
+
+
+def _count_judged(r: Rankings, k: Cutoff) -> Values:
+    seen = r.sum(is_judged(r.grade), upto=k)
+    return seen if r.repeats is None else seen + r.repeats.sum(is_judged(r.repeats.grade), upto=k)
+
+
+def _depth(r: Rankings, k: Cutoff) -> Values:
+    return np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
+
+
+@metric(
+    "unj",
+    title="Share of unjudged docs",
+    family=FAMILY,
+    formula="docs without a judgment in the top k / k",
+    tells="The share of the top k that nobody judged.",
+    use_when="Before trusting any other number: a high value near the top means that the gold hardly covers the run.",
+    caution="Divides by k even if fewer docs were returned, unlike judged; without a cutoff, by the number returned."
+    " A grade below 0 is not a judgment.",
+    cites="trec_eval 10 unj",
+    higher_is_better=False,
     empty_gold=None,
 )
-def judged(r: Rankings, k: Cutoff = ALL) -> Values:
-    seen = r.sum(is_judged(r.grade), upto=k)
-    if r.repeats is not None:
-        seen = seen + r.repeats.sum(is_judged(r.repeats.grade), upto=k)
-    deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
-    return ratio(seen, deep, undefined=float("nan"))
+def unj(r: Rankings, k: Cutoff = ALL) -> Values:
+    return ratio(_depth(r, k) - _count_judged(r, k), _depth(r, k) if k is None else np.full(len(r), float(k)))
 
 
+_MISSING = {"missing=zero": "a query without results counts 0, as in ir_measures"}
 _COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate": "sum", "higher_is_better": None}
 
 
@@ -164,10 +218,14 @@ _COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate"
     cites="trec_eval num_q",
     no_results=1.0,
     empty_gold=1.0,
+    choices={"missing": ("count", "zero")},
+    no_results_when={("missing", "zero"): 0.0},
+    variants=_MISSING,
+    added=("missing",),
     **_COUNT,
 )
-def num_q(r: Rankings) -> Values:
-    return np.ones(len(r))
+def num_q(r: Rankings, missing: str = "count") -> Values:
+    return np.ones(len(r)) if missing == "count" else (r.returned > 0).astype(np.float64)
 
 
 @metric(
@@ -195,10 +253,14 @@ def num_ret(r: Rankings) -> Values:
     cites="trec_eval num_rel",
     no_results=None,
     ranges={"rel": (0, None)},
+    choices={"missing": ("count", "zero")},
+    no_results_when={("missing", "zero"): 0.0},
+    variants=_MISSING,
+    added=("missing",),
     **_COUNT,
 )
-def num_rel(r: Rankings, rel: float = RELEVANT) -> Values:
-    return r.gold_count(rel).copy()
+def num_rel(r: Rankings, rel: float = RELEVANT, missing: str = "count") -> Values:
+    return r.gold_count(rel).copy() if missing == "count" else np.where(r.returned > 0, r.gold_count(rel), 0.0)
 
 
 @metric(
@@ -214,3 +276,35 @@ def num_rel(r: Rankings, rel: float = RELEVANT) -> Values:
 )
 def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return r.count_hits(rel, k)
+
+
+@metric(
+    "hits_per_query",
+    title="Relevant docs per query",
+    family=FAMILY,
+    bounds=(0.0, None),
+    formula="relevant docs in the top k",
+    tells="How many relevant docs the top k has on average.",
+    use_when="The number of good docs matters, not their share.",
+    caution="Queries with much gold weigh most. num_rel_ret is the same per query, summed over queries.",
+    cites="ranx hits",
+    ranges={"rel": (0, None)},
+    monotone=True,
+)
+def hits_per_query(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
+    return r.count_hits(rel, k)
+
+
+@metric(
+    "num_nonrel_judged_ret",
+    title="Docs returned that were judged not relevant",
+    formula="docs returned with a judgment below rel",
+    tells="How many docs that were judged not relevant the run returned.",
+    cutoff="none",
+    cites="trec_eval num_nonrel_judged_ret",
+    empty_gold=None,
+    ranges={"rel": (0, None)},
+    **_COUNT,
+)
+def num_nonrel_judged_ret(r: Rankings, rel: float = RELEVANT) -> Values:
+    return r.sum(is_judged(r.grade) & ~r.hits(rel))

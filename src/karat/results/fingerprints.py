@@ -145,7 +145,7 @@ def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
         m.no_results or 0.0,
         m.empty_gold or 0.0,
         m.higher_is_better,
-        [[p.name, p.default] for p in m.params],
+        [[p.name, p.default] for p in m.params if p.name not in m.added],
     ]
     if not m.compute.__module__.startswith("karat."):
         told.append(_code(m.compute))

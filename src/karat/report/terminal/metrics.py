@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest
@@ -21,19 +22,21 @@ def declared(metric: Metric) -> dict[str, Any]:
         "title": metric.title,
         "family": metric.family,
         "formula": metric.formula,
+        "variants": dict(metric.variants),
         "tells": metric.tells,
         "use_when": metric.use_when,
         "caution": metric.caution,
         "aliases": list(metric.aliases),
         "cutoff": metric.cutoff,
         "params": {p.name: dict(p.default) if isinstance(p.default, tuple) else p.default for p in metric.params},
-        "bounds": [low, high],
+        "bounds": [None if low == -math.inf else low, high],
         "unit": metric.unit,
         "higher_is_better": metric.higher_is_better,
         "aggregate": metric.aggregate,
         "binary": metric.binary,
         "monotone": metric.monotone,
         "no_results": constant(metric.no_results),
+        "no_results_when": {f"{n}={v}": constant(value) for (n, v), value in metric.no_results_when.items()},
         "empty_gold": constant(metric.empty_gold),
         "needs": list(metric.needs),
         "needs_when": {f"{param}={value}": list(needs) for (param, value), needs in metric.needs_when.items()},
@@ -93,6 +96,14 @@ def example(metric: Metric) -> str:
     )
 
 
+def value_range(metric: Metric) -> str:
+    """The bounds of a metric's values with their unit, and which end is better."""
+    low, high = metric.bounds
+    ends = f"{'−∞' if low == -math.inf else f'{low:g}'} to {'∞' if high is None else f'{high:g}'}"
+    unit = f" {metric.unit}" if metric.unit else ""
+    return ends + unit + {True: ", higher is better", False: ", lower is better", None: ""}[metric.higher_is_better]
+
+
 def over_queries(metric: Metric) -> str:
     """How the queries' values become one."""
     chosen = next((p.choices for p in metric.params if p.name == "statistic"), ())
@@ -104,8 +115,6 @@ def show_one(name: str) -> None:
     from rich.table import Table
 
     metric = _metric(name)
-    low, high = metric.bounds
-    better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
     params = ", ".join(
         p.name + (f"={p.default}" if not p.required else "") + (f" ({' | '.join(p.choices)})" if p.choices else "")
         for p in metric.params
@@ -115,11 +124,10 @@ def show_one(name: str) -> None:
     rows = {
         "what it tells": metric.tells,
         "formula": metric.formula,
+        **metric.variants,
         "use when": metric.use_when,
         "beware": metric.caution,
-        "range": f"{low:g} to {'∞' if high is None else f'{high:g}'}"
-        + (f" {metric.unit}" if metric.unit else "")
-        + (f", {better}" if better else ""),
+        "range": value_range(metric),
         "cutoff": {
             "none": "none",
             "optional": "@k, or none for the whole list",
