@@ -51,6 +51,9 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     ),
     "cost": ("cost.tokens", "cost.tokens.sum", "cost.10", "cost.usd-cents_2", "cost.sum.sum"),
     "false_evidence": ("false_evidence(threshold=0)", "false_evidence(threshold=-1.5)@1"),
+    "alpha_dcg": ("alpha_dcg(relevance_weight=0)@5", "alpha_dcg(kind=subtopic,alpha=0.9)@20"),
+    **{name: (f"{name}(alpha=0.2)@5",) for name in ("err_ia", "nerr_ia")},
+    **{name: (f"{name}(alpha=0.2,beta=0.8)",) for name in ("nrbp", "nnrbp")},
     "novelty": ("novelty(tau=0.25)@5", "novelty(tau=0.9,words=3)"),
     "alpha_ndcg": (
         "alpha_ndcg(relevance_weight=0)@5",

@@ -110,22 +110,28 @@ def one_query(vectors: np.ndarray, grades: Sequence[float]) -> Rankings:
 def test_alpha_dcg_of_two_hits_and_a_miss_by_hand() -> None:
     """1 · 1 + (.5 + .5 · .8) / log2 3 = 1 + .9 · .63093 = 1.5678; the miss earns nothing."""
     vectors = with_cosines({(0, 1): 0.2}, 3)
-    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, 0.5)[0] == pytest.approx(1.5678, abs=5e-5)
+    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, relevance_weight=0.5)[0] == pytest.approx(1.5678, abs=5e-5)
     # Without a weight on relevance 1 + .8 · .63093; with nothing else it is the DCG of any two hits.
-    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, 0.0)[0] == pytest.approx(1 + 0.8 / math.log2(3), abs=1e-12)
-    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, 1.0)[0] == pytest.approx(1 + 1 / math.log2(3), abs=1e-12)
+    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, relevance_weight=0.0)[0] == pytest.approx(
+        1 + 0.8 / math.log2(3), abs=1e-12
+    )
+    assert alpha_dcg(one_query(vectors, [1, 1, 0]), 3, relevance_weight=1.0)[0] == pytest.approx(
+        1 + 1 / math.log2(3), abs=1e-12
+    )
 
 
 def test_all_items_above_count_for_novelty_not_only_relevant_ones() -> None:
     """The hit at rank 2 repeats the miss at rank 1 (cosine .6): .5 + .5 · .4 = .7, over log2 3."""
-    assert alpha_dcg(one_query(with_cosines({(0, 1): 0.6}, 2), [0, 2]), 2, 0.5)[0] == pytest.approx(
+    assert alpha_dcg(one_query(with_cosines({(0, 1): 0.6}, 2), [0, 2]), 2, relevance_weight=0.5)[0] == pytest.approx(
         2 * 0.7 / math.log2(3), abs=1e-12
     )
 
 
 def test_a_negative_cosine_is_no_more_than_novel() -> None:
     vectors = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    assert alpha_dcg(one_query(vectors, [1, 1]), 2, 0.5)[0] == pytest.approx(1 + 1 / math.log2(3), abs=1e-12)
+    assert alpha_dcg(one_query(vectors, [1, 1]), 2, relevance_weight=0.5)[0] == pytest.approx(
+        1 + 1 / math.log2(3), abs=1e-12
+    )
 
 
 def test_alpha_ndcg_is_divided_by_a_greedy_ideal_or_by_a_plain_one() -> None:
@@ -431,6 +437,78 @@ def test_subtopics_are_scored_as_ndeval_does(seed: int) -> None:
         name = f"alpha_ndcg(kind=subtopic)@{k}"
         ours = evaluated(gold, run, name).per_query(name)
         assert ours == pytest.approx({q: v[f"alpha-nDCG@{k}"] for q, v in theirs.items()}, abs=1e-9)
+
+
+NDEVAL = {
+    **{f"ERR-IA@{k}": f"err_ia(rel=REL,alpha=ALPHA)@{k}" for k in (2, 5, 10, 20)},
+    **{f"nERR-IA@{k}": f"nerr_ia(rel=REL,alpha=ALPHA)@{k}" for k in (1, 5, 10, 20)},
+    **{f"P-IA@{k}": f"p_ia(rel=REL)@{k}" for k in (1, 5, 20)},
+    **{f"strec@{k}": f"st_recall(rel=REL)@{k}" for k in (1, 5, 20)},
+    "MAP-IA": "ap_ia(rel=REL)",
+    "NRBP": "nrbp(rel=REL,alpha=ALPHA,beta=BETA)",
+    "nNRBP": "nnrbp(rel=REL,alpha=ALPHA,beta=BETA)",
+}
+"""Measures of ndeval by our names. At cutoff 1 ndeval forgets to divide ERR-IA and alpha-DCG by their best value."""
+ONLY_REL_1 = {f"alpha-DCG@{k}": f"alpha_dcg(kind=subtopic,alpha=ALPHA)@{k}" for k in (2, 5, 10, 20)}
+
+
+@pytest.mark.parametrize(("rel", "alpha", "beta"), [(1, 0.5, 0.5), (1, 0.2, 0.8), (2, 0.9, 0.3), (1, 0, 0.7)])
+@pytest.mark.parametrize("seed", range(3))
+def test_intent_aware_metrics_are_scored_as_ndeval_does(seed: int, rel: int, alpha: float, beta: float) -> None:
+    pyndeval = pytest.importorskip("pyndeval", reason="pyndeval is not installed (pip install '.[test]')")
+    gold, run = random_topics(seed)
+    judged = [(q, t, d, g) for q, d, t, g in rows_of(gold)]
+    scored = [(q, d, s) for q, docs in run.items() for d, s in docs.items()]
+    names = NDEVAL if rel > 1 else {**NDEVAL, **ONLY_REL_1}
+    evaluator = pyndeval.RelevanceEvaluator(judged, [*names], relevance_level=rel, alpha=alpha, beta=beta)
+    theirs = evaluator.evaluate(scored)
+    assert len(theirs) == 30
+    for measure, template in names.items():
+        name = template.replace("REL", str(rel)).replace("ALPHA", str(alpha)).replace("BETA", str(beta))
+        ours = evaluated(gold, run, name).per_query(name)
+        expected = {q: 0.0 if math.isnan(v[measure]) else v[measure] for q, v in theirs.items()}  # 0 / 0 there
+        assert ours == pytest.approx(expected, abs=1e-9), name
+
+
+def test_intent_aware_metrics_by_hand() -> None:
+    gold = {"q": {"a": {"1": 1, "2": 1}, "b": {"1": 2}, "c": {"3": 1}, "d": {"3": 0}}}
+    run = {"q": ["b", "x", "a"]}  # covers 1, nothing, 1 and 2; three subtopics
+    result = evaluated(
+        gold, run, "StRecall@1,StRecall@3,P_IA@3,AP_IA,ERR_IA@3,nERR_IA@3,NRBP,nNRBP,MAP_IA,ERR_IA(rel=2)@1"
+    )
+    full = 1 + 1 / 2 / 2 + 1 / 4 / 3
+    ideal = 2 / 1 + 1 / 2 + 1 / 2 / 3  # a, then c, then b
+    assert list(result.mean.values()) == pytest.approx(
+        [
+            1 / 3,
+            2 / 3,
+            3 / (3 * 3),
+            ((1 / 1 + 2 / 3) / 2 + (1 / 3) / 1 + 0) / 3,
+            (1 / 1 + (1 / 2 + 1) / 3) / (3 * full),
+            (1 / 1 + (1 / 2 + 1) / 3) / ideal,
+            (1 - 1 / 2 * 1 / 2) / 3 * (1 + (1 / 2 + 1) / 4),
+            (1 + (1 / 2 + 1) / 4) / (2 + 1 / 2 + 1 / 2 / 4),
+            1 / 1,
+        ],
+        abs=1e-12,
+    )
+
+
+def test_intent_aware_metrics_are_0_where_nothing_covers_a_subtopic() -> None:
+    gold = {"q1": {"a": {"1": 0}}, "q2": {"a": {"1": 1}}, "q3": {"a": {"1": 1}}}
+    names = "st_recall,p_ia@2,ap_ia,err_ia@2,nerr_ia@2,nrbp,nnrbp,alpha_dcg(kind=subtopic)@2"
+    result = evaluated(gold, {"q1": ["a"], "q2": [], "q4": ["a"]}, names)
+    assert result.counts["missing"] == 1
+    for name in result.metrics:
+        assert set(result.per_query(name).values()) == {0.0}
+
+
+def test_a_share_outside_0_to_1_is_refused() -> None:
+    for name in ("err_ia(alpha=2)@5", "nrbp(beta=-1)", "alpha_dcg(kind=subtopic,alpha=1.5)@5"):
+        with pytest.raises(karat.MetricError, match="must be from 0 to 1"):
+            karat.parse(name)
+    with pytest.raises(karat.MetricError, match="needs a cutoff"):
+        karat.parse("ERR_IA")
 
 
 def rows_of(gold: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[tuple[str, str, str, int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from karat.align.hits import condense
 from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
-from karat.model.policy import earns_gain, is_relevant
+from karat.model.policy import earns_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,7 +131,7 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     """
     by = qrels.subtopics
     assert by is not None
-    relevant = np.flatnonzero(is_relevant(by.grades))
+    relevant = np.flatnonzero(earns_gain(by.grades))
     judgment = by.judgment[relevant]
     number: dict[tuple[int, str], int] = {}
     size: dict[int, int] = {}
@@ -161,6 +161,14 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
         ordinal[j] = count
     all_gold = np.flatnonzero(held)
     all_gold = all_gold[np.argsort(query[all_gold], kind="stable")]
+    grade = by.grades[relevant]
     return Topics(
-        query[seen], rank[judgment[seen]], code[seen], query[all_gold], ordinal[judgment[all_gold]], code[all_gold]
+        query[seen],
+        rank[judgment[seen]],
+        code[seen],
+        grade[seen],
+        query[all_gold],
+        ordinal[judgment[all_gold]],
+        code[all_gold],
+        grade[all_gold],
     )

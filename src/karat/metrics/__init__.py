@@ -1,6 +1,6 @@
 """The metrics: their registry, the grammar of their names, one module a family."""
 
-from karat.metrics import budget, diversity, gain, graded, pipeline, relevance, sets, trec
+from karat.metrics import budget, diversity, gain, graded, pipeline, relevance, sets, subtopics, trec
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
@@ -23,6 +23,7 @@ __all__ = [
     "register",
     "relevance",
     "sets",
+    "subtopics",
     "trec",
     "unregister",
 ]

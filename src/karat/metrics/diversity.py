@@ -11,6 +11,7 @@ from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
 from karat.metrics.graded import NO_GAINS, ideal_dcg
 from karat.metrics.registry import metric
+from karat.metrics.subtopics import full_gain, greedy_gain, log_discount, novel_gain, topic_count, topics_of
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
@@ -131,22 +132,50 @@ def alpha_ndcg(
     ideal: str = "greedy",
     alpha: float = 0.5,
 ) -> Values:
-    from karat.metrics import similarity
-
     if kind == "subtopic":
-        if r.topics is None:
-            raise MetricError("this metric needs gold by subtopic, but these rankings have none; use karat.evaluate")
-        best = similarity.subtopic_ideal(r.topics, len(r), k, alpha)
-        return ratio(similarity.subtopic_gain(r.topics, len(r), k, alpha), best)
+        topics = topics_of(r)
+        return ratio(
+            novel_gain(topics, len(r), k, alpha, log_discount), greedy_gain(topics, len(r), k, alpha, log_discount)
+        )
     if ideal == "plain":
-        return ratio(alpha_dcg(r, k, relevance_weight), ideal_dcg(r, k, "linear", NO_GAINS))
-    gain, vectors = alpha_dcg(r, k, relevance_weight), _items(r).vectors
+        return ratio(_embedding_dcg(r, k, relevance_weight), ideal_dcg(r, k, "linear", NO_GAINS))
+    from karat.metrics.similarity import greedy_ideal
+
+    gain, vectors = _embedding_dcg(r, k, relevance_weight), _items(r).vectors
     assert vectors is not None
-    return ratio(gain, similarity.greedy_ideal(vectors, len(r), k, relevance_weight))
+    return ratio(gain, greedy_ideal(vectors, len(r), k, relevance_weight))
 
 
-def alpha_dcg(r: Rankings, k: Cutoff, weight: float) -> Values:
-    """The gain of kind=embedding, not yet divided by the ideal."""
+@metric(
+    "alpha_dcg",
+    title="Diversity-aware DCG",
+    family=DIVERSITY,
+    bounds=(0.0, None),
+    cutoff="required",
+    formula="Σ gain_i / log2(i + 1), with the gains of alpha_ndcg. kind=subtopic: divided by the value that k docs"
+    " would have if each covered all subtopics of the query",
+    tells="How much gain the top k brings, when a doc is worth less the more it repeats higher-ranked ones.",
+    use_when="As alpha_ndcg, where the gain itself matters and not how close it is to the best that the gold allows.",
+    caution="With kind=subtopic most queries cannot reach 1, since few docs cover every subtopic. As in alpha_ndcg,"
+    " grades from 1 on count as 1 there, and values from two embedding models are not comparable.",
+    cites="Clarke et al. 2008; kind=subtopic: ndeval alpha-DCG",
+    choices={"kind": ("embedding", "subtopic")},
+    needs=("gold", "items", "embeddings"),
+    needs_when={("kind", "subtopic"): ("gold", "subtopics")},
+    complexity="docs in the top k, squared, × dimensions",
+    refuses=_wrong_alpha,
+)
+def alpha_dcg(
+    r: Rankings, k: Cutoff = ALL, kind: str = "embedding", relevance_weight: float = 0.5, alpha: float = 0.5
+) -> Values:
+    if kind == "embedding":
+        return _embedding_dcg(r, k, relevance_weight)
+    topics = topics_of(r)
+    best = topic_count(topics, len(r)) * full_gain(k or 1, alpha, log_discount)
+    return ratio(novel_gain(topics, len(r), k, alpha, log_discount), best)
+
+
+def _embedding_dcg(r: Rankings, k: Cutoff, weight: float) -> Values:
     from karat.metrics.similarity import cosines_above
 
     items, top = _items(r), r.upto(k)

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import MetricError
-from karat.model.rankings import place_in_group
+from karat.metrics.subtopics import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.model.items import Items, Topics, Vectors
+    from karat.model.items import Items, Vectors
     from karat.model.rankings import Counts, Cutoff, Values
 
 AT_ONCE = 1 << 18
 """Numbers of vectors that are worked on together: more would leave the cache."""
 COSINES_AT_ONCE = 1 << 20
 LETTERS_AT_ONCE = 1 << 22
-TIE = 1e-12
-"""Gains that differ by less are tied: rounding must not choose between docs."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
 _WORD = re.compile(r"\w+")
 
@@ -105,43 +103,6 @@ def greedy_ideal(vectors: Vectors, queries: int, k: Cutoff, weight: float) -> Va
             out[vectors.gold_query[rows[:, 0]]] += gain[line, chosen] / np.log2(place + 2.0)
             near = np.maximum(near, cosine[line, chosen])
             taken[line, chosen] = True
-    return out
-
-
-# --- subtopics ----------------------------------------------------------------------------------------
-
-
-def subtopic_gain(topics: Topics, queries: int, k: Cutoff, alpha: float) -> Values:
-    """Σ over returned docs and their subtopics of (1 − alpha)^(docs above with that subtopic) / log2(rank + 1)."""
-    kept = topics.rank <= k if k is not None else np.ones(len(topics.rank), dtype=bool)
-    query, rank, topic = topics.query[kept], topics.rank[kept], topics.topic[kept]
-    order = np.lexsort((rank, topic, query))
-    group = query[order] * (int(topic.max(initial=0)) + 1) + topic[order]
-    before = np.empty(len(order))
-    before[order] = place_in_group(group) - 1
-    gain = (1.0 - alpha) ** before / np.log2(rank + 1.0)
-    return np.bincount(query, weights=gain, minlength=queries).astype(np.float64, copy=False)
-
-
-def subtopic_ideal(topics: Topics, queries: int, k: Cutoff, alpha: float) -> Values:
-    """What a greedy choice from the gold collects; ties go to the greater doc id, as in ndeval."""
-    out = np.zeros(queries)
-    bounds = np.append(np.flatnonzero(np.diff(topics.gold_query, prepend=-1)), len(topics.gold_query))
-    for a, b in itertools.pairwise(bounds.tolist()):
-        doc, topic = topics.gold_doc[a:b], topics.gold_topic[a:b]
-        covers = np.zeros((int(doc.max()) + 1, int(topic.max()) + 1))
-        covers[doc, topic] = 1.0
-        worth, total = np.ones(covers.shape[1]), 0.0
-        for place in range(min(len(covers), k or len(covers))):
-            gain = covers @ worth
-            best = float(gain.max())
-            if best <= 0.0:
-                break
-            chosen = int((gain >= best - TIE).argmax())
-            total += best / np.log2(place + 2.0)
-            worth = np.where(covers[chosen] > 0, worth * (1.0 - alpha), worth)
-            covers[chosen] = 0.0
-        out[topics.gold_query[a]] = total
     return out
 
 

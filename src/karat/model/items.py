@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.model.policy import RELEVANT, is_relevant
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -47,18 +49,34 @@ class Texts:
 
 @dataclass(frozen=True)
 class Topics:
-    """Relevant docs by subtopic: a row for each doc and each subtopic that it is relevant to.
+    """Relevant docs by subtopic: a row for each doc and each subtopic that it has a grade above 0 for.
 
-    `query`, `rank` and `topic` are of docs that were returned, sorted by query and rank; `gold_query`, `gold_doc` and
-    `gold_topic` of all gold, docs numbered from 0 within a query by falling doc id.
+    `query`, `rank`, `topic` and `grade` are of docs that were returned, sorted by query and rank; `gold_query`,
+    `gold_doc`, `gold_topic` and `gold_grade` of all gold, docs numbered from 0 within a query by descending doc id.
     """
 
     query: NDArray[np.int64]
     rank: NDArray[np.int64]
     topic: NDArray[np.int64]
+    grade: Values
     gold_query: NDArray[np.int64]
     gold_doc: NDArray[np.int64]
     gold_topic: NDArray[np.int64]
+    gold_grade: Values
+
+    def relevant(self, rel: float = RELEVANT) -> Topics:
+        """The rows whose grade counts as relevant."""
+        rows, gold = is_relevant(self.grade, rel), is_relevant(self.gold_grade, rel)
+        return Topics(
+            self.query[rows],
+            self.rank[rows],
+            self.topic[rows],
+            self.grade[rows],
+            self.gold_query[gold],
+            self.gold_doc[gold],
+            self.gold_topic[gold],
+            self.gold_grade[gold],
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,260 @@
+"""Intent-aware metrics: how well the top k covers the subtopics of a query. Numbers as ndeval computes them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karat.errors import MetricError
+from karat.metrics.budget import DIVERSITY
+from karat.metrics.registry import metric
+from karat.model.policy import RELEVANT
+from karat.model.rankings import ALL, place_in_group, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from karat.model.items import Topics
+    from karat.model.rankings import Counts, Cutoff, Rankings, Values
+
+    Discount = Callable[[Values], Values]
+    """What a gain at each rank is worth."""
+
+TIE = 1e-12
+"""Gains that differ by less are tied: rounding must not choose between docs."""
+
+
+def log_discount(rank: Values) -> Values:
+    """The discount of DCG."""
+    return 1.0 / np.log2(rank + 1.0)
+
+
+def _reciprocal(rank: Values) -> Values:
+    return 1.0 / rank
+
+
+def _persistence(beta: float) -> Discount:
+    return lambda rank: beta ** (rank - 1.0)
+
+
+def topics_of(r: Rankings, rel: float = RELEVANT) -> Topics:
+    """The subtopics of these rankings with the docs that are relevant to them; an error where there are none."""
+    if r.topics is None:
+        raise MetricError("this metric needs gold by subtopic, but these rankings have none; use karat.evaluate")
+    return r.topics.relevant(rel)
+
+
+def topic_count(topics: Topics, queries: int) -> Values:
+    """How many subtopics of each query have a relevant doc in the gold."""
+    group = _pairs(topics.gold_query, topics.gold_topic)
+    first = np.unique(group, return_index=True)[1]
+    return np.bincount(topics.gold_query[first], minlength=queries).astype(np.float64)
+
+
+def _pairs(query: Counts, topic: Counts, topics: int = 0) -> Counts:
+    """One number for each pair of a query and a subtopic."""
+    return query * max(topics, int(topic.max(initial=0)) + 1) + topic
+
+
+def _upto(topics: Topics, k: Cutoff) -> tuple[Counts, Counts, Counts]:
+    """Query, rank and subtopic of the rows in the top k."""
+    top = topics.rank <= k if k is not None else np.ones(len(topics.rank), dtype=bool)
+    return topics.query[top], topics.rank[top], topics.topic[top]
+
+
+def _place(query: Counts, rank: Counts, topic: Counts) -> Values:
+    """For each row, its number (from 1) among the docs of its query that cover its subtopic."""
+    order = np.lexsort((rank, topic, query))
+    place = np.empty(len(order))
+    place[order] = place_in_group(_pairs(query, topic)[order])
+    return place
+
+
+def novel_gain(topics: Topics, queries: int, k: Cutoff, alpha: float, discount: Discount) -> Values:
+    """Σ over returned docs and their subtopics of (1 − alpha)^(docs above with that subtopic) · discount."""
+    query, rank, topic = _upto(topics, k)
+    gain = (1.0 - alpha) ** (_place(query, rank, topic) - 1.0) * discount(rank.astype(np.float64))
+    return np.bincount(query, weights=gain, minlength=queries).astype(np.float64, copy=False)
+
+
+def greedy_gain(topics: Topics, queries: int, k: Cutoff, alpha: float, discount: Discount) -> Values:
+    """What a greedy choice from the gold collects; ties go to the greater doc id, as in ndeval."""
+    out = np.zeros(queries)
+    bounds = np.append(np.flatnonzero(np.diff(topics.gold_query, prepend=-1)), len(topics.gold_query))
+    for a, b in itertools.pairwise(bounds.tolist()):
+        doc, topic = topics.gold_doc[a:b], topics.gold_topic[a:b]
+        covers = np.zeros((int(doc.max()) + 1, int(topic.max()) + 1))
+        covers[doc, topic] = 1.0
+        worth = np.ones(covers.shape[1])
+        places = min(len(covers), k or len(covers))
+        weights, total = discount(np.arange(1.0, places + 1.0)).tolist(), 0.0
+        for weight in weights:
+            gain = covers @ worth
+            best = float(gain.max())
+            if best <= 0.0:
+                break
+            chosen = int((gain >= best - TIE).argmax())
+            total += best * weight
+            worth = np.where(covers[chosen] > 0, worth * (1.0 - alpha), worth)
+            covers[chosen] = 0.0
+        out[topics.gold_query[a]] = total
+    return out
+
+
+def full_gain(k: int, alpha: float, discount: Discount) -> float:
+    """What k docs collect on each subtopic if all of them cover it."""
+    ranks = np.arange(1.0, k + 1.0)
+    return float(((1.0 - alpha) ** (ranks - 1.0) * discount(ranks)).sum())
+
+
+def _refuse_shares(explicit: Mapping[str, Any]) -> str | None:
+    """Why alpha or beta is wrong."""
+    for name in ("alpha", "beta"):
+        if not 0 <= explicit.get(name, 0) <= 1:
+            return f"{name} must be from 0 to 1, found {explicit[name]}"
+    return None
+
+
+_BY_SUBTOPIC: dict[str, Any] = {
+    "family": DIVERSITY,
+    "needs": ("gold", "subtopics"),
+    "ranges": {"rel": (0, None)},
+    "complexity": "judged docs × subtopics",
+}
+_GREEDY = {**_BY_SUBTOPIC, "complexity": "gold × subtopics × docs in the top k", "bounds": (0.0, None)}
+
+
+@metric(
+    "st_recall",
+    aliases=("strecall", "strec"),
+    title="Subtopic recall",
+    formula="subtopics with a relevant doc in the top k / subtopics with a relevant doc in the gold",
+    tells="The share of a query's subtopics that the top k covers.",
+    use_when="Every aspect of a question must be covered once.",
+    caution="Blind to order, and to how often a subtopic is covered.",
+    cites="Zhai et al. 2003; ndeval strec",
+    **_BY_SUBTOPIC,
+)
+def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
+    topics = topics_of(r, rel)
+    query, _, topic = _upto(topics, k)
+    first = np.unique(_pairs(query, topic), return_index=True)[1]
+    covered = np.bincount(query[first], minlength=len(r)).astype(np.float64)
+    return ratio(covered, topic_count(topics, len(r)))
+
+
+@metric(
+    "p_ia",
+    title="Intent-aware precision",
+    cutoff="required",
+    formula="mean over the query's subtopics of precision@k for that subtopic",
+    tells="How much of the top k serves each subtopic, on average.",
+    use_when="Readers want one aspect of an ambiguous query, and nobody knows which.",
+    caution="All subtopics weigh the same, and a doc that covers several counts for each of them.",
+    cites="Agrawal et al. 2009; ndeval P-IA",
+    **_BY_SUBTOPIC,
+)
+def p_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
+    topics = topics_of(r, rel)
+    query = _upto(topics, k)[0]
+    covered = np.bincount(query, minlength=len(r)).astype(np.float64)
+    return ratio(covered, (k or 1) * topic_count(topics, len(r)))
+
+
+@metric(
+    "ap_ia",
+    aliases=("map_ia",),
+    title="Intent-aware average precision",
+    cutoff="none",
+    formula="mean over the query's subtopics of average precision for that subtopic",
+    tells="How early and how completely the docs of each subtopic come, on average.",
+    use_when="All docs on every aspect are needed.",
+    caution="All subtopics weigh the same, whether they have one relevant doc or many.",
+    cites="Agrawal et al. 2009; ndeval MAP-IA",
+    **_BY_SUBTOPIC,
+)
+def ap_ia(r: Rankings, rel: float = RELEVANT) -> Values:
+    topics = topics_of(r, rel)
+    size = int(topics.gold_topic.max(initial=0)) + 1
+    relevant = np.bincount(_pairs(topics.gold_query, topics.gold_topic, size), minlength=len(r) * size)
+    place = _place(topics.query, topics.rank, topics.topic)
+    weights = place / topics.rank / relevant[_pairs(topics.query, topics.topic, size)]
+    total = np.bincount(topics.query, weights=weights, minlength=len(r)).astype(np.float64, copy=False)
+    return np.minimum(ratio(total, topic_count(topics, len(r))), 1.0)
+
+
+@metric(
+    "err_ia",
+    title="Intent-aware expected reciprocal rank",
+    cutoff="required",
+    formula="Σ over ranks i ≤ k and the doc's subtopics of (1 − alpha)^(docs above with that subtopic) / i, divided"
+    " by the value that k docs would have if each covered all subtopics",
+    tells="How soon a reader finds each subtopic, when further docs on the same one are worth less.",
+    use_when="An ambiguous query should show each of its meanings near the top.",
+    caution="Most queries cannot reach 1, since few docs cover every subtopic; nerr_ia divides by what the gold allows."
+    " Grades from rel on count as 1. ndeval does not divide at cutoff 1.",
+    cites="Chapelle et al. 2009; ndeval ERR-IA",
+    refuses=_refuse_shares,
+    **_BY_SUBTOPIC,
+)
+def err_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0.5) -> Values:
+    topics = topics_of(r, rel)
+    best = topic_count(topics, len(r)) * full_gain(k or 1, alpha, _reciprocal)
+    return np.minimum(ratio(novel_gain(topics, len(r), k, alpha, _reciprocal), best), 1.0)
+
+
+@metric(
+    "nerr_ia",
+    title="Normalised intent-aware expected reciprocal rank",
+    formula="Σ over ranks i and the doc's subtopics of (1 − alpha)^(docs above with that subtopic) / i, divided by"
+    " the value of the ideal order, which takes the doc of the largest gain again and again",
+    tells="How close the top k is to the best order for readers of every subtopic.",
+    use_when="As err_ia, where 1 should be within reach.",
+    caution="The greedy ideal is not always the best order, so values can exceed 1.",
+    cites="Chapelle et al. 2009; ndeval nERR-IA",
+    refuses=_refuse_shares,
+    **_GREEDY,
+)
+def nerr_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0.5) -> Values:
+    topics = topics_of(r, rel)
+    best = greedy_gain(topics, len(r), k, alpha, _reciprocal)
+    return ratio(novel_gain(topics, len(r), k, alpha, _reciprocal), best)
+
+
+@metric(
+    "nrbp",
+    title="Novelty- and rank-biased precision",
+    cutoff="none",
+    formula="(1 − (1 − alpha) · beta) / subtopics · Σ over ranks i and the doc's subtopics of (1 − alpha)^(docs above"
+    " with that subtopic) · beta^(i − 1)",
+    tells="The rate at which a reader finds new subtopics who continues to the next rank with probability beta.",
+    use_when="Results must cover ambiguous and vague queries, and lists have unequal lengths.",
+    caution="Most queries cannot reach 1, since few docs cover every subtopic; nnrbp divides by what the gold allows.",
+    cites="Clarke et al. 2009; ndeval NRBP",
+    refuses=_refuse_shares,
+    **_BY_SUBTOPIC,
+)
+def nrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0.5) -> Values:
+    topics = topics_of(r, rel)
+    gain = novel_gain(topics, len(r), ALL, alpha, _persistence(beta))
+    return np.minimum(ratio((1.0 - (1.0 - alpha) * beta) * gain, topic_count(topics, len(r))), 1.0)
+
+
+@metric(
+    "nnrbp",
+    title="Normalised novelty- and rank-biased precision",
+    cutoff="none",
+    formula="nrbp / nrbp of the ideal order, which takes the doc of the largest gain again and again",
+    tells="How close the order is to the best one for a reader who looks for new subtopics.",
+    use_when="As nrbp, where 1 should be within reach.",
+    caution="The greedy ideal is not always the best order, so values can exceed 1.",
+    cites="Clarke et al. 2009; ndeval nNRBP",
+    refuses=_refuse_shares,
+    **_GREEDY,
+)
+def nnrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0.5) -> Values:
+    topics = topics_of(r, rel)
+    best = greedy_gain(topics, len(r), ALL, alpha, _persistence(beta))
+    return ratio(novel_gain(topics, len(r), ALL, alpha, _persistence(beta)), best)
