@@ -319,6 +319,46 @@ def test_rank_biased_precision_scores_as_in_ir_measures() -> None:
     assert compare_with_ir_measures(gold, run, names) > 50 * len(names)
 
 
+USER_MODELS = (
+    "INST(max_rel=4)",
+    "INST(T=2.5,min_rel=1,max_rel=3)",
+    "INSQ(T=2.0,max_rel=4)",
+    "INSQ(max_rel=2)",
+    "BPM(max_rel=4)@10",
+    "BPM(T=2.0,max_rel=3)@20",
+    "SDCG(max_rel=4)@10",
+    "SDCG(min_rel=1,max_rel=2)@5",
+    "NERR8(max_rel=4)@10",
+    "NERR9(max_rel=3)@10",
+    "NERR10(max_rel=4)",
+    "NERR10(p=0.5,max_rel=4)",
+    "NERR11(max_rel=4)",
+    "NERR11(T=3.0,max_rel=2)",
+)
+COMPAT = ("Compat", "Compat(p=0.5)", "Compat(p=0.99,normalize=False)")
+
+
+@pytest.mark.parametrize("names", [USER_MODELS, COMPAT], ids=["cwl_eval", "compat"])
+def test_user_models_and_compatibility_score_as_in_ir_measures_without_ties(names: tuple[str, ...]) -> None:
+    gold, run = bulk(13, 300, ties=False)
+    long = {f"D{i}": 2000 - i / 4 for i in range(1200)}  # cwl_eval looks at 1,000 docs
+    gold, run = {**gold, "long": {"D998": 3, "D1003": 4, "D5": 1}}, {**run, "long": long}
+    assert compare_with_ir_measures(gold, run, names) == scored_by_both(gold, run) * len(names)
+
+
+@pytest.mark.parametrize("name", ["Accuracy", "Accuracy@10", "Accuracy(rel=2)@20"])
+def test_accuracy_scores_as_in_ir_measures_without_ties(name: str) -> None:
+    """ir_measures divides by zero where all docs are relevant; both leave out queries without a relevant doc."""
+    gold, run = bulk(14, 400, ties=False)
+    rel, k = karat.parse(name).param("rel"), karat.parse(name).k or 1000
+    top = {q: sorted(docs, key=docs.__getitem__, reverse=True)[: int(k)] for q, docs in run.items()}
+    run = {q: run[q] for q in run if not all(gold.get(q, {}).get(d, 0) >= rel for d in top[q])}
+    theirs = {m.query_id: m.value for m in ir_measures.iter_calc([ir_measures.parse_measure(name)], gold, run)}
+    values = ours(gold, run, [name]).per_query(name)
+    assert len(theirs) > 100
+    assert {q: v for q, v in values.items() if not math.isnan(v)} == pytest.approx(theirs, abs=TOLERANCE)
+
+
 def test_means_are_those_of_trec_eval_with_all_queries_of_the_gold() -> None:
     gold, run = bulk(11, 200)
     evaluator = pytrec_eval.RelevanceEvaluator(gold, {"map", "ndcg_cut.10", "P.5", "num_ret", "gm_map"})

@@ -647,3 +647,57 @@ def test_queries_that_a_run_lacks_can_count_nothing() -> None:
     names = "num_q,num_q(missing=zero),num_rel,num_rel(missing=zero),judged@2,judged(missing=zero)@2,hits_per_query"
     result = means(names, gold, run)
     assert list(result.mean.values()) == [2, 1, 3, 1, 1 / 2, (1 / 2 + 0) / 2, (1 + 0) / 2]
+
+
+# --- user models and preferences -----------------------------------------------------------------------
+
+
+def test_user_models_by_hand() -> None:
+    docs, gold = graded(0, 4, 2)  # gains 0, 1, 1/2
+    assert karat.score("bpm", docs, gold) == exactly((0 + 1) / 2)  # enough after the second doc
+    assert karat.score("bpm(t=2)@3", docs, gold) == exactly((0 + 1 + 1 / 2) / 3)
+    assert karat.score("sdcg@2", docs, gold) == exactly((0 + 1 / log2(3)) / (1 + 1 / log2(3)))
+    assert karat.score("sdcg(max_grade=2)@3", docs, gold) == exactly(
+        (0 + 1 / log2(3) + 1 / log2(4)) / (1 + 1 / log2(3) + 1 / log2(4))
+    )
+    # A reader of nerr8 sees the second doc for sure, and stops there.
+    assert karat.score("nerr8@3", docs, gold) == exactly((0 + 1) / 2)
+    assert karat.score("nerr9@3", docs, gold) == exactly((0 + 1 / 2 * 1) / (1 + 1 / 2))
+    assert karat.score("nerr10(p=0.5)", docs, gold) == exactly((0 + 0.5 * 1) / (1 + 0.5))
+    patience = ((1 + 2 - 1) / (1 + 2)) ** 2  # t = 1, from rank 1 to 2
+    assert karat.score("nerr11", docs, gold) == exactly(patience / (1 + patience))
+    weights = [(2 / (i + 1)) ** 2 for i in range(1, 1001)]  # (2/3 · 3/4 · … · i/(i + 1))²
+    assert karat.score("insq", docs, gold) == exactly((weights[1] + weights[2] / 2) / sum(weights))
+
+
+def test_inst_expects_more_once_something_is_found() -> None:
+    found = [0, 1, 1.5]  # the sum of the gains 0, 1, 1/2, and no more after them
+    seen = [1.0]
+    for i in range(1, 1000):
+        ahead = i + 2 * 1 - found[min(i, 3) - 1]
+        seen.append(seen[-1] * ((ahead - 1) / ahead) ** 2)
+    docs, gold = graded(0, 4, 2)
+    assert karat.score("inst", docs, gold) == exactly((seen[1] * 1 + seen[2] / 2) / sum(seen))
+    assert karat.score("inst(max_rel=2)", docs, gold) != karat.score("inst", docs, gold)
+
+
+def test_grades_of_a_user_model_must_be_a_range() -> None:
+    with pytest.raises(karat.MetricError, match="min_grade must be from 0 to below max_grade"):
+        karat.parse("inst(min_grade=3,max_grade=3)")
+
+
+def test_accuracy_counts_pairs_in_the_wrong_order() -> None:
+    docs, gold = ["x", "a", "n", "b"], {"a": 1, "b": 1, "n": 0, "c": 1}
+    assert karat.score("accuracy", docs, gold) == exactly(1 - (1 + 2) / (2 * 2))
+    assert karat.score("accuracy@3", docs, gold) == exactly(1 - 1 / (1 * 2))
+    assert math.isnan(karat.score("accuracy@1", docs, gold))  # nothing relevant
+    assert math.isnan(karat.score("accuracy", ["a", "b"], gold))  # nothing else
+
+
+def test_compatibility_is_the_overlap_with_the_ideal_order() -> None:
+    docs, gold = ["b", "x", "a"], {"a": 2, "b": 1, "c": 1, "n": 0}  # the ideal order: a, b, then c
+    p = 0.95
+    shared = 0 / 1 + p * 1 / 2 + p**2 * 2 / 3  # both have b from depth 2, a from depth 3
+    assert karat.score("compat", docs, gold) == exactly(shared / (1 / 1 + p * 2 / 2 + p**2 * 3 / 3))
+    assert karat.score("compat(normalize=false)", docs, gold) == exactly(shared / (1 + p + p**2))
+    assert karat.score("compat", ["a", "c", "b"], gold) == exactly(1)  # docs of one grade have no order of their own

@@ -1,6 +1,18 @@
 """The metrics: their registry, the grammar of their names, one module a family."""
 
-from karat.metrics import budget, diversity, gain, graded, pipeline, relevance, sets, subtopics, trec
+from karat.metrics import (
+    budget,
+    diversity,
+    gain,
+    graded,
+    pipeline,
+    preferences,
+    relevance,
+    sets,
+    subtopics,
+    trec,
+    user_models,
+)
 from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
@@ -20,10 +32,12 @@ __all__ = [
     "parse",
     "parse_all",
     "pipeline",
+    "preferences",
     "register",
     "relevance",
     "sets",
     "subtopics",
     "trec",
     "unregister",
+    "user_models",
 ]

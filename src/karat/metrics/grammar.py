@@ -274,8 +274,9 @@ def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
     for part in split_outside_brackets(args):
         name, equals, value = (s.strip() for s in part.partition("="))
         name, value = name.lower(), value.strip("'\"")
-        if metric.name == "ndcg" and name == "dcg":  # the spelling of ir_measures
-            name, value = "gain", {"exp-log2": "exp", "log2": "linear"}.get(value, value)
+        if (pair := f"{name}={value}") in metric.spellings:
+            name, _, value = metric.spellings[pair].partition("=")
+        name = metric.spellings.get(name, name)
         if not equals or not value:
             raise MetricError(f"metric {written!r}: expected parameters as name=value, found {part!r}")
         if name not in known:

@@ -77,6 +77,8 @@ class Metric:
     """What parameters that are not in the formula change: {"gain=graded": "…"}."""
     added: tuple[str, ...] = ()
     """Parameters that were added later: at its default, one leaves the fingerprints of saved results as they were."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """Parameters, or a parameter with its value, as other tools write them: {"max_rel": "max_grade"}."""
     refuses: Callable[[Mapping[str, Any]], str | None] | None = None
     """Returns what is wrong with a combination of parameters, or None."""
     complexity: str = "judged docs"
