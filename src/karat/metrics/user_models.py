@@ -117,7 +117,11 @@ def _patience(rank: Values, t: float) -> Values:
 )
 def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
     last = DEPTH if k is None else k
-    return _expected_gain(r, min_grade, max_grade, lambda gain, rank: (np.cumsum(gain, axis=1) < t) & (rank < last))
+
+    def continues(gain: Values, rank: Values) -> Values:
+        return ((np.cumsum(gain, axis=1) < t) & (rank < last)).astype(np.float64)
+
+    return _expected_gain(r, min_grade, max_grade, continues)
 
 
 @metric(
@@ -134,7 +138,7 @@ def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_gr
 )
 def sdcg(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 4) -> Values:
     top = r.upto(k)
-    best = (1.0 / np.log2(np.arange(2.0, (k or DEPTH) + 2.0))).sum()
+    best = float((1.0 / np.log2(np.arange(2.0, (k or DEPTH) + 2.0))).sum())
     return np.minimum(top.sum(_scaled(top.grade, min_grade, max_grade) / np.log2(top.rank + 1.0)) / best, 1.0)
 
 
