@@ -24,6 +24,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src" / "karat"
 _NEEDS = {
     "items": "the docs returned, of any kind of run",
+    "item_scores": "scores on the items",
+    "returned": "how many docs were returned, of any kind of run",
     "doc_version": "`doc_version` on the items of a run log",
     "as_of": "`as_of` in the table of queries",
     "latency": "`latency_ms` on the lines of a run log",

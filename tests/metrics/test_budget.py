@@ -92,13 +92,16 @@ def test_stages_are_named_in_any_case_and_with_digits_and_dashes(tmp_path: Path)
     assert list(result.mean.values()) == [6, 3, 8]
 
 
-def test_queries_without_latency_are_undefined_and_those_without_gold_left_out(tmp_path: Path) -> None:
+def test_queries_without_latency_are_undefined_and_those_without_gold_count(tmp_path: Path) -> None:
     lines = [line("q1", latency_ms={"x": 10}), line("q2"), line("q3", latency_ms={}), line("q4", latency_ms=None)]
     run = log(tmp_path, *lines, line("q5", [], latency_ms={"x": 30}), line("other", latency_ms={"x": 999}))
     result = karat.evaluate(gold_of(["missing", "q1", "q2", "q3", "q4", "q5"]), run, "latency.mean,mrr")
     # A query without results took its time all the same; one that the run lacks took none that is known.
-    assert same(list(result.per_query("latency.mean").values()), [math.nan, 10, math.nan, math.nan, math.nan, 30])
-    assert (result.mean["latency.mean"], result.n["latency.mean"], result.n["mrr"]) == (20, 2, 6)
+    expected = {"missing": math.nan, "other": 999, "q1": 10, "q2": math.nan, "q3": math.nan, "q4": math.nan, "q5": 30}
+    assert list(result.per_query("latency.mean")) == list(expected)
+    assert same(list(result.per_query("latency.mean").values()), list(expected.values()))
+    # (10 + 30 + 999) / 3 over the log; mrr is over the six queries of the gold.
+    assert (result.mean["latency.mean"], result.n["latency.mean"], result.n["mrr"]) == (1039 / 3, 3, 6)
 
 
 def test_an_interval_is_that_of_the_order_statistics(tmp_path: Path) -> None:
@@ -489,7 +492,7 @@ def test_a_bad_number_is_an_error_that_names_its_line_and_stage(tmp_path: Path, 
     run = bad_log(tmp_path, field, value)
     metric = "latency.rerank.p50" if field == "latency_ms" else "cost.rerank"
     if field == "cost" and case == "sum too large":  # costs are not added up within a line
-        assert karat.evaluate(gold_of(["q1"]), run, metric).mean[metric] == 1
+        assert karat.evaluate(gold_of(["q1"]), run, metric).per_query(metric) == {"q1": 1, "q2": 1.5e308}
         return
     with pytest.raises(karat.InputError) as error:
         karat.evaluate(gold_of(["q1", "q2"]), run, metric)

@@ -829,6 +829,7 @@ def test_the_gates_of_init_pass_today_and_can_be_decided(small: Path) -> None:
     # Too few queries for a bound of p90, which takes 36: the median's takes 6.
     kept = [x for x in (small / "qrels.txt").read_text().splitlines() if int(x[1:3]) < 30]
     (small / "qrels.txt").write_text("\n".join(kept) + "\n")
+    (small / "log.jsonl").write_text("\n".join(log[:30]) + "\n")
     assert run_karat("init", "--force", cwd=small).returncode == 0
     assert "latency.p50 <= " in (small / "karat.yaml").read_text()
     assert [f.code for f in karat.validate(small / "karat.yaml").findings if f.code.startswith("K")] == []

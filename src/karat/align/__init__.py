@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.align.columns import NotGrouped
-from karat.align.gold import GoldIndex
+from karat.align.gold import GoldIndex, unjudged_queries
 from karat.align.hits import Aligned, Hits, RepeatedDocs, into_rankings
 from karat.align.lists import align_ordered, align_scored, order_lists, with_known_parents
 from karat.align.stream import align_stream, align_table, default_threads
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 IN_MEMORY = 64 << 20
 """A text file up to this size that is not grouped by query is put in order in memory."""
 
-__all__ = ["Aligned", "Hits", "align", "find", "into_rankings"]
+__all__ = ["Aligned", "Hits", "align", "find", "find_queries", "into_rankings"]
 
 
 def align(
@@ -65,6 +65,17 @@ def find(
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
     return (replace(hits, chunked=True) if chunked else hits), notes
+
+
+def find_queries(
+    run: Run, policy: Policy, *, threads: int | None = None, memory: int | None = None
+) -> tuple[Qrels, Policy]:
+    """All queries of a run as gold that judges nothing, and the policy to align them with where there is no gold."""
+    how = replace(policy, level="chunk", empty_gold="zero", condensed=False)
+    if isinstance(run.content, (ScoredLists, OrderedLists)):
+        return unjudged_queries(run.content.lists), how
+    hits, _ = find(unjudged_queries(()), run, how, threads=threads, memory=memory)
+    return unjudged_queries(hits.without_gold), how
 
 
 def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Hits, tuple[str, ...]]:
@@ -179,7 +190,7 @@ class _Aligner:
             keep_items=self.keep_items,
             parents=self.run.parents,
         )
-        return replace(hits, without_gold=queries - int((hits.returned >= 0).sum()))
+        return replace(hits, without_gold=[q for q in queries if q not in self.qrels.query_index])
 
     def has_parents(self, hits: Hits) -> bool:
         """Whether an id of the run could belong to a doc with another id, where gold was not found by chunk."""

@@ -146,7 +146,7 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
         returned=returned,
         later_gold=together("later_gold"),
         later_rank=together("later_rank"),
-        without_gold=len({q for p in parts for q in p.without_gold}),
+        without_gold=[q.decode() for q in dict.fromkeys(q for p in parts for q in p.without_gold)],
         duplicates=sum(p.duplicates for p in parts),
         items={q: top for p in parts for q, top in p.items.items()},
     )

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.strings import Strings, hashed
+from karat.read.objects import build_qrels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from karat.model.qrels import Qrels
     from karat.model.strings import Indices, Words
 
 _SALTS = (0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
+
+
+NOWHERE = "\x00"
+"""A judgment that no doc can meet: through it a query without gold is looked up."""
+
+
+def unjudged_queries(query_ids: Iterable[str]) -> Qrels:
+    """Gold that judges no doc of these queries, so that their lists can be found."""
+    return build_qrels({q: {NOWHERE: -1.0} for q in query_ids}, "queries")
 
 
 class GoldIndex:

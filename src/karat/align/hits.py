@@ -60,7 +60,8 @@ class Hits:
     returned: NDArray[np.int64]
     later_gold: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     later_rank: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    without_gold: int = 0
+    without_gold: Sequence[str] = ()
+    """The queries of the run that the gold lacks."""
     duplicates: int = 0
     at_doc: bool = False
     """Whether gold ids were matched with the docs that chunks belong to."""
@@ -76,6 +77,7 @@ class Aligned:
 
     rankings: Rankings
     counts: dict[str, int]
+    qrels: Qrels
     queries: NDArray[np.int64]
     """Which queries of the qrels the rankings hold."""
     hits: Hits
@@ -97,7 +99,7 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
     counts = {
         "queries": int(keep.sum()),
         "missing": int(absent.sum()),
-        "without_gold": hits.without_gold,
+        "without_gold": len(set(hits.without_gold).difference(no_answer)),
         "empty_gold": int(empty.sum()),
         "no_answer": len(set(no_answer)),
         "duplicates": hits.duplicates,
@@ -112,7 +114,15 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
         earn = policy.chunk_credit == "all"
         rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
     counts["unjudged_at_10"] = int(_count_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
-    return Aligned(rankings, counts, np.flatnonzero(keep), hits)
+    return Aligned(rankings, counts, qrels, np.flatnonzero(keep), hits)
+
+
+def without_judgments(aligned: Aligned, no_answer: Sequence[str] = ()) -> Aligned:
+    """The same lists where there is no gold at all: nothing is counted as judged, unjudged or without relevant docs."""
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+    rankings = replace(aligned.rankings, gold_query=none, gold_grade=empty)
+    zero = {"empty_gold": 0, "unjudged_at_10": 0, "no_answer": len(set(no_answer))}
+    return replace(aligned, rankings=rankings, counts={**aligned.counts, **zero})
 
 
 def _rankings(

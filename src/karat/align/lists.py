@@ -47,12 +47,15 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     for q in dict.fromkeys(query[ties].tolist()):
         _rank_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), judged, rank, policy)
     return Hits(
-        judged,
-        rank,
-        returned,
-        without_gold=len(lists) - int(np.count_nonzero(returned >= 0)),
-        items=_top(mine, policy, keep_items),
+        judged, rank, returned, without_gold=_without_gold(lists, qrels, returned), items=_top(mine, policy, keep_items)
     )
+
+
+def _without_gold(lists: Mapping[str, Any], qrels: Qrels, returned: NDArray[np.int64]) -> list[str]:
+    """The queries that the gold lacks; nothing is looked up where it has all of them."""
+    if len(lists) == np.count_nonzero(returned >= 0):
+        return []
+    return [q for q in lists if q not in qrels.query_index]
 
 
 def _all_scores(lists: Sequence[Mapping[str, float] | None], count: int) -> NDArray[np.float64] | None:
@@ -214,7 +217,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         returned,
         np.array([g for g, _ in later], dtype=np.int64),
         np.array([n for _, n in later], dtype=np.int64),
-        without_gold=sum(1 for q in run.lists if q not in qrels.query_index),
+        without_gold=_without_gold(run.lists, qrels, returned),
         duplicates=duplicates,
         items=items,
     )

@@ -14,20 +14,20 @@ from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
 from karat.model.policy import is_judged
+from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 from karat.model.run_log import AMOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.align.hits import Aligned, ReturnedDoc
+    from karat.align.hits import Aligned, Hits, ReturnedDoc
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.items import Log
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.model.rankings import Rankings
     from karat.model.run import Run
     from karat.read.embeddings import Embeddings
 
@@ -101,6 +101,11 @@ class Needs:
             return {}
         return {m.name: self.embeddings.model for m in self.measures if "embeddings" in m.needs}
 
+    @property
+    def over_whole_run(self) -> tuple[Measure, ...]:
+        """The measures that are over all queries of the run, with gold or without."""
+        return tuple(m for m in self.measures if m.over_whole_run)
+
     def deepest(self, part: str) -> int:
         """The last rank at which some measure looks at this part of an item."""
         cuts = [m.k for m in self.measures if part in m.needs]
@@ -151,11 +156,11 @@ def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
     return run.log.latency if kind == "latency" else run.log.cost
 
 
-def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: Policy) -> Rankings:
-    """The rankings with what the metrics need."""
-    rankings = aligned.rankings
-    if needs.depth:
-        items, docs = _items(aligned, qrels, needs, policy)
+def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, others: Hits | None = None) -> Rankings:
+    """The rankings with what the metrics need; `others` are the queries of the run that the gold lacks."""
+    rankings, qrels = aligned.rankings, aligned.qrels
+    if any("items" in m.needs and not m.over_whole_run for m in needs.measures):
+        items, docs = _items(_top_lists(aligned, policy), rankings.query_ids, needs)
         if needs.parts & {"embeddings", "texts"}:
             from karat.align.contents import with_contents
 
@@ -165,37 +170,69 @@ def with_parts(aligned: Aligned, qrels: Qrels, run: Run, needs: Needs, policy: P
         from karat.align.contents import topics
 
         rankings = replace(rankings, topics=topics(aligned, qrels, policy))
+    if asked := needs.pipeline.rankings(run, policy):
+        rankings = replace(rankings, asked=asked)
+    if needs.over_whole_run:
+        rankings = replace(rankings, whole=_whole(aligned, run, needs, policy, others))
+    return rankings
+
+
+def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hits | None) -> Rankings:
+    """All queries of the run, those of the gold that it lacks (unless they are left out), and what it says of them."""
+    hits, rankings = aligned.hits, aligned.rankings
+    tops = dict(zip(rankings.query_ids, _top_lists(aligned, policy), strict=True))
+    returned = dict(zip(rankings.query_ids, rankings.returned.tolist(), strict=True))
+    for i, q in enumerate(aligned.qrels.query_ids):  # without an answer, or without a relevant doc
+        if q not in returned and hits.returned[i] >= 0:
+            tops[q], returned[q] = hits.items.get(i, ()), int(hits.returned[i])
+    if others is not None:
+        for i, q in enumerate(sorted(hits.without_gold)):
+            tops[q], returned[q] = others.items.get(i, ()), int(others.returned[i])
+    ids = sorted(returned)
     log: Log = {
-        kind: {key: _by_query(values, rankings.query_ids) for key, values in _amounts(run, kind).items()}
+        kind: {key: _by_query(values, ids) for key, values in _amounts(run, kind).items()}
         for kind in AMOUNTS
         if kind in needs.parts
     }
-    if asked := needs.pipeline.rankings(run, policy):
-        rankings = replace(rankings, asked=asked)
-    return replace(rankings, log=log) if log else rankings
+    items = _items([tops[q] for q in ids], ids, needs)[0] if needs.depth else None
+    if items is not None and items.score is not None and len(items.score) and np.isnan(items.score).all():
+        raise InputError(f"run {run.name!r} has no scores, which {needs.first('item_scores')} needs")
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+    counts = np.array([returned[q] for q in ids], dtype=np.int64)
+    return Rankings(ids, none, none, empty, counts, none, empty, items=items, log=log)
 
 
 def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([values.get(q, math.nan) for q in query_ids], dtype=np.float64)
 
 
-def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tuple[Items, list[str]]:
-    """The items, and their ids."""
-    judged = _judged_ranks(aligned, qrels) if policy.condensed else None
+def _top_lists(aligned: Aligned, policy: Policy) -> list[Sequence[ReturnedDoc]]:
+    """The top docs of each query of the rankings; with condensed lists the judged ones alone."""
+    tops: list[Sequence[ReturnedDoc]] = [aligned.hits.items.get(q, ()) for q in aligned.queries.tolist()]
+    if not policy.condensed:
+        return tops
+    judged = _judged_ranks(aligned)
+    return [
+        [item for place, item in enumerate(top, start=1) if (q, place) in judged]
+        for q, top in zip(aligned.queries.tolist(), tops, strict=True)
+    ]
+
+
+def _items(tops: Sequence[Sequence[ReturnedDoc]], query_ids: Sequence[str], needs: Needs) -> tuple[Items, list[str]]:
+    """The items of each query, and their ids."""
     query: list[int] = []
     rank: list[int] = []
     version: list[float] = []
+    score: list[float] = []
     first: list[bool] = []
     docs: list[str] = []
-    for number, q in enumerate(aligned.queries.tolist()):
-        top: Sequence[ReturnedDoc] = aligned.hits.items.get(q, ())
-        if judged is not None:
-            top = [item for place, item in enumerate(top, start=1) if (q, place) in judged]
+    for number, top in enumerate(tops):
         seen: set[str] = set()
         for place, item in enumerate(top[: needs.depth], start=1):
             query.append(number)
             rank.append(place)
             version.append(item.version)
+            score.append(math.nan if item.score is None else item.score)
             docs.append(item.doc)
             first.append(item.parent not in seen)
             seen.add(item.parent)
@@ -204,14 +241,15 @@ def _items(aligned: Aligned, qrels: Qrels, needs: Needs, policy: Policy) -> tupl
         np.array(rank, dtype=np.int64),
         np.array(first, dtype=bool),
         np.array(version, dtype=np.float64),
-        _by_query(needs.as_of, aligned.rankings.query_ids),
+        _by_query(needs.as_of, query_ids),
+        score=np.array(score, dtype=np.float64) if "item_scores" in needs.parts else None,
     )
     return items, docs
 
 
-def _judged_ranks(aligned: Aligned, qrels: Qrels) -> set[tuple[int, int]]:
+def _judged_ranks(aligned: Aligned) -> set[tuple[int, int]]:
     """Query and rank of the docs that have a judgment."""
-    hits = aligned.hits
+    hits, qrels = aligned.hits, aligned.qrels
     gold = np.concatenate((hits.gold, hits.later_gold))
     rank = np.concatenate((hits.rank, hits.later_rank))
     kept = is_judged(qrels.grades[gold])

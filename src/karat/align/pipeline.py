@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.align import find
+from karat.align.gold import unjudged_queries
 from karat.errors import InputError, UsageError
 from karat.metrics.grammar import LARGEST
 from karat.metrics.pipeline import GATE, PIPELINE, ROUTER, gating, is_of_pipeline, routing
 from karat.model.items import Items
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
-from karat.read.objects import build_qrels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.run import Run
-
-NOWHERE = "\x00"
-"""A judgment that no doc can meet: through it a query without gold is looked up."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ class PipelineExpectations:
             return None, returned
         cuts = [m.k for m in self.measures if "scores" in m.metric.needs]
         depth = LARGEST if None in cuts else int(max(k for k in cuts if k))
-        gold = build_qrels({q: {NOWHERE: -1.0} for q in self.no_answer}, "queries")
+        gold = unjudged_queries(self.no_answer)
         found = find(gold, run, replace(policy, level="chunk"), keep_items=depth)[0]
         place = {q: i for i, q in enumerate(ids)}
         query, rank, score = [], [], []

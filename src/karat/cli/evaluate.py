@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import isfile
 from typing import TYPE_CHECKING, Annotated
 
 from karat.cli import options as o
@@ -27,6 +28,9 @@ def evaluate(
             metavar="FILE",
         ),
     ] = None,
+    no_gold: Annotated[
+        bool, o.option("All files are runs: measure what needs no gold (latency, cost, …).", "--no-gold", panel=o.WHAT)
+    ] = False,
     metric: o.Metrics = None,
     k: o.Ks = None,
     components: Annotated[
@@ -56,18 +60,32 @@ def evaluate(
 
     karat evaluate -c karat.yaml
 
+    karat evaluate log.jsonl    (a run log alone: latency, cost, empty results, …; other runs with --no-gold)
+
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
     from karat.errors import UsageError
     from karat.model.options import Settings
+    from karat.read.layout import head_of
+    from karat.read.run_log import is_run_log
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
     from karat.report.view import view_of
 
-    if (qrels is None or not runs) and (config is None or qrels is not None):
-        raise UsageError("name the gold and at least one run, or a config: karat evaluate QRELS RUN, or -c karat.yaml")
+    alone = not runs and config is None and qrels is not None and isfile(qrels) and is_run_log(head_of(qrels))
+    if no_gold or alone:
+        if config is not None or components:
+            raise UsageError("--no-gold goes without --config and --components, which need gold")
+        qrels, runs = None, [*([qrels] if qrels is not None else []), *(runs or [])]
+        if not runs:
+            raise UsageError("name at least one run: karat evaluate --no-gold RUN")
+    elif (qrels is None or not runs) and (config is None or qrels is not None):
+        raise UsageError(
+            "name the gold and at least one run, or a config: karat evaluate QRELS RUN, or -c karat.yaml "
+            "(without gold: karat evaluate --no-gold RUN)"
+        )
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
     with open_outputs(outputs) as files:

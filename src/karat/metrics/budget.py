@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BUDGET, DIVERSITY = "budget", "diversity"
 TOTAL = "total"
+_WHOLE = " It is over all queries of the run, with gold or without."
 
 
 @metric(
@@ -39,7 +40,7 @@ TOTAL = "total"
     " with too few queries an end is undefined (the upper end of p99 needs 368 at 95%). With weights or conversations"
     " they are bootstrap percentiles. The Δ of a quantile is the difference of the two quantiles, not the quantile of"
     " the differences: its interval and p come from resampling the queries of both runs together, where each run has"
-    " enough queries for an interval of its own.",
+    " enough queries for an interval of its own." + _WHOLE,
     cites="order statistics: Conover 1999, section 3.2",
     higher_is_better=False,
     aggregate="quantile",
@@ -65,7 +66,7 @@ def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     formula="cost of that key, such as tokens: its mean per query, or its sum",
     tells="What a query costs, in tokens or any other unit the run log counts.",
     use_when="Results must come within a budget of money or tokens.",
-    caution="Queries whose line lacks this cost are left out, and n shows it. A sum has no interval.",
+    caution="Queries whose line lacks this cost are left out, and n shows it. A sum has no interval." + _WHOLE,
     cites="run log of Karat",
     higher_is_better=False,
     no_results=math.nan,
@@ -86,7 +87,7 @@ def cost(r: Rankings, key: str, statistic: str = "mean") -> Values:
     tells="The share of the top k that already existed on the date that the gold describes.",
     use_when="Docs change over time, and answers must not come from versions later than the query's date.",
     caution="Undated items are left out and counted in a note. Undefined without as_of or without dated items."
-    " Dates are compared by day.",
+    " Dates are compared by day." + _WHOLE,
     cites="run log of Karat",
     no_results=math.nan,
     empty_gold=math.nan,
@@ -116,7 +117,7 @@ def undated(r: Rankings, k: Cutoff) -> int:
     tells="How many different docs the top k comes from.",
     use_when="Results are chunks, and several chunks of one doc crowd out others.",
     caution="A chunk belongs to its doc_id, else to the part of its id before the separator. It cannot exceed k or the"
-    " number returned.",
+    " number returned." + _WHOLE,
     cites="run log of Karat",
     empty_gold=None,
     needs=("items",),
@@ -135,7 +136,7 @@ def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     formula="1 − distinct_docs@k / min(k, docs returned)",
     tells="The share of the top k that repeats docs ranked above.",
     use_when="Results are chunks, and each one costs tokens.",
-    caution="Blind to different docs with the same content. Undefined for an empty result.",
+    caution="Blind to different docs with the same content. Undefined for an empty result." + _WHOLE,
     cites="run log of Karat",
     higher_is_better=False,
     no_results=math.nan,
@@ -147,6 +148,57 @@ def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
 def redundancy(r: Rankings, k: Cutoff = ALL) -> Values:
     deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)
     return 1.0 - ratio(distinct_docs(r, k), deep, undefined=math.nan)
+
+
+@metric(
+    "empty_results",
+    title="Empty results",
+    family=BUDGET,
+    cutoff="none",
+    formula="1 if nothing is returned for the query, else 0",
+    tells="The share of queries that get no results at all.",
+    use_when="Filters, thresholds or a retrieval gate may leave nothing to show.",
+    caution="A query of the gold that the run lacks counts as empty (missing=skip leaves it out)." + _WHOLE,
+    cites="plain definition",
+    higher_is_better=False,
+    binary=True,
+    no_results=1.0,
+    empty_gold=None,
+    needs=("returned",),
+    complexity="queries",
+)
+def empty_results(r: Rankings) -> Values:
+    return (r.returned <= 0).astype(np.float64)
+
+
+@metric(
+    "score_spread",
+    title="Score spread",
+    family=BUDGET,
+    bounds=(0.0, None),
+    formula="largest score − smallest score in the top k",
+    tells="How far apart the scores of the top k are; near 0 the order is nearly arbitrary.",
+    use_when="A threshold on scores is planned, or an index may have collapsed to equal scores.",
+    caution="On the scale of the system's own scores, so two systems are rarely comparable. Undefined below two items"
+    " with a score." + _WHOLE,
+    cites="plain definition",
+    higher_is_better=None,
+    no_results=math.nan,
+    empty_gold=None,
+    needs=("items", "item_scores"),
+    complexity="docs in the top k",
+)
+def score_spread(r: Rankings, k: Cutoff = ALL) -> Values:
+    items = _items(r)
+    if items.score is None:
+        raise MetricError("score_spread needs the scores of the items; these rankings hold none")
+    rows = _in_top(items, k) & ~np.isnan(items.score)
+    least, most = np.full(len(r), math.inf), np.full(len(r), -math.inf)
+    np.minimum.at(least, items.query[rows], items.score[rows])
+    np.maximum.at(most, items.query[rows], items.score[rows])
+    out = np.full(len(r), math.nan)
+    np.subtract(most, least, out=out, where=_count(r, items, rows) >= 2)
+    return out
 
 
 def _logged(r: Rankings, kind: str, key: str, statistic: str) -> Values:

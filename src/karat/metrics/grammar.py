@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
-from karat.metrics.registry import STATISTICS, is_known, resolve, unknown
+from karat.metrics.registry import LOG_FACTS, STATISTICS, is_known, resolve, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +75,11 @@ class Measure:
             if self.param(name) == value:
                 return constant
         return self.metric.no_results
+
+    @property
+    def over_whole_run(self) -> bool:
+        """Whether it is over all queries of a run, with gold or without: it reads only what a run says itself."""
+        return LOG_FACTS.issuperset(self.needs)
 
     @property
     def aggregate(self) -> Aggregate:

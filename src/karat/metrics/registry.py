@@ -27,6 +27,8 @@ STATISTICS: dict[str, tuple[Aggregate, float]] = {
 }
 """The values of a parameter named `statistic`: the aggregate over queries, and which quantile."""
 GOLD_ALONE = ("gold",)
+LOG_FACTS = frozenset(("latency", "cost", "items", "item_scores", "returned", "doc_version", "as_of"))
+"""What is known of every query of a run, with gold or without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ class Metric:
     empty_gold: float | None = 0.0
     """The value for a query without relevant docs in the gold; None and NaN as above."""
     needs: tuple[str, ...] = GOLD_ALONE
-    """What it reads: gold, items (all docs returned), doc_version, as_of, latency, cost, embeddings (of the items),
-    gold_embeddings, texts, subtopics, route, …; nothing else is read."""
+    """What it reads: gold, returned (how many docs), items (all docs returned), item_scores, doc_version, as_of,
+    latency, cost, embeddings (of the items), gold_embeddings, texts, subtopics, route, …; nothing else is read."""
     needs_when: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """What it reads instead for a value of a parameter; the first match counts: {("kind", "subtopic"): ("gold", …)}."""
     no_results_when: Mapping[tuple[str, str], float | None] = field(default_factory=dict)

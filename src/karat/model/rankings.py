@@ -54,6 +54,8 @@ class Rankings:
     """What a run log says of each query, where a metric needs it."""
     asked: Rankings | None = None
     """The queries that metrics of the pipeline are about, with gold or without, and what became of them."""
+    whole: Rankings | None = None
+    """All queries of the run, with gold or without, where a metric reads only what the run says itself."""
     topics: Topics | None = None
     """The subtopics of relevant docs, where a metric needs them."""
 

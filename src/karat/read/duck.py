@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from karat.read.textfile import TextFile
 
 
-def clean_source(file: TextFile) -> tuple[str, int] | None:
-    """SQL that yields query, doc, score (and parent) of every row, and how many queries there are.
+def clean_source(file: TextFile) -> tuple[str, list[str]] | None:
+    """SQL that yields query, doc, score (and parent) of every row, and the queries that there are.
 
     None where DuckDB cannot read the file, or where a row lacks its ids or a finite score.
     """
@@ -57,8 +57,8 @@ def _source(file: TextFile, mark: str | None) -> str:
     )
 
 
-def _queries_if_clean(file: TextFile, source: str) -> int | None:
-    """How many queries the run has; None if a row lacks its ids or a finite score.
+def _queries_if_clean(file: TextFile, source: str) -> list[str] | None:
+    """The queries of the run; None if a row lacks its ids or a finite score.
 
     DuckDB itself lets `1e999`, NaN and `1_000` pass.
     """
@@ -69,12 +69,12 @@ def _queries_if_clean(file: TextFile, source: str) -> int | None:
     try:
         row = connect().execute(
             f"SELECT count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
-            f"OR doc IS NULL OR doc = '' OR query LIKE '#%' {parted}), count(*), count(DISTINCT query) FROM ({source})"
+            f"OR doc IS NULL OR doc = '' OR query LIKE '#%' {parted}), count(*), list(DISTINCT query) FROM ({source})"
         )
         bad, rows, queries = row.fetchone()
     except duckdb.Error:
         return None
-    return int(queries) if bad == 0 and rows == _line_count(file) else None
+    return list(queries or ()) if bad == 0 and rows == _line_count(file) else None
 
 
 def _line_count(file: TextFile) -> int:

@@ -70,11 +70,12 @@ class PairedComparison:
         found = [grouped_intervals(differences, units, groups, confidence=level, **settings) for level in levels]
         out = []
         for g, rows in enumerate(groups):
-            place: dict[str, Any] = {
-                "by": slices[g - 1].by if g else None,
-                "small": bool(g) and len(rows) < sampling.minimum,
-            }
             for m in measures:
+                defined = int(np.count_nonzero(~np.isnan(contrast[m][rows])))  # not all metrics are over all queries
+                place: dict[str, Any] = {
+                    "by": slices[g - 1].by if g else None,
+                    "small": bool(g) and defined < sampling.minimum,
+                }
                 if m.aggregate == "quantile":
                     two = quantile_difference(
                         base[m],

@@ -223,7 +223,7 @@ class QueriesPrintJson(Struct, forbid_unknown_fields=True, frozen=True):
 class FingerprintsJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """What the result rests on, by content."""
 
-    gold: GoldPrintJson
+    gold: Annotated[GoldPrintJson | UnsetType, Meta(description="Left out where there was no gold.")] = UNSET
     queries: QueriesPrintJson | UnsetType = UNSET
     corpus: Annotated[str | UnsetType, Meta(description="Where gold is by chunk.")] = UNSET
     embeddings: Annotated[

@@ -56,7 +56,7 @@ class Fingerprints:
     metrics: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.gold is not None
+        return self.gold is not None or bool(self.metrics)
 
     def only(self, metrics: Iterable[str]) -> Fingerprints:
         """Those of a result that holds these metrics alone."""

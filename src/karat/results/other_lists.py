@@ -67,7 +67,7 @@ def align_dated(run: RunResult, queries: Queries, *, metric: str) -> Rankings:
     dated = run_of(run.log, run.policy, as_of, dated=True)
     check_run(dated, needs, run.policy)
     aligned, _ = align(run.qrels, dated, run.policy, no_answer=queries.no_answer, keep_items=needs.depth)
-    return with_parts(aligned, run.qrels, dated, needs, run.policy)
+    return with_parts(aligned, dated, needs, run.policy)
 
 
 def align_without_newer(run: RunResult, queries: Queries) -> Rankings:

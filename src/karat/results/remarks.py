@@ -19,13 +19,19 @@ def warnings(run: RunResult) -> list[str]:
     out = [told] if (told := _nothing_found(run)) else []
     if c.get("missing"):
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
-    if c.get("without_gold"):
-        out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: left out")
+    if c.get("without_gold") and (scope := _left_out(run)):
+        out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")
     if c.get("empty_gold"):
         out.append(f"{plural(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
     if c.get("duplicates"):
         out.append(f"{plural(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
     return out
+
+
+def _left_out(run: RunResult) -> str:
+    """Which metrics leave out queries without gold; nothing where none does."""
+    whole = [parse(name).over_whole_run for name in run.values]
+    return "" if all(whole) else "left out of metrics that need gold" if any(whole) else "left out"
 
 
 def _nothing_found(run: RunResult) -> str:

@@ -123,8 +123,15 @@ class RunResult(Tabular):
     threads: int = field(default=1, repr=False)
 
     @property
+    def is_without_gold(self) -> bool:
+        """Whether the run was evaluated by what it says itself, without any gold."""
+        return self.rankings is not None and len(self.rankings) > 0 and not len(self.rankings.gold_grade)
+
+    @property
     def qrels(self) -> Qrels:
         """The judgments that the run was measured with."""
+        if self.is_without_gold:
+            raise ResultError(f"{self.name!r} was evaluated without gold, which is needed here; name the gold too")
         if self.gold is None:
             raise ResultError(f"this result of {self.name!r} holds no gold; evaluate again and save it with --save")
         return self.gold.qrels
@@ -155,6 +162,8 @@ class RunResult(Tabular):
         rankings = self.rankings
         if rankings is None:
             raise ResultError(f"this result of {self.name!r} holds no rankings; evaluate again with this version")
+        if self.is_without_gold:
+            raise ResultError(f"{measures[0].name} needs gold, and {self.name!r} was evaluated without; name it too")
         ids = (rankings.query_ids, self.query_ids)
         return replace(self, values={m.name: spread(m(rankings), *ids) for m in measures})
 

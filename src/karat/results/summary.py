@@ -96,10 +96,12 @@ def _intervals(sampling: Sampling) -> IntervalsJson:
 
 def _fingerprints(prints: Fingerprints) -> FingerprintsJson | UnsetType:
     gold, queries = prints.gold, prints.queries
-    if gold is None:
+    if not prints:
         return UNSET
     return FingerprintsJson(
-        gold=GoldPrintJson(gold.hash, *(UNSET if n is None else n for n in (gold.queries, gold.judgments))),
+        gold=GoldPrintJson(gold.hash, *(UNSET if n is None else n for n in (gold.queries, gold.judgments)))
+        if gold is not None
+        else UNSET,
         queries=QueriesPrintJson(
             queries.hash, UNSET if queries.queries is None else queries.queries, dict(queries.fields)
         )

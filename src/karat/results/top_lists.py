@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.align.hits import Aligned
-    from karat.model.qrels import Qrels
 
 DEPTH = 100
 """How many docs of each query a result with details holds."""
@@ -71,9 +70,9 @@ def _defined(values: list[float]) -> list[float | None]:
     return [None if v != v else v for v in values]
 
 
-def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) -> TopLists:
+def build_top_lists(aligned: Aligned) -> TopLists:
     """The top docs of each query of the rankings, with their grades."""
-    at_doc, items = aligned.hits.at_doc, aligned.hits.items
+    qrels, at_doc, items = aligned.qrels, aligned.hits.at_doc, aligned.hits.items
     offsets, docs, scores, grades = [0], [], [], []
     for q in aligned.queries.tolist():
         a, b = int(qrels.offsets[q]), int(qrels.offsets[q + 1])
@@ -84,7 +83,7 @@ def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) ->
             grades.append(graded.get(parent if at_doc else doc))
         offsets.append(len(docs))
     return TopLists(
-        query_ids,
+        aligned.rankings.query_ids,
         np.maximum(aligned.hits.returned[aligned.queries], 0),
         np.array(offsets, dtype=np.int64),
         docs,
@@ -93,8 +92,8 @@ def build_top_lists(qrels: Qrels, aligned: Aligned, query_ids: Sequence[str]) ->
     )
 
 
-def find_gold_ranks(qrels: Qrels, aligned: Aligned) -> NDArray[np.int64]:
+def find_gold_ranks(aligned: Aligned) -> NDArray[np.int64]:
     """The rank at which each judgment's doc was returned; 0 where it was not."""
-    rank = np.zeros(len(qrels.docs), dtype=np.int64)
+    rank = np.zeros(len(aligned.qrels.docs), dtype=np.int64)
     rank[aligned.hits.gold] = aligned.hits.rank
     return rank

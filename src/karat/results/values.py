@@ -28,17 +28,24 @@ if TYPE_CHECKING:
 def measure_rankings(measures: Iterable[Measure], rankings: Rankings) -> tuple[Sequence[str], dict[str, Values]]:
     """The values of all measures, and of which queries.
 
-    Metrics of the pipeline are about queries without gold too: of these all other metrics are undefined.
+    Metrics of the pipeline and of what a run says itself are about queries without gold too: of these all other
+    metrics are undefined.
     """
-    asked = rankings.asked
-    if asked is None:
+    others = [r for r in (rankings.asked, rankings.whole) if r is not None]
+    if not others:
         return rankings.query_ids, {m.name: m(rankings) for m in measures}
-    ids = sorted({*rankings.query_ids, *asked.query_ids})
+    ids = sorted({*rankings.query_ids, *(q for r in others for q in r.query_ids)})
     columns = {}
     for m in measures:
-        own = asked if is_of_pipeline(m.metric) else rankings
+        own = rankings_for(m, rankings)
         columns[m.name] = spread(m(own), own.query_ids, ids)
     return ids, columns
+
+
+def rankings_for(measure: Measure, rankings: Rankings) -> Rankings:
+    """The queries that a measure is about: those with gold, those the pipeline is asked about, or the whole run."""
+    own = rankings.asked if is_of_pipeline(measure.metric) else rankings.whole if measure.over_whole_run else None
+    return own if own is not None else rankings
 
 
 def spread(values: Values, query_ids: Sequence[str], over: Sequence[str]) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from karat.align import align
+from karat.align import align, find, find_queries
+from karat.align.gold import unjudged_queries
+from karat.align.hits import without_judgments
 from karat.align.stream import default_threads
-from karat.errors import InputError, shown
+from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
@@ -28,7 +31,7 @@ from karat.results.gold import Gold
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
-from karat.results.values import aggregate, measure_rankings
+from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.store.cache import Cache, StoredRun
 
 if TYPE_CHECKING:
@@ -61,19 +64,29 @@ def evaluate(
 
     `qrels` and `run` are each a path, a dict, a data frame, or a `karat.Qrels` / `karat.Run`; several
     runs are a dict of names to any of these, or a list of paths. Without `metrics` the default ones
-    are computed. Every metric has an interval (`result.ci`), computed when it is first asked for. The fields `weight`
+    are computed. Without gold (`qrels` is None) runs are evaluated by what they say themselves: latency, cost, distinct
+    docs, empty results, routes. Every metric has an interval (`result.ci`), computed when it is first asked for. The
+    fields `weight`
     and `conversation` of `queries` are honoured. Some metrics need `embeddings` of the docs (a .npy matrix with its
     ids beside it, .npz, Parquet or a dict) or their texts (`docs`).
     """
     settings = Settings.of(options)
     data = settings.data
-    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks)
     table = _table(data.queries) if data.queries is not None else None
     job = _Job(qrels, settings, table)
+    sources = named_runs(run)
+    if qrels is None and metrics is None:
+        from karat.verbs.log_metrics import default_log_metrics
+
+        sources = [(name, job.read(name, source)) for name, source in sources]
+        metrics = default_log_metrics([source for _, source in sources], table, ks)
+    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks)
+    if qrels is None:
+        _check_needs_no_gold(measures)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
         job.parents = docs_table.parents
-        unmatched = unmatched_gold(job.gold.qrels, docs_table)
+        unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
         job.notes = (unmatched.note,) if unmatched else ()
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
@@ -82,7 +95,7 @@ def evaluate(
             measures, table, settings.policy, embeddings=data.embeddings, model=data.embedding_model, docs=docs_table
         )
     job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
-    runs = [job.run(name, source, measures) for name, source in named_runs(run)]
+    runs = [job.run(name, source, measures) for name, source in sources]
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
@@ -93,6 +106,16 @@ def evaluate(
 def _default_metrics(ks: Sequence[int] | None) -> Iterable[str]:
     """The metrics where none is named; with cutoffs of the caller's own, the same ones without theirs."""
     return DEFAULT_METRICS if ks is None else dict.fromkeys(m.metric.name for m in parse_all(DEFAULT_METRICS))
+
+
+def _check_needs_no_gold(measures: Sequence[Measure]) -> None:
+    """Refuse metrics of relevance where there is no gold."""
+    if wrong := [m.name for m in measures if "gold" in m.needs]:
+        verb = "needs" if len(wrong) == 1 else "need"
+        raise UsageError(
+            f"{', '.join(wrong)} {verb} gold, and there is none; name the gold too, or choose metrics of what a run "
+            "says itself, such as latency.p50, cost.tokens, distinct_docs@10 or empty_results"
+        )
 
 
 def _table(queries: Any) -> Queries:
@@ -139,7 +162,8 @@ class _Job:
     def __init__(self, qrels: Any, settings: Settings, queries: Queries | None) -> None:
         self.settings, self.queries = settings, queries
         self.policy, self.engine = settings.policy, settings.engine
-        self.gold = Gold(qrels, settings.data.qrels_format, settings.data.subtopics, self.policy.binary)
+        data = settings.data
+        self.gold = Gold(qrels, data.qrels_format, data.subtopics, self.policy.binary) if qrels is not None else None
         self.cache = Cache() if self.engine.cache and not self.engine.details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
@@ -153,6 +177,8 @@ class _Job:
 
     def relevant(self) -> dict[str, list[str]]:
         """The relevant docs of each query."""
+        if self.gold is None:
+            raise UsageError("segments by a field of the gold's docs need gold, and there is none; name the gold too")
         qrels = self.gold.qrels
         judged = (qrels.for_query(q) for q in qrels.query_ids)
         return {
@@ -167,13 +193,13 @@ class _Job:
         aligned: Aligned | None = None
         stored = entry.load() if entry is not None else None
         if stored is None:
-            run = self._read(name, source, self.policy)
+            run = self.read(name, source)
             aligned, stored = self._align(run, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes]
         if self.needs is not None:
-            notes += [*_told_by(self.needs, rankings), *_undefined(measures, values)]
+            notes += [*_told_by(self.needs, rankings), *_undefined(measures, rankings)]
         if self.policy.as_of_filter and run is not None:
             notes += self._made_by_filter(run, measures, values)
         details = aligned if self.engine.details else None
@@ -189,29 +215,34 @@ class _Job:
             "doc" if stored.at_doc else "chunk" if stored.chunked else None,
             self.gold,
             rankings,
-            find_gold_ranks(self.gold.qrels, details) if details is not None else None,
-            build_top_lists(self.gold.qrels, details, rankings.query_ids) if details is not None else None,
+            find_gold_ranks(details) if details is not None and self.gold is not None else None,
+            build_top_lists(details) if details is not None else None,
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
         )
 
     def _entry(self, source: Any) -> Entry | None:
-        if self.cache is None or self.policy.as_of_filter or self.needs is not None or self.parents:
+        beyond = self.policy.as_of_filter or self.needs is not None or self.parents
+        if self.cache is None or self.gold is None or beyond:
             return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
         choices = [self.policy, self.gold.format, self.settings.data.run_format, unanswerable, self.gold.subtopics]
         return self.cache.entry(self.gold.source, source, choices)
 
-    def _read(self, name: str | None, source: Any, policy: Policy) -> Run:
+    def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
+        """A run as a policy chooses its lists."""
         dated = self.needs is not None and "doc_version" in self.needs.parts
         format = self.settings.data.run_format
-        return read_run(source, name=name, format=format, policy=policy, as_of=self._as_of, dated=dated)
+        return read_run(source, name=name, format=format, policy=policy or self.policy, as_of=self._as_of, dated=dated)
 
     def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Aligned, StoredRun]:
-        needs = self.needs
+        needs, engine = self.needs, self.engine
         run = replace(run, parents=self.parents)
-        gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
-        _check_not_gold(source, self.gold.source)
+        if self.gold is None:
+            gold, chosen = find_queries(run, chosen, threads=engine.threads, memory=engine.memory_bytes)
+        else:
+            gold = self.gold.qrels  # read before the next step: what is wrong with it is the better news
+            _check_not_gold(source, self.gold.source)
         if needs is not None:
             from karat.align.needs import check_gold, check_run
 
@@ -219,17 +250,27 @@ class _Job:
             check_run(run, needs, chosen)
         aligned, notes = align(
             gold,
-            _watched(run, entry, self.engine.watch, self.engine.batch),
+            _watched(run, entry, engine.watch, engine.batch),
             chosen,
-            no_answer=self.queries.no_answer if self.queries else (),
-            threads=self.engine.threads,
-            memory=self.engine.memory_bytes,
-            keep_items=max(DEPTH if self.engine.details else 0, needs.depth if needs else 0),
+            no_answer=self.queries.no_answer if self.queries and self.gold is not None else (),
+            threads=engine.threads,
+            memory=engine.memory_bytes,
+            keep_items=max(DEPTH if engine.details else 0, needs.depth if needs else 0),
         )
+        if self.gold is None:
+            aligned = without_judgments(aligned, no_answer=self.queries.no_answer if self.queries else ())
+            notes = (*notes, *_routes(run))
         if needs is not None:
             from karat.align.needs import with_parts
 
-            aligned = replace(aligned, rankings=with_parts(aligned, gold, run, needs, chosen))
+            others = None
+            if needs.over_whole_run and aligned.hits.without_gold:
+                unjudged = unjudged_queries(aligned.hits.without_gold)
+                how = replace(chosen, level="chunk")
+                others, _ = find(
+                    unjudged, run, how, threads=engine.threads, memory=engine.memory_bytes, keep_items=needs.depth
+                )
+            aligned = replace(aligned, rankings=with_parts(aligned, run, needs, chosen, others=others))
         if aligned.counts["without_gold"] and not (aligned.hits.returned >= 0).any():
             one = gold.query_ids[0]
             notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
@@ -255,7 +296,7 @@ class _Job:
     ) -> list[str]:
         """What dropping items that are too new does to each metric."""
         without_filter = replace(self.policy, as_of_filter=False)
-        unfiltered, _ = self._align(self._read(None, run, without_filter), run, None, without_filter)
+        unfiltered, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
         told = []
         without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:
@@ -270,7 +311,7 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     from karat.metrics.budget import undated
 
     dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
-    left_out = [(m.name, undated(rankings, None if m.k is None else int(m.k))) for m in dated]
+    left_out = [(m.name, undated(rankings_for(m, rankings), None if m.k is None else int(m.k))) for m in dated]
     return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
 
 
@@ -278,14 +319,28 @@ LOGGED = frozenset(("latency", "cost", "doc_version"))
 """What a run log holds for each query; without it a value is undefined that should be there."""
 
 
-def _undefined(measures: list[Measure], values: Mapping[str, NDArray[np.float64]]) -> list[str]:
+def _undefined(measures: list[Measure], rankings: Rankings) -> list[str]:
     """How many queries lack a value that others have, for metrics of what a run log holds."""
-    lacking = {m.name: np.isnan(values[m.name]) for m in measures if LOGGED.intersection(m.metric.needs)}
+    logged = [m for m in measures if LOGGED.intersection(m.metric.needs)]
+    lacking = {m.name: np.isnan(m(rankings_for(m, rankings))) for m in logged}
     return [
         f"{name}: {int(absent.sum()):,} of {len(absent):,} queries have no value"
         for name, absent in lacking.items()
         if absent.any()
     ]
+
+
+def _routes(run: Run) -> list[str]:
+    """How often each source was chosen, where the log says it."""
+    if run.log is None or not run.log.routes:
+        return []
+    chosen = Counter(run.log.routes.values())
+    nowhere = len(run.log) - chosen.total()
+    counts = [
+        *(f"{shown(route)} {n:,}" for route, n in chosen.most_common()),
+        *([f"none {nowhere:,}"] if nowhere else []),
+    ]
+    return [f"routes of {len(run.log):,} queries: {', '.join(counts)}"]
 
 
 def _check_not_gold(run: Any, qrels: Any) -> None:

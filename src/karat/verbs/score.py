@@ -32,7 +32,7 @@ def _with_items(measure: Measure, rankings: Rankings, retrieved: Sequence[Any]) 
     """The rankings with the docs themselves, for a metric that looks beyond the judged ones."""
     from karat.model.items import Items
 
-    more = [n for n in measure.needs if n not in ("gold", "items")]
+    more = [n for n in measure.needs if n not in ("gold", "items", "returned")]
     if more:
         raise UsageError(f"{measure.name} needs {' and '.join(more)}, which a list of docs does not have; use evaluate")
     parents = [parent_of(doc, SEPARATOR) for doc in map(_id, retrieved)]

@@ -84,7 +84,8 @@ def _segments(result: Result, wide: bool) -> Table:
             known = i < len(run.segments)
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if known else [""] * (1 + wide)
         name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
-        table.add_row(name, str(segment.n), *cells, style="dim" if segment.small else None)
+        n = segment.metrics[metric].n
+        table.add_row(name, str(n), *cells, style="dim" if n < result.runs[0].sampling.minimum else None)
     for names in result.runs[0].sampling.by:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []
@@ -141,7 +142,8 @@ def show_scope(out: Console, result: Result, gold: str) -> None:
     conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
     listed = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
-    out.print(line(f"{count} · gold {plain(os.path.basename(gold))} · {TIES} · {plain(listed)}", style="dim"))
+    source = f"gold {plain(os.path.basename(gold))}" if gold else "no gold"
+    out.print(line(f"{count} · {source} · {TIES} · {plain(listed)}", style="dim"))
     if 0 < queries[0] < FEW:
         out.print(note(f"only {queries_text(queries[0])}: so few can only show large differences", serious=True))
     for text in unjudged(result):

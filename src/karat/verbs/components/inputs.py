@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.align import align, find
-from karat.align.pipeline import NOWHERE
+from karat.align.gold import NOWHERE
 from karat.align.stream import default_threads
 from karat.errors import UsageError
 from karat.metrics.grammar import parse

@@ -148,7 +148,7 @@ def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
             "X507", run.path, f"no query of the gold is in this run: {ids}", [run.at_query(0)] if mine else []
         )
         return
-    without = [q for q in run.queries if q not in data.grades]
+    without = [q for q in run.queries if q not in data.grades and q not in data.unanswerable]
     if without:
         yield make_finding(
             "X505",

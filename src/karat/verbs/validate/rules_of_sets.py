@@ -38,7 +38,7 @@ RULES_OF_SETS = (
         "info",
         "Queries of a run without gold",
         "They are left out of every relevance metric, and counted.",
-        "Nothing, if the run covers other splits too; otherwise judge them.",
+        "Nothing, if the run covers other splits too; otherwise judge them, or mark them no_answer.",
     ),
     LintRule(
         "X506",

@@ -1,0 +1,210 @@
+"""What a run says itself (latency, cost, dates, lists) is over all its queries, with gold or without."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import karat
+from command import run_karat as command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUERIES, MARKED = 400, 100
+BUDGET = "latency.p90,cost.tokens,cost.tokens.sum"
+
+
+def is_marked(i: int) -> bool:
+    return i % 4 == 0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """400 lines: 300 with gold (10–16 ms, 5 tokens), 100 marked no_answer (1,300 ms, 5,000 tokens)."""
+    log, gold, queries = [], [], []
+    for i in range(QUERIES):
+        q, marked = f"q{i:03}", is_marked(i)
+        topk = [{"rank": r + 1, "chunk_id": f"d{i}-{r}", "score": 5.0 - r} for r in range(5)]
+        amounts = {"latency_ms": {"search": 1300 if marked else 10 + i % 7}, "cost": {"tokens": 5000 if marked else 5}}
+        log.append(
+            json.dumps({"query_id": q, "topk": [] if i == 7 else topk, "route": "faq" if i % 2 else "docs", **amounts})
+        )
+        queries.append(json.dumps({"_id": q, "text": "?", "no_answer": marked, "language": "es" if i % 3 else "pt"}))
+        if not marked:
+            gold.append(f"{q} 0 d{i}-{i % 3} 1")
+    for name, lines in (("log.jsonl", log), ("gold.txt", gold), ("queries.jsonl", queries)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def evaluate(project: Path, metrics: str | None, **options: Any) -> karat.Result:
+    return karat.evaluate(
+        str(project / "gold.txt"),
+        str(project / "log.jsonl"),
+        metrics,
+        queries=str(project / "queries.jsonl"),
+        **options,
+    )
+
+
+def test_latency_and_cost_are_over_all_lines_of_the_log(project: Path) -> None:
+    result = evaluate(project, f"{BUDGET},mrr")
+    # A quarter of the queries takes 1,300 ms: p90 is one of them. (300 · 5 + 100 · 5,000) / 400 = 1,253.75.
+    assert [result.mean[m] for m in BUDGET.split(",")] == [1300, 1253.75, 501_500]
+    assert [result.n[m] for m in BUDGET.split(",")] == [QUERIES] * 3
+    assert result.n["mrr"] == QUERIES - MARKED
+
+
+def test_nothing_is_said_of_queries_that_are_marked_no_answer(project: Path) -> None:
+    result = evaluate(project, f"{BUDGET},mrr", by="language")
+    assert (result.counts["queries"], result.counts["no_answer"], result.counts["without_gold"]) == (300, 100, 0)
+    assert not [n for n in result.notes if "without gold" in n or "no value" in n]
+
+
+def test_queries_without_gold_are_left_out_of_relevance_alone(project: Path) -> None:
+    lines = (project / "queries.jsonl").read_text().replace('"no_answer": true, ', "")
+    (project / "queries.jsonl").write_text(lines)
+    assert (
+        "100 queries of this run without gold: left out of metrics that need gold"
+        in evaluate(project, "mrr,latency.p90").notes
+    )
+    assert "100 queries of this run without gold: left out" in evaluate(project, "mrr").notes
+    assert evaluate(project, "latency.p90").notes == ()
+
+
+def test_a_segment_holds_its_queries_without_gold(project: Path) -> None:
+    result = evaluate(project, "latency.p90,mrr", by="language")
+    sizes = {s.by["language"]: (s.metrics["latency.p90"].n, s.metrics["mrr"].n) for s in result.segments}
+    in_pt = [i for i in range(QUERIES) if i % 3 == 0]
+    answered = [i for i in in_pt if not is_marked(i)]
+    assert sizes == {"pt": (len(in_pt), len(answered)), "es": (400 - len(in_pt), 300 - len(answered))}
+    assert [s.metrics["latency.p90"].estimate for s in result.segments] == [1300, 1300]
+
+
+def test_a_latency_gate_sees_the_slow_queries_without_gold(project: Path) -> None:
+    result = evaluate(project, f"{BUDGET},mrr")
+    assert karat.check(result, ["latency.p90 <= 60ms", "cost.tokens <= 100"]).verdict == "BLOCK"
+
+
+def test_a_saved_result_and_a_blessed_one_say_the_same(project: Path) -> None:
+    fresh = evaluate(project, f"{BUDGET},mrr", by="language", details=True)
+    fresh.save(str(project / "saved.json"))
+    again = karat.load(str(project / "saved.json"))
+    assert again.as_json() == fresh.as_json()
+    gates = ["latency.p90 <= 60ms", "cost.tokens no worse than baseline by 1 for every language"]
+    baseline = karat.bless(fresh, str(project / "base.json"))
+    first, second = (karat.check(r, gates, baseline=baseline).as_json() for r in (fresh, again))
+    assert first["gates"] == second["gates"]
+    assert [g["n"] for g in first["gates"]] == [400, 266, 134]
+    assert karat.compare(fresh, again)["latency.p90"].n == QUERIES
+
+
+def test_two_logs_are_paired_over_the_lines_that_both_have(project: Path) -> None:
+    lines = (project / "log.jsonl").read_text().splitlines()
+    (project / "short.jsonl").write_text("\n".join(lines[:200]))
+    runs = [str(project / "log.jsonl"), str(project / "short.jsonl")]
+    found = karat.compare(str(project / "gold.txt"), runs, "cost.tokens,mrr", queries=str(project / "queries.jsonl"))
+    assert (found["cost.tokens"].n, found["mrr"].n) == (200, 300)  # mrr: what the run lacks scores 0
+
+
+def test_distinct_docs_and_dates_count_queries_without_gold(tmp_path: Path) -> None:
+    items = [{"chunk_id": "d1#0", "doc_version": "2024-01-01"}, {"chunk_id": "d1#1", "doc_version": "2025-06-01"}]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps({"query_id": q, "topk": items[:n]}) for q, n in (("a", 1), ("b", 2))))
+    table = {q: {"as_of": "2025-01-01"} for q in "ab"}
+    metrics = "fresh@5,distinct_docs@5,redundancy@5"
+    result = karat.evaluate({"a": {"d1#0": 1}}, str(log), metrics, queries=table)
+    assert result.per_query("fresh@5") == {"a": 1, "b": 0.5}
+    assert result.per_query("distinct_docs@5") == {"a": 1, "b": 1}
+    assert result.per_query("redundancy@5") == {"a": 0, "b": 0.5}
+
+
+@pytest.mark.parametrize("shape", ["dict", "file", "frame"])
+def test_every_kind_of_run_counts_its_queries_without_gold(tmp_path: Path, shape: str) -> None:
+    lists = {"a": {"x#1": 3.0, "x#2": 2.0}, "b": {"y#1": 9.0, "z#1": 5.0}}
+    rows = [(q, d, s) for q, docs in lists.items() for d, s in docs.items()]
+    run: Any = lists
+    if shape == "file":
+        run = str(tmp_path / "r.run")
+        (tmp_path / "r.run").write_text("".join(f"{q} Q0 {d} 0 {s} t\n" for q, d, s in rows))
+    elif shape == "frame":
+        run = pytest.importorskip("pandas").DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    result = karat.evaluate({"a": {"x#1": 1}}, run, "distinct_docs@5,score_spread@5,mrr")
+    assert result.per_query("distinct_docs@5") == {"a": 1, "b": 2}
+    assert result.per_query("score_spread@5") == {"a": 1, "b": 4}
+    alone = karat.evaluate(None, run)
+    assert alone.per_query("distinct_docs@10") == {"a": 1, "b": 2}
+    assert alone.per_query("score_spread@10") == {"a": 1, "b": 4}
+
+
+# --- without any gold -----------------------------------------------------------------------------------
+
+
+def test_a_log_alone_is_measured_by_what_it_says(project: Path) -> None:
+    result = karat.evaluate(None, str(project / "log.jsonl"))
+    names = ("latency.p50", "latency.p90", "latency.p95", "cost.tokens", "empty_results", "distinct_docs@10")
+    assert result.metrics == (*names, "redundancy@10", "score_spread@10")
+    assert (result.mean["latency.p90"], result.mean["empty_results"], result.mean["score_spread@10"]) == (
+        1300,
+        1 / 400,
+        4,
+    )
+    assert result.counts["queries"] == QUERIES
+    assert result.counts["without_gold"] == result.counts["empty_gold"] == result.counts["unjudged_at_10"] == 0
+    assert result.notes == ('routes of 400 queries: "docs" 200, "faq" 200',)
+
+
+def test_metrics_of_relevance_need_gold(project: Path) -> None:
+    with pytest.raises(karat.UsageError, match=r"^ndcg@10, mrr need gold, and there is none; name the gold too"):
+        karat.evaluate(None, str(project / "log.jsonl"), "ndcg@10,latency.p50,mrr")
+    result = karat.evaluate(None, str(project / "log.jsonl"))
+    with pytest.raises(karat.KaratError, match="needs gold"):
+        karat.sweep(result)
+
+
+def test_a_result_without_gold_is_saved_compared_and_gated(project: Path) -> None:
+    fresh = karat.evaluate(None, str(project / "log.jsonl"), details=True)
+    fresh.save(str(project / "a.json"))
+    again = karat.load(str(project / "a.json"))
+    assert again.as_json() == fresh.as_json()
+    assert karat.compare(str(project / "a.json"), str(project / "a.json"))["latency.p90"].delta == 0
+    assert karat.check(again, ["latency.p90 <= 2s", "empty_results <= 5%"]).verdict == "SHIP"
+    with pytest.raises(karat.NotComparable, match="gold: none given here"):
+        karat.compare(evaluate(project, "latency.p90"), again, "latency.p90")
+
+
+def test_the_command_takes_a_log_alone(project: Path) -> None:
+    alone = command("evaluate", "log.jsonl", cwd=project)
+    assert alone.returncode == 0, alone.stderr
+    assert "400 queries · no gold" in alone.stdout
+    assert "latency.p90" in alone.stdout
+    (project / "other.jsonl").write_text((project / "log.jsonl").read_text())
+    several = command("evaluate", "--no-gold", "log.jsonl", "two=other.jsonl", "--json", "-", cwd=project)
+    assert [r["name"] for r in json.loads(several.stdout)["runs"]] == ["log", "two"]
+    page = command(
+        "evaluate", "--no-gold", "log.jsonl", "--html", "r.html", "--markdown", "r.md", "--latex", "r.tex", cwd=project
+    )
+    assert page.returncode == 0, page.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("gold.txt",), "without gold: karat evaluate --no-gold RUN"),
+        (("--no-gold",), "name at least one run"),
+        (("--no-gold", "log.jsonl", "--components"), "which need gold"),
+        (("log.jsonl", "-m", "recall@5"), "recall@5 needs gold"),
+    ],
+)
+def test_the_command_says_what_is_missing(project: Path, arguments: tuple[str, ...], told: str) -> None:
+    done = command("evaluate", *arguments, cwd=project)
+    assert done.returncode == 2
+    assert told in " ".join(done.stderr.split())
+
+
+def test_validate_does_not_ask_for_judgments_of_queries_without_an_answer(project: Path) -> None:
+    done = command("validate", "gold.txt", "queries.jsonl", "log.jsonl", cwd=project)
+    assert "X505" not in done.stdout
