@@ -1075,7 +1075,7 @@ INPUT, USAGE, METRIC = karat.InputError, karat.UsageError, karat.MetricError
 KINDS = "expected a path, a dict, a data frame or karat."
 LIBRARY: list[tuple[str, Callable[[], object], type[karat.KaratError], str]] = [
     ("gold-int", lambda: evaluated(5), INPUT, f"qrels: {KINDS}Qrels, found int"),
-    ("gold-none", lambda: evaluated(None), INPUT, f"qrels: {KINDS}Qrels, found NoneType"),
+    ("gold-none", lambda: evaluated(None), INPUT, "ndcg@10 needs gold, and there is none"),
     ("gold-list-of-dicts", lambda: evaluated([{"q1": "d1"}]), INPUT, f"qrels: {KINDS}Qrels, found list"),
     ("gold-empty", lambda: evaluated({}), INPUT, "qrels: is empty, expected judgments as {query: {doc: grade}}"),
     ("gold-missing-file", lambda: evaluated("nowhere"), INPUT, "nowhere: no such file; check the path"),

@@ -158,7 +158,7 @@ def test_a_log_alone_is_measured_by_what_it_says(project: Path) -> None:
 
 
 def test_metrics_of_relevance_need_gold(project: Path) -> None:
-    with pytest.raises(karat.UsageError, match=r"^ndcg@10, mrr need gold, and there is none; name the gold too"):
+    with pytest.raises(karat.InputError, match=r"^ndcg@10, mrr need gold, and there is none; name the gold too"):
         karat.evaluate(None, str(project / "log.jsonl"), "ndcg@10,latency.p50,mrr")
     result = karat.evaluate(None, str(project / "log.jsonl"))
     with pytest.raises(karat.KaratError, match="needs gold"):

@@ -112,7 +112,7 @@ def _check_needs_no_gold(measures: Sequence[Measure]) -> None:
     """Refuse metrics of relevance where there is no gold."""
     if wrong := [m.name for m in measures if "gold" in m.needs]:
         verb = "needs" if len(wrong) == 1 else "need"
-        raise UsageError(
+        raise InputError(
             f"{', '.join(wrong)} {verb} gold, and there is none; name the gold too, or choose metrics of what a run "
             "says itself, such as latency.p50, cost.tokens, distinct_docs@10 or empty_results"
         )
