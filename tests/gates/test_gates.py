@@ -14,6 +14,7 @@ from statsmodels.stats.power import TTestPower
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
 from karat.gates.kinds import KINDS, GateKind
+from karat.stats.aggregates import Statistic
 from karat.stats.intervals import quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
 
@@ -33,7 +34,15 @@ def share(successes: int, n: int) -> GateEvidence:
 
 def times(q: float, values: np.ndarray = LATENCIES) -> GateEvidence:
     found = quantile_interval(values, q)
-    return GateEvidence(found.estimate, found.low, found.high, found.n, kind="quantile", values=values, quantile=q)
+    return GateEvidence(
+        found.estimate,
+        found.low,
+        found.high,
+        found.n,
+        kind="quantile",
+        values=values,
+        statistic=Statistic("quantile", q),
+    )
 
 
 # gate, what was measured, outcome, words of the reason, queries still needed (None: not told)

@@ -13,9 +13,9 @@ from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import BASELINE
 from karat.metrics.grammar import parse
 from karat.results.pairing import paired
-from karat.stats.groups import grouped_intervals
+from karat.results.values import statistic_of
+from karat.stats.aggregates import measure_changes
 from karat.stats.intervals import standard_error
-from karat.stats.quantiles import quantile_difference
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -28,14 +28,20 @@ if TYPE_CHECKING:
     from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
-    from karat.stats.intervals import Interval
+    from karat.stats.aggregates import Aggregate, FigureChange
+    from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
-    Rows = NDArray[np.int64]
 
 TAIL_DRAWS = 40
 """Resamples in both tails of an interval that is widened for many segments: fewer would not find its ends."""
 
+EVIDENCE_KINDS: dict[Aggregate, Kind] = {
+    "mean": "mean",
+    "geometric mean": "mean",
+    "sum": "total",
+    "quantile": "quantile",
+}
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
 
 
@@ -86,6 +92,7 @@ class Judgment:
             against=self.against if self.against is not None else UNSET,
             margin=rounded(gate.value) if self.against is not None else UNSET,
             relative=gate.relative if self.against is not None else UNSET,
+            scale=UNSET if found.scale == "difference" else found.scale,
         )
 
 
@@ -193,7 +200,7 @@ class _View:
         self.run, self.base = run, base
         self.sampling = widened or run.sampling
         self._own = replace(run, sampling=widened) if widened is not None else run
-        self._contrasts: dict[tuple[str, float], tuple[Sequence[str], Floats, list[Interval]]] = {}
+        self._known: dict[tuple[str, float, bool], list[FigureChange]] = {}
         self._slices = self.sampling.segments(run.query_ids)
 
     def judgments(self, gate: Gate) -> list[Judgment]:
@@ -243,87 +250,73 @@ class _View:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
-        if self.base is None:
-            values = self.run.values[gate.metric]
-            rows = segment.rows if segment is not None else np.arange(len(values))
-            found = self._own.estimates[number][gate.metric]
-            return self._measured(gate, self.run.query_ids, values, rows, found, segment)
-        factor = gate.factor
-        if parse(gate.metric).aggregate == "quantile":
-            return self._quantiles_apart(gate, factor, segment)
-        ids, values, found_by_group = self._contrast(gate.metric, factor)
-        rows = np.arange(len(ids))
-        if segment is not None:
-            wanted = {self.run.query_ids[i] for i in segment.rows}
-            rows = np.array([i for i, q in enumerate(ids) if q in wanted], dtype=np.int64)
-        return self._measured(gate, ids, values, rows, found_by_group[number], segment)
-
-    def _contrast(self, metric: str, factor: float) -> tuple[Sequence[str], Floats, list[Interval]]:
-        """The differences of a metric query by query, and their intervals over all queries and in each segment."""
-        key = (metric, factor)
-        if key not in self._contrasts:
-            assert self.base is not None
-            both = paired(self.base, self.run, [metric])
-            values = both.contrast(factor)
-            place = {q: i for i, q in enumerate(both.query_ids)}
-            groups = [np.arange(len(both.query_ids))]
-            for s in self._slices:
-                mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
-                groups.append(np.array(mine, dtype=np.int64))
-            how = self.sampling
-            found = grouped_intervals(
-                values,
-                how.units(both.query_ids),
-                groups,
-                binary=[False],
-                confidence=how.confidence,
-                method=how.method,
-                resamples=how.resamples,
-                seed=how.seed,
-                threads=self.run.threads,
-            )
-            self._contrasts[key] = (both.query_ids, values[0], [one[0] for one in found])
-        return self._contrasts[key]
-
-    def _quantiles_apart(self, gate: Gate, factor: float, segment: Segment | None) -> GateEvidence:
-        """The difference of two quantiles; how many queries would decide it nobody can say from these."""
-        assert self.base is not None
-        both, how, measure = paired(self.base, self.run, [gate.metric]), self.sampling, parse(gate.metric)
-        rows = np.arange(len(both.query_ids))
-        if segment is not None:
-            wanted = {self.run.query_ids[i] for i in segment.rows}
-            rows = np.array([i for i, q in enumerate(both.query_ids) if q in wanted], dtype=np.int64)
-        (found,), _ = quantile_difference(
-            factor * both.base[0],
-            both.candidate[0],
-            measure.quantile,
-            how.units(both.query_ids),
-            rows,
-            levels=[how.confidence],
-            resamples=how.resamples,
-            seed=how.seed,
-        )
-        least = 1 if segment is None else gate.least or how.minimum
-        return GateEvidence(found.estimate, found.low, found.high, found.n, confidence=how.confidence, minimum=least)
-
-    def _measured(
-        self, gate: Gate, ids: Sequence[str], values: Floats, rows: Rows, found: Interval, segment: Segment | None
-    ) -> GateEvidence:
-        error, _ = standard_error(values[rows], self.sampling.units(ids).take(rows))
-        kind: Kind = "share" if found.method in ("wilson", "clopper-pearson") else "mean"
-        measure = parse(gate.metric)
-        if measure.aggregate == "quantile" and self.base is None:
-            kind = "quantile"
         least = 1 if segment is None else gate.least or self.sampling.minimum
+        if self.base is None:
+            return self._value(gate, number, segment, least)
+        return self._change(gate, number, least)
+
+    def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
+        """The figure itself."""
+        values, found = self.run.values[gate.metric], self._own.estimates[number][gate.metric]
+        if segment is not None:
+            values = values[segment.rows]
+        statistic = statistic_of(parse(gate.metric))
+        units = self.sampling.units(self.run.query_ids)
+        own = units if segment is None else units.take(segment.rows)
         return GateEvidence(
             found.estimate,
             found.low,
             found.high,
             found.n,
-            error * math.sqrt(found.n),
-            kind,
-            values[rows] if kind == "quantile" else np.zeros(0),
-            measure.quantile if kind == "quantile" else math.nan,
+            _deviation(statistic.scores(values), own, found.n),
+            "share" if found.method in ("wilson", "clopper-pearson") else EVIDENCE_KINDS[statistic.aggregate],
+            values if statistic.aggregate == "quantile" else np.zeros(0),
             self.sampling.confidence,
             least,
+            statistic=statistic,
         )
+
+    def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:
+        """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
+        change = self._changes(gate.metric, gate.factor, segments=number > 0)[number]
+        found, statistic = change.intervals[0], change.statistic
+        quantile = statistic.aggregate == "quantile"
+        return GateEvidence(
+            found.estimate,
+            found.low,
+            found.high,
+            found.n,
+            math.nan if quantile else _deviation(change.differences, change.units, found.n),
+            confidence=self.sampling.confidence,
+            minimum=least,
+            statistic=statistic,
+            scale=statistic.change,
+        )
+
+    def _changes(self, metric: str, factor: float, *, segments: bool) -> list[FigureChange]:
+        """The change of a metric over all queries, and in each segment."""
+        key = (metric, factor, segments)
+        if key not in self._known:
+            assert self.base is not None
+            both = paired(self.base, self.run, [metric])
+            place = {q: i for i, q in enumerate(both.query_ids)}
+            groups = [np.arange(len(both.query_ids))]
+            for s in self._slices if segments else ():
+                mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
+                groups.append(np.array(mine, dtype=np.int64))
+            found = measure_changes(
+                both.base,
+                both.candidate,
+                [statistic_of(parse(metric))],
+                self.sampling.units(both.query_ids),
+                groups,
+                self.sampling.choice(self.run.threads),
+                factor=factor,
+            )
+            self._known[key] = [one for (one,) in found]
+        return self._known[key]
+
+
+def _deviation(scores: Floats, units: Units, n: int) -> float:
+    """The standard deviation of a query's score; with weights or conversations, the standard error times √n."""
+    return standard_error(scores, units)[0] * math.sqrt(n)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.gates.kinds import is_same
+from karat.stats.aggregates import Statistic
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.power import queries_needed, queries_needed_for_share
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.gates.language import Gate
+    from karat.stats.aggregates import ChangeScale
 
 Outcome = Literal["pass", "fail", "undecided"]
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
-Kind = Literal["mean", "share", "quantile"]
+Kind = Literal["mean", "share", "quantile", "total"]
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,20 @@ class GateEvidence:
     high: float = math.nan
     n: int = 0
     deviation: float = math.nan
-    """The standard deviation of a query's value; with weights or conversations, the standard error times √n."""
+    """The standard deviation of a query's score; with weights or conversations, the standard error times √n."""
     kind: Kind = "mean"
-    """How the interval was found: of a mean, of a share of yes and no, of a quantile."""
+    """How the interval was found: of a mean, of a share of yes and no, of a quantile. A total has none."""
     values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
     """The values of the queries, where the estimate is a quantile of them."""
-    quantile: float = math.nan
     confidence: float = CONFIDENCE
     minimum: int = 1
     """With fewer queries nothing is judged."""
     missing: str = ""
     """Why there is no value, where the reader should know more than that."""
+    statistic: Statistic = Statistic()
+    """What the value is of the queries' values."""
+    scale: ChangeScale = "difference"
+    """Whether a change from the baseline is a difference or a ratio."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,10 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
         queries = "1 query" if found.n == 1 else f"{found.n} queries"
         lack = found.minimum - found.n
         return Ruling("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
-    if gate.at_mean:
+    if gate.at_mean or found.kind == "total":  # a total of these queries is what it is
+        what = "total" if found.kind == "total" else "mean"
         holds = gate.region.holds(found.estimate)
-        return Ruling("pass" if holds else "fail", f"the mean is {'on the right' if holds else 'on the wrong'} side")
+        return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
     if math.isnan(found.low) and math.isnan(found.high):
         return Ruling("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
     return _by_interval(gate, found)
@@ -101,13 +107,14 @@ def _needed(gate: Gate, found: GateEvidence) -> int | None:
     if found.kind == "quantile":
         defined = found.values[~np.isnan(found.values)]
         below = float(np.mean(defined <= threshold))
-        total = queries_needed_for_share(below, found.quantile, alpha=alpha)
+        total = queries_needed_for_share(below, found.statistic.quantile, alpha=alpha)
     elif found.kind == "share":
         total = queries_needed_for_share(found.estimate, threshold, alpha=alpha)
     elif math.isnan(found.deviation):
         return None
     else:
-        total = queries_needed(found.estimate - threshold, found.deviation, alpha=alpha)
+        value, limit = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold))
+        total = queries_needed(value - limit, found.deviation, alpha=alpha)
     return None if total is None else max(total - found.n, 1)
 
 

@@ -47,6 +47,10 @@ class Region:
         """The end that is nearest to a value."""
         return min(self.bounds, key=lambda end: abs(end - value))
 
+    def move(self, by: float) -> Region:
+        """The same region with its ends moved by this much."""
+        return replace(self, low=self.low + by, high=self.high + by)
+
     def at_zero(self) -> Region:
         """The same region with its ends moved to 0."""
         low, high = (0.0 if math.isfinite(end) else end for end in (self.low, self.high))

@@ -18,11 +18,13 @@ from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.grammar import parse
+from karat.results.values import statistic_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.gates.kinds import GateKind, Region
+    from karat.stats.aggregates import ChangeScale
 
 Level = Literal["error", "warn"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -71,14 +73,26 @@ class Gate:
 
     @property
     def region(self) -> Region:
-        """The values, or differences, that it accepts."""
+        """The values, or changes from the baseline, that it accepts."""
         region = self.kind.region(self.value, rises(self))
+        if self.scale == "ratio":
+            return region.move(1.0)
         return region.at_zero() if self.relative else region
 
     @property
+    def scale(self) -> ChangeScale:
+        """Whether a change from the baseline is a difference or a ratio."""
+        return "difference" if self.against is None else statistic_of(parse(self.metric)).change
+
+    @property
     def factor(self) -> float:
-        """What the baseline is multiplied by: a margin of 2% asks whether candidate − .98 × baseline is at least 0."""
-        return 1.0 + self.kind.region(self.value, rises(self)).bounds[0] if self.relative else 1.0
+        """What the baseline is multiplied by: a margin of 2% asks whether candidate − .98 × baseline is at least 0.
+
+        A ratio is compared with the margin itself.
+        """
+        if not self.relative or self.scale == "ratio":
+            return 1.0
+        return 1.0 + self.kind.region(self.value, rises(self)).bounds[0]
 
     @property
     def threshold(self) -> float:
@@ -272,6 +286,11 @@ def _checked(gate: Gate, text: str) -> Gate:
         raise UsageError(f"gate {text!r}: {gate.run!r} is compared with itself; name another run")
     if gate.against is not None and parse(gate.metric).metric.higher_is_better is None:
         raise UsageError(f"gate {text!r}: {gate.metric} has no better or worse; compare it with a number")
+    if gate.scale == "ratio" and gate.value and not gate.relative:
+        raise UsageError(
+            f"gate {text!r}: {gate.metric} is a geometric mean, and is compared as a ratio; "
+            "write the margin as a percentage, such as 'by 5%'"
+        )
     check_decides(gate, text)
     return gate
 

@@ -112,21 +112,23 @@ def check_decides(gate: Gate, text: str) -> None:
 
 
 def _never_fails(gate: Gate, low: float, top: float) -> bool:
-    if gate.relative:
+    if gate.relative and gate.scale == "difference":
         return low >= 0 and rises(gate) and gate.factor <= 0
     lowest, highest = _range(gate, low, top)
     return gate.region.above_low(lowest) and gate.region.below_high(highest)
 
 
 def _never_passes(gate: Gate, low: float, top: float) -> bool:
-    if gate.relative:
+    if gate.relative and gate.scale == "difference":
         return low >= 0 and not rises(gate) and gate.factor < 0
     lowest, highest = _range(gate, low, top)
     return not gate.region.above_low(highest) or not gate.region.below_high(lowest)
 
 
 def _range(gate: Gate, low: float, top: float) -> tuple[float, float]:
-    """The values, or differences, that there can be."""
+    """The values, or changes, that there can be."""
+    if gate.scale == "ratio":
+        return 0.0, math.inf
     return (low, top) if gate.against is None else (low - top, top - low)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karat.gates.language import BASELINE, unit_of
 from karat.gates.units import rises
-from karat.results.figures import SAME, difference_figure, figure
+from karat.results.figures import SAME, change_figure, figure
 from karat.results.words import plural
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ def label_gate(gate: Gate) -> str:
 
 
 def figure_of(row: Judgment) -> Figure:
-    """What was measured: a value, or a difference with its sign, in the metric's unit."""
-    write = figure if row.against is None else difference_figure
-    return write(row.gate.metric, row.found.estimate, row.found.low, row.found.high)
+    """What was measured: a value, or a change with its sign, in the metric's unit."""
+    found = row.found
+    if row.against is None:
+        return figure(row.gate.metric, found.estimate, found.low, found.high)
+    return change_figure(row.gate.metric, found.scale, found.estimate, found.low, found.high)
 
 
 def value_text(row: Judgment) -> str:
@@ -41,6 +43,9 @@ def describe(row: Judgment) -> str:
         return f"{head}{row.gate}: {row.judged.why}"
     if row.against is None:
         return f"{head}{row.gate.metric}{where} is {one.sentence}; {limit(row.gate)}"
+    if one.ratio:
+        whose = "the baseline" if row.gate.against == BASELINE else row.against
+        return f"{head}{row.gate.metric}{where} is {one.sentence} of {whose}'s value; {limit(row.gate)}"
     if row.gate.relative:
         below = "below" if rises(row.gate) else "above"
         return f"{head}{row.gate.metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
@@ -54,12 +59,21 @@ def describe(row: Judgment) -> str:
 
 def limit(gate: Gate) -> str:
     """What a gate asks for, in words: `at least 0.4 is required`."""
+    if gate.scale == "ratio":
+        least = "more than" if gate.region.open else "at least"
+        most = "less than" if gate.region.open else "at most"
+        return f"{least if gate.op.startswith('>') else most} {threshold_text(gate)} is required"
     unit = unit_of(gate.metric)
     amount = f"{gate.value:g}{f' {unit}' if unit else ''}"
     gain, loss = ("rise", "fall") if rises(gate) else ("fall", "rise")
     kind = gate.kind
     template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin
     return template.format(amount=amount, gain=gain, loss=loss)
+
+
+def threshold_text(gate: Gate) -> str:
+    """The threshold of the value or of the change: `0.4`, `×0.95`."""
+    return f"{'×' if gate.scale == 'ratio' else ''}{gate.threshold:g}"
 
 
 def reference(row: Judgment) -> str:
@@ -70,7 +84,8 @@ def reference(row: Judgment) -> str:
 
 def note_reference(row: Judgment) -> str:
     """What a difference is measured from, where that is not the baseline itself."""
-    return f"Δ to {reference(row)}" if row.against is not None and row.gate.relative else ""
+    relative = row.against is not None and row.gate.relative and row.found.scale == "difference"
+    return f"Δ to {reference(row)}" if relative else ""
 
 
 def advise(row: Judgment) -> str:

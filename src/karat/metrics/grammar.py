@@ -18,8 +18,9 @@ from karat.metrics.registry import LOG_FACTS, STATISTICS, is_known, resolve, unk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.metrics.registry import Aggregate, Metric, Param
+    from karat.metrics.registry import Metric, Param
     from karat.model.rankings import Rankings, Values
+    from karat.stats.aggregates import Aggregate
 
 DEFAULT_METRICS = ("hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10")
 PRIMARY = "ndcg@10"

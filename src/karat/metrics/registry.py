@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from karat.model.rankings import Rankings, Values
+    from karat.stats.aggregates import Aggregate
 
     Compute = Callable[..., Values]
 
-Aggregate = Literal["mean", "sum", "geometric mean", "quantile"]
 CutoffKind = Literal["none", "optional", "required", "recall"]
 STATISTICS: dict[str, tuple[Aggregate, float]] = {
     "mean": ("mean", 0.0),

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from karat.results.figures import difference_figure, figure, p_text
+from karat.results.figures import change_figure, figure, p_text, ratio_figure
 from karat.results.table import Table
 from karat.results.words import queries_text, segment_text
+from karat.stats.aggregates import NEUTRAL
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import Interval
 from karat.stats.power import detectable, queries_needed
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from karat.results.document import ComparisonJson
     from karat.results.figures import Figure
+    from karat.stats.aggregates import ChangeScale
 
 CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "no correction"}
 ComparisonOutcome = Literal[
@@ -53,9 +55,10 @@ class Decision:
     candidate: str
     segment: Mapping[str, str] | None
     mean_baseline: float
-    """The metric's aggregate over the queries that both runs have: a mean, a sum, a quantile."""
+    """The metric's aggregate over the queries that both runs have: a mean, a sum, a geometric mean, a quantile."""
     mean_candidate: float
     difference: Interval
+    """Δ: candidate − baseline; of geometric means candidate / baseline, as `scale` says."""
     p: Mapping[str, float]
     p_adjusted: float
     correction: str
@@ -68,8 +71,9 @@ class Decision:
     significant: bool
     decided_by: str
     """The test whose p is adjusted and decides."""
+    scale: ChangeScale = "difference"
     spread: float = math.nan
-    """The standard deviation of the differences, where Δ is a mean (or a sum) of them."""
+    """The standard deviation of the differences, where Δ is a mean (or a sum) of them; of logarithms for a ratio."""
     alpha: float = ALPHA
     times: int = 1
     """How many means Δ is: the number of queries for a sum."""
@@ -77,7 +81,7 @@ class Decision:
     non_inferior: bool | None = None
     equivalent: bool | None = None
     noise: float | None = None
-    """What a rebuild of one system alone makes, where replicates were given."""
+    """The change that a rebuild of one system alone makes, where replicates were given."""
     against_trend: bool = False
     """A segment that moves significantly against the overall difference."""
     family: Family | None = None
@@ -85,19 +89,28 @@ class Decision:
 
     @cached_property
     def detectable(self) -> float:
-        """The smallest difference that these queries show with a power of .8."""
-        return self.times * detectable(self.n, self.spread, alpha=self.alpha)
+        """The smallest change that these queries show with a power of .8; of a ratio, the smallest above 1."""
+        least = detectable(self.n, self.spread, alpha=self.alpha)
+        return math.exp(least) if self.scale == "ratio" else self.times * least
 
     @cached_property
     def needed(self) -> int | None:
         """The queries that would show the difference seen, with a power of .8."""
         if self.delta != self.delta or self.spread != self.spread:
             return None
-        return queries_needed(self.delta / self.times, self.spread, alpha=self.alpha)
+        return queries_needed(self.shift / self.times, self.spread, alpha=self.alpha)
 
     @property
     def delta(self) -> float:
         return self.difference.estimate
+
+    @property
+    def shift(self) -> float:
+        """How far Δ is from no change, and in which direction: the logarithm of a ratio, else Δ itself."""
+        return self._distance(self.delta)
+
+    def _distance(self, change: float) -> float:
+        return math.log(change) if self.scale == "ratio" else change
 
     @property
     def n(self) -> int:
@@ -106,17 +119,21 @@ class Decision:
     @property
     def inside_noise(self) -> bool | None:
         """Whether the difference is no larger than what a rebuild makes."""
-        return None if self.noise is None else abs(self.delta) <= self.noise
+        return None if self.noise is None else abs(self.shift) <= self._distance(self.noise)
 
     @property
     def figure(self) -> Figure:
         """Δ with its interval, unit and sign."""
-        return difference_figure(self.metric, self.delta, self.difference.low, self.difference.high)
+        return change_figure(self.metric, self.scale, self.delta, self.difference.low, self.difference.high)
+
+    def size(self, change: float) -> str:
+        """How large a change is, in writing."""
+        return (ratio_figure(change) if self.scale == "ratio" else figure(self.metric, abs(change))).text
 
     @property
     def improves(self) -> bool:
         """Whether the difference is for the better."""
-        return (self.delta > 0) == (self.better_when_higher is not False)
+        return (self.shift > 0) == (self.better_when_higher is not False)
 
     @property
     def outcome(self) -> ComparisonOutcome:
@@ -146,8 +163,9 @@ class Decision:
             text = f"{self.candidate} {verb} {self.baseline}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
             text = f"no significant difference ({queries_text(self.n)}; {test})"
-            if self.difference.low > 0 or self.difference.high < 0:
-                text += ", although the interval excludes 0; the adjusted test decides"
+            neutral = NEUTRAL[self.scale]
+            if self.difference.low > neutral or self.difference.high < neutral:
+                text += f", although the interval excludes {neutral:g}; the adjusted test decides"
             text += self._power
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
@@ -158,12 +176,12 @@ class Decision:
     def _power(self) -> str:
         """How many queries would show the difference seen, and what these can show."""
         out = []
-        if self.needed is None and self.delta == 0:
-            out.append("No number of queries would show a difference of 0")
+        if self.needed is None and self.shift == 0:
+            out.append(f"No number of queries would show a {self.scale} of {NEUTRAL[self.scale]:g}")
         elif self.needed is not None and self.needed > self.n:
-            out.append(f"Detecting {figure(self.metric, abs(self.delta)).text} needs about {self.needed:,} queries")
+            out.append(f"Detecting {self.size(self.delta)} needs about {self.needed:,} queries")
         if self.detectable == self.detectable:
-            out.append(f"{self.n:,} can detect {figure(self.metric, self.detectable).text}")
+            out.append(f"{self.n:,} can detect {self.size(self.detectable)}")
         return f". {'; '.join(out)}" if out else ""
 
     @property
@@ -172,10 +190,10 @@ class Decision:
         if self.margin is not None:
             holds = [n for n, yes in (("equivalent", self.equivalent), ("non-inferior", self.non_inferior)) if yes]
             claim = " and ".join(holds) if holds else "neither equivalent nor non-inferior"
-            text += f"; {claim} within {self.margin:g}"
+            within = f"{100 * self.margin:g}%" if self.scale == "ratio" else f"{self.margin:g}"
+            text += f"; {claim} within {within}"
         if self.inside_noise is not None and self.noise is not None:
-            floor = figure(self.metric, self.noise).text
-            text += f"; {'inside' if self.inside_noise else 'beyond'} the noise floor of {floor}"
+            text += f"; {'inside' if self.inside_noise else 'beyond'} the noise floor of {self.size(self.noise)}"
         return text
 
     def document(self) -> ComparisonJson:
@@ -193,6 +211,7 @@ class Decision:
             mean_baseline=rounded(self.mean_baseline),
             mean_candidate=rounded(self.mean_candidate),
             delta=rounded(interval.estimate),
+            scale=UNSET if self.scale == "difference" else self.scale,
             ci=[rounded(interval.low), rounded(interval.high)] if interval.low == interval.low else None,
             ci_method=interval.method,
             p={name: rounded(p) for name, p in self.p.items()},
@@ -248,6 +267,7 @@ def read_decision(row: ComparisonJson) -> Decision:
         better_when_higher=parse(row.metric).metric.higher_is_better,
         significant=row.significant,
         decided_by=row.decided_by,
+        scale=row.scale or "difference",
         margin=row.margin or None,
         non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
         equivalent=None if row.equivalent is UNSET else row.equivalent,
@@ -268,12 +288,20 @@ def number(value: float | None) -> float:
 def decisions_table(rows: Sequence[Decision]) -> Table:
     """Decisions as a table; a reader sees those over all queries first."""
     columns = (
-        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta"),
+        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta", "scale"),
         *("low", "high", "p", "p_adjusted", "correction", "significant", "outcome"),
     )
     values = [
         (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, d.n, d.mean_baseline, d.mean_candidate)
-        + (d.delta, d.difference.low, d.difference.high, d.p.get(d.decided_by, math.nan), d.p_adjusted, d.correction)
+        + (
+            d.delta,
+            d.scale,
+            d.difference.low,
+            d.difference.high,
+            d.p.get(d.decided_by, math.nan),
+            d.p_adjusted,
+            d.correction,
+        )
         + (d.significant, d.outcome)
         for d in rows
     ]

@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.grammar import parse
 from karat.results.decisions import Decision, Family
 from karat.results.pairing import paired
-from karat.stats.groups import grouped_intervals
+from karat.results.values import statistic_of
+from karat.stats.aggregates import measure_changes
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
-from karat.stats.quantiles import TEST, quantile_difference, quantile_of
-from karat.stats.resample import mean_of
+from karat.stats.quantiles import TEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from karat.metrics.grammar import Measure
     from karat.results.result import RunResult
-    from karat.stats.intervals import Interval
-
-    Floats = NDArray[np.float64]
+    from karat.stats.aggregates import FigureChange
 
 
 @dataclass(frozen=True)
@@ -48,171 +44,92 @@ class PairedComparison:
     def decide(self, run: RunResult, *, segments: bool = True) -> list[Decision]:
         """All metrics of one candidate, over all queries and then by segment."""
         measures = [parse(n) for n in self.base.values if n in run.values]
-        means = [m for m in measures if m.aggregate != "quantile"]
         both = paired(self.base, run, [m.name for m in measures])
-        ids, contrast = both.query_ids, dict(zip(measures, both.contrast(), strict=True))
-        base = dict(zip(measures, both.base, strict=True))
-        cand = dict(zip(measures, both.candidate, strict=True))
         sampling = run.sampling
-        slices = sampling.segments(ids) if segments else ()
-        groups = [np.arange(len(ids)), *(s.rows for s in slices)]
-        units = sampling.units(ids)
-        settings: dict[str, Any] = {
-            "binary": [False] * len(means),
-            "resamples": sampling.resamples,
-            "seed": sampling.seed,
-            "method": sampling.method,
-            "threads": self.threads,
-        }
-        differences = np.array([contrast[m] for m in means]).reshape(len(means), len(ids))
+        slices = sampling.segments(both.query_ids) if segments else ()
+        groups = [np.arange(len(both.query_ids)), *(s.rows for s in slices)]
         # Two one-sided tests at alpha are an interval at 1 − 2 alpha.
         levels = [sampling.confidence, *([1 - 2 * self.alpha] if self.margin is not None else [])]
-        found = [grouped_intervals(differences, units, groups, confidence=level, **settings) for level in levels]
+        changes = measure_changes(
+            both.base,
+            both.candidate,
+            [statistic_of(m) for m in measures],
+            sampling.units(both.query_ids),
+            groups,
+            sampling.choice(self.threads),
+            levels=levels,
+        )
         out = []
-        for g, rows in enumerate(groups):
-            for m in measures:
-                defined = int(np.count_nonzero(~np.isnan(contrast[m][rows])))  # not all metrics are over all queries
-                place: dict[str, Any] = {
-                    "by": slices[g - 1].by if g else None,
-                    "small": bool(g) and defined < sampling.minimum,
-                }
-                if m.aggregate == "quantile":
-                    two = quantile_difference(
-                        base[m],
-                        cand[m],
-                        m.quantile,
-                        units,
-                        rows,
-                        levels=levels,
-                        resamples=sampling.resamples,
-                        seed=sampling.seed,
-                    )
-                    out.append(self._quantile(m, run, base[m][rows], cand[m][rows], units.take(rows), *two, **place))
-                else:
-                    intervals = [one[g][means.index(m)] for one in found]
-                    row = self._mean(
-                        m,
-                        run,
-                        base[m][rows],
-                        cand[m][rows],
-                        contrast[m][rows],
-                        units.take(rows),
-                        intervals,
-                        seed=sampling.seed,
-                        **place,
-                    )
-                    out.append(row)
+        for g, of_group in enumerate(changes):
+            for m, one in zip(measures, of_group, strict=True):
+                small = bool(g) and one.intervals[0].n < sampling.minimum  # not all metrics are over all queries
+                out.append(self._decision(m, run, one, slices[g - 1].by if g else None, small, sampling.seed))
         return out
 
-    def _mean(
+    def _decision(
         self,
         measure: Measure,
         run: RunResult,
-        base: Floats,
-        cand: Floats,
-        difference: Floats,
-        units: Any,
-        intervals: list[Interval],
-        *,
+        change: FigureChange,
         by: Mapping[str, str] | None,
         small: bool,
         seed: int,
     ) -> Decision:
-        both = ~np.isnan(difference)
-        n = int(both.sum())
-        p = {t: p_value(t, difference, units, draws=self.draws, seed=seed)[1] for t in self.tests}
-        spread = float(difference[both].std(ddof=1)) if n > 1 else math.nan
-        means = [mean_of(np.where(both, values, np.nan), units) for values in (base, cand)]
-        if measure.aggregate == "sum":  # of so many queries it is so many means
-            means = [n * mean for mean in means]
-            intervals = [replace(i, estimate=n * i.estimate, low=n * i.low, high=n * i.high) for i in intervals]
-        return self._compared(
-            measure,
-            run,
-            means,
-            difference[both],
-            intervals,
-            by,
-            small,
-            p=p,
-            p_adjusted=p.get(self._main(), math.nan),
-            effect_size=effect_size(difference, units.weight),
-            decided_by=self._main(),
-            spread=spread,
-            times=n if measure.aggregate == "sum" else 1,
-        )
-
-    def _quantile(
-        self,
-        measure: Measure,
-        run: RunResult,
-        base: Floats,
-        cand: Floats,
-        units: Any,
-        intervals: list[Interval],
-        p: float,
-        *,
-        by: Mapping[str, str] | None,
-        small: bool,
-    ) -> Decision:
-        """Tests, effect sizes and plans are of means of differences: of a quantile there is the bootstrap alone."""
-        both = ~np.isnan(cand - base)
-        values = [quantile_of(np.where(both, v, np.nan), measure.quantile, units.weight) for v in (base, cand)]
-        return self._compared(
-            measure,
-            run,
-            values,
-            (cand - base)[both],
-            intervals,
-            by,
-            small,
-            p={TEST: p},
-            p_adjusted=p,
-            effect_size=math.nan,
-            decided_by=TEST,
-        )
-
-    def _compared(
-        self,
-        measure: Measure,
-        run: RunResult,
-        aggregates: list[float],
-        difference: Floats,
-        intervals: list[Interval],
-        by: Mapping[str, str] | None,
-        small: bool,
-        **found: Any,
-    ) -> Decision:
-        higher, wide = measure.metric.higher_is_better, intervals[-1]
+        """One change, tested; it is significant only once its family is adjusted for."""
+        both = ~np.isnan(change.differences)
+        moved, n = change.differences[both], int(both.sum())
+        quantile = change.statistic.aggregate == "quantile"
+        if quantile:  # tests, effect sizes and plans are of mean differences: of a quantile there is the bootstrap
+            p, deciding = {TEST: change.p}, TEST
+        else:
+            tests = {t: p_value(t, change.differences, change.units, draws=self.draws, seed=seed) for t in self.tests}
+            p, deciding = {t: found for t, (_, found) in tests.items()}, self._main()
+        higher = measure.metric.higher_is_better
         sign = -1 if higher is False else 1
-        won, lost = (np.count_nonzero(sign * difference * s > 0) for s in (1, -1))
-        non_inferior = equivalent = None
-        if self.margin is not None and wide.low == wide.low:
-            worst = wide.low if higher is not False else -wide.high
-            non_inferior = worst > -self.margin
-            equivalent = wide.low > -self.margin and wide.high < self.margin
+        won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
+        non_inferior, equivalent = self._within_margin(measure, change)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
             candidate=run.name,
             segment=by,
-            mean_baseline=aggregates[0],
-            mean_candidate=aggregates[1],
-            difference=intervals[0],
+            mean_baseline=change.before,
+            mean_candidate=change.after,
+            difference=change.intervals[0],
+            scale=change.statistic.change,
+            p=p,
+            p_adjusted=p.get(deciding, math.nan),
             correction=self.correction,
+            effect_size=math.nan if quantile else effect_size(change.differences, change.units.weight),
             wins=int(won),
-            ties=int(len(difference) - won - lost),
+            ties=int(len(moved) - won - lost),
             losses=int(lost),
             small=small,
             better_when_higher=higher,
             significant=False,
+            decided_by=deciding,
+            spread=float(moved.std(ddof=1)) if n > 1 and not quantile else math.nan,
             alpha=self.alpha,
+            times=n if change.statistic.aggregate == "sum" else 1,
             margin=self.margin,
             non_inferior=non_inferior,
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
-            **found,
         )
+
+    def _within_margin(self, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
+        """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
+
+        Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
+        """
+        wide = change.intervals[-1]
+        if self.margin is None or wide.low != wide.low:
+            return None, None
+        low, high, margin = wide.low, wide.high, self.margin
+        if change.statistic.change == "ratio":
+            low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
+        worst = low if measure.metric.higher_is_better is not False else -high
+        return worst > -margin, low > -margin and high < margin
 
     def _main(self) -> str:
         """The test whose p is adjusted and decides."""
@@ -236,22 +153,22 @@ def adjust(rows: list[Decision], correction: str, alpha: float) -> list[Decision
             out[i] = replace(row, p_adjusted=math.nan, correction="none")
             continue
         families.setdefault((row.metric, row.segment is None), []).append(i)
-    for (_, overall), members in families.items():
-        used = correction if overall or correction == "none" else "bh"
+    for (_, whole), members in families.items():
+        used = correction if whole or correction == "none" else "bh"
         p = [rows[i].p_adjusted for i in members]
         steps = holm(p) if used == "holm" else benjamini_hochberg(p) if used == "bh" else p
-        family = Family(used, len(members), "candidates" if overall else "segments")
+        family = Family(used, len(members), "candidates" if whole else "segments")
         for i, p_adjusted in zip(members, steps, strict=True):
             significant = p_adjusted < alpha and rows[i].n > 1
             out[i] = replace(rows[i], p_adjusted=p_adjusted, correction=used, significant=significant, family=family)
-    overall_delta = {(r.metric, r.candidate): r.delta for r in out if r.segment is None}
+    overall = {(r.metric, r.candidate): r.shift for r in out if r.segment is None}
     return [
         replace(
             r,
             against_trend=r.segment is not None
             and r.significant
             and not r.small
-            and r.delta * overall_delta[r.metric, r.candidate] < 0,
+            and r.shift * overall[r.metric, r.candidate] < 0,
         )
         for r in out
     ]

@@ -79,7 +79,10 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     candidate: str
     mean_baseline: Number
     mean_candidate: Number
-    delta: Annotated[Number, Meta(description="Candidate − baseline, over the queries that both runs have.")]
+    delta: Annotated[
+        Number,
+        Meta(description="Candidate − baseline, over the queries that both runs have; their ratio where `scale` says."),
+    ]
     ci: Ends
     ci_method: str
     p: Annotated[dict[str, Number], Meta(description="Raw, by test.")]
@@ -91,6 +94,13 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
         Literal["better", "worse", "different", "no significant difference", "too few queries", "not tested"]
         | UnsetType,
         Meta(description="What is decided of the candidate."),
+    ] = UNSET
+    scale: Annotated[
+        Literal["ratio"] | UnsetType,
+        Meta(
+            description="`ratio` where `delta`, `ci`, `smallest_detectable` and `noise_floor` are candidate / baseline "
+            "(geometric means): 1 is no change."
+        ),
     ] = UNSET
     statement: Annotated[str | UnsetType, Meta(description="The decision in words, as every output has it.")] = UNSET
     family: Annotated[
@@ -142,6 +152,12 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     against: str | UnsetType = UNSET
     margin: Number | UnsetType = UNSET
     relative: bool | UnsetType = UNSET
+    scale: Annotated[
+        Literal["ratio"] | UnsetType,
+        Meta(
+            description="`ratio` where `value`, `ci` and `threshold` are value / that of `against` (geometric means)."
+        ),
+    ] = UNSET
 
 
 class PartJson(Struct, forbid_unknown_fields=True, frozen=True):

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING
 from karat.metrics.grammar import PRIMARY, parse
 
 if TYPE_CHECKING:
+    from karat.stats.aggregates import ChangeScale
     from karat.stats.intervals import Interval
 
 SAME = 1e-12
 """Numbers this close are equal: results are written with 12 digits."""
 MOST = 12
 """Decimals beyond which nothing is printed."""
+RATIO_DECIMALS = 3
 UNDEFINED = "–"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A value, or a difference of two values, with its interval, as a reader sees it.
+    """A value, or the change from one value to another, with its interval, as a reader sees it.
 
     The digits follow from the metric and the magnitude: a value never lies outside its own printed interval, and what
-    is not zero is not printed as zero. A difference always has its sign.
+    is not zero is not printed as zero. A difference always has its sign, and a ratio a × before it.
     """
 
     value: float
@@ -33,6 +35,7 @@ class Figure:
     decimals: int = 4
     """Decimals of the value; small values get more."""
     difference: bool = False
+    ratio: bool = False
 
     @property
     def defined(self) -> bool:
@@ -40,7 +43,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The value with its sign and unit: `0.5246`, `+0.0123`, `0.071 ms`."""
+        """The value with its sign and unit: `0.5246`, `+0.0123`, `×0.995`, `0.071 ms`."""
         return self._signed(self._decimals) + self._unit
 
     @property
@@ -79,7 +82,7 @@ class Figure:
     def _signed(self, decimals: int) -> str:
         if not self.defined:
             return UNDEFINED
-        sign = "+" if self.difference and self.value >= -SAME else ""
+        sign = "×" if self.ratio else "+" if self.difference and self.value >= -SAME else ""
         return sign + _fixed(0.0 if self.difference and abs(self.value) <= SAME else self.value, decimals)
 
     @property
@@ -121,6 +124,25 @@ def estimate_figure(metric: str, interval: Interval) -> Figure:
 def difference_figure(metric: str, value: float, low: float = math.nan, high: float = math.nan) -> Figure:
     """A difference of two values of a metric."""
     return Figure(value, low, high, parse(metric).metric.unit, _decimals(metric), difference=True)
+
+
+def ratio_figure(value: float, low: float = math.nan, high: float = math.nan) -> Figure:
+    """A ratio of two values of a metric: `×0.995 [0.91, 1.09]`."""
+    return Figure(value, low, high, "", RATIO_DECIMALS, ratio=True)
+
+
+def change_figure(
+    metric: str, scale: ChangeScale, value: float, low: float = math.nan, high: float = math.nan
+) -> Figure:
+    """The change of a metric over queries: a difference, or a ratio where geometric means are compared."""
+    return ratio_figure(value, low, high) if scale == "ratio" else difference_figure(metric, value, low, high)
+
+
+def change_of(metric: str, before: float, after: float) -> Figure:
+    """The change from one value of a metric over queries to another."""
+    if parse(metric).aggregate == "geometric mean":
+        return ratio_figure(after / before if before else math.nan)
+    return difference_figure(metric, after - before)
 
 
 def share_figure(value: float, low: float = math.nan, high: float = math.nan, *, difference: bool = False) -> Figure:

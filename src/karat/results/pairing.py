@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SAME = 1e-11
-"""Relative: values this close are equal; results are written with 12 digits."""
-
 
 @dataclass(frozen=True)
 class Paired:
@@ -31,13 +28,6 @@ class Paired:
     query_ids: Sequence[str]
     base: Floats
     candidate: Floats
-
-    def contrast(self, factor: float = 1.0) -> Floats:
-        """Candidate − factor × baseline, query by query."""
-        base = factor * self.base
-        out = self.candidate - base
-        out[np.abs(out) <= SAME * np.maximum(1.0, np.abs(base))] = 0.0
-        return out
 
 
 def paired(base: RunResult, run: RunResult, metrics: Sequence[str]) -> Paired:

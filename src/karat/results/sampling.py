@@ -12,6 +12,7 @@ import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.model.options import Intervals
+from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
 
@@ -54,6 +55,10 @@ class Sampling:
     conversations: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
     """The value of each field that queries are sliced by, or several: {field: {query: value}}."""
+
+    def choice(self, threads: int = 1) -> IntervalChoice:
+        """How intervals are found."""
+        return IntervalChoice(self.confidence, self.method, self.resamples, self.seed, threads)
 
     def units(self, query_ids: Sequence[str]) -> Units:
         """What is resampled: the query, or the conversation it belongs to."""

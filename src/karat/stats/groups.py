@@ -47,12 +47,17 @@ def interval(
     clusters: Sequence[object] | None = None,
     weights: Sequence[float] | None = None,
     threads: int = 1,
+    bounds: tuple[float | None, float | None] = (None, None),
 ) -> Interval:
     """The interval of the mean of bare values; NaN is left out.
 
     `binary` marks shares of 0 and 1; `clusters` names the conversation of each value. Another `statistic`, `"median"`
-    or a function of an array, is bootstrapped by BCa, or by percentiles if that is the method.
+    or a function of an array, is bootstrapped by BCa, or by percentiles if that is the method. `bounds` are the least
+    and the largest value that the statistic can have, such as (0, 1): no end of the interval is beyond them.
     """
+    least, most = (-math.inf if bounds[0] is None else bounds[0], math.inf if bounds[1] is None else bounds[1])
+    if not least < most:
+        raise UsageError(f"bounds must be the least and the largest value, such as (0, 1), found {bounds!r}")
     checked_count("resamples", resamples, 100)
     checked_count("seed", seed, 0)
     data = np.asarray(values, dtype=np.float64).ravel()
@@ -62,8 +67,9 @@ def interval(
         function = np.median if statistic == "median" else statistic
         if not callable(function):
             raise UsageError(f"statistic must be 'mean', 'median' or a function, found {statistic!r}")
-        return _of_statistic(data[~np.isnan(data)], function, confidence, checked_method(method), resamples, seed)
-    return intervals(
+        defined = data[~np.isnan(data)]
+        return _of_statistic(defined, function, confidence, checked_method(method), resamples, seed).clip(least, most)
+    (found,) = intervals(
         data[None, :],
         Units.of(len(data), clusters, weights),
         binary=[binary],
@@ -72,7 +78,8 @@ def interval(
         resamples=resamples,
         seed=seed,
         threads=threads,
-    )[0]
+    )
+    return found.clip(least, most)
 
 
 def _of_statistic(
@@ -138,9 +145,42 @@ def grouped_intervals(
 ) -> list[list[Interval]]:
     """The interval of each row's mean in each group of queries (columns).
 
-    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks.
+    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks. A row is
+    resampled over the queries for which it is defined: no other query changes its interval.
     """
     level, asked = checked_share("confidence", confidence), checked_method(method)
+    alike: dict[bytes, list[int]] = {}
+    defined = ~np.isnan(values)
+    for i, row in enumerate(defined):
+        alike.setdefault(row.tobytes(), []).append(i)
+    out: list[dict[int, Interval]] = [{} for _ in groups]
+    for rows in alike.values():
+        there = defined[rows[0]]
+        part, own, places = values[rows], units, list(groups)
+        if there.any() and not there.all():
+            place = np.cumsum(there) - 1
+            part, own = part[:, there], units.only(there)
+            places = [place[group[there[group]]] for group in groups]
+        flags = [binary[i] for i in rows]
+        for target, found in zip(
+            out, _resampled_intervals(part, own, places, flags, level, asked, resamples, seed, threads), strict=True
+        ):
+            target.update(zip(rows, found, strict=True))
+    return [[one[i] for i in range(len(values))] for one in out]
+
+
+def _resampled_intervals(
+    values: Floats,
+    units: Units,
+    groups: Sequence[Rows],
+    binary: Sequence[bool],
+    level: float,
+    asked: str,
+    resamples: int,
+    seed: int,
+    threads: int,
+) -> list[list[Interval]]:
+    """The intervals of rows that are defined for the same queries, all from the same resamples."""
     own = [units if len(rows) == values.shape[1] else units.take(rows) for rows in groups]
     parts = [values if len(rows) == values.shape[1] else values[:, rows] for rows in groups]
     methods = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -40,6 +40,11 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    def clip(self, least: float, most: float) -> Interval:
+        """The same interval with no end beyond these bounds; an end that is NaN stays so."""
+        low, high = (end if end != end else min(max(end, least), most) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
 
 def checked_method(method: str) -> str:

@@ -72,6 +72,17 @@ class Units:
         alone = len(unit) == 0 or int(numbered.max()) + 1 == len(unit)
         return Units(numbered, weight, alone and bool((weight == 1.0).all()))
 
+    def only(self, there: NDArray[np.bool_]) -> Units:
+        """The units of some of the queries, numbered as if there were no others."""
+        clusters = None if len(self) == len(self.unit) else self.unit[there].tolist()
+        return Units.of(int(there.sum()), clusters, self.weight[there])
+
+    def unweighted(self) -> Units:
+        """The same units with every query counting alike."""
+        if bool((self.weight == 1.0).all()):
+            return self
+        return Units(self.unit, np.ones(len(self.weight)), len(self) == len(self.unit))
+
     def sums(self, values: Floats) -> tuple[Floats, Floats]:
         """Weighted sums and weights of each unit, a column per row of values; NaN counts for nothing."""
         there = ~np.isnan(values)

@@ -10,6 +10,7 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
+from karat.results.values import statistic_of
 from karat.stats.multiple import randomised_hsd
 from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
@@ -43,9 +44,13 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
     first = result.runs[0]
     weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
     scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
-    for name in (n for n in result.metrics if parse(n).aggregate != "quantile"):
+    for name in result.metrics:
+        statistic = statistic_of(parse(name))
+        if statistic.aggregate == "quantile":
+            continue
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        p, used = randomised_hsd(values * scale, draws=draws, seed=seed)
+        scores = statistic.scores(values) * (scale if statistic.weighted else 1.0)
+        p, used = randomised_hsd(scores, draws=draws, seed=seed)
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
             used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}
@@ -54,7 +59,10 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
 
 
 def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) -> dict[str, float]:
-    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means."""
+    """What two builds of one system differ by, at the most usual: t · √2 · the spread of its replicates' means.
+
+    Of geometric means it is a ratio above 1, from the spread of their logarithms.
+    """
     from scipy.special import stdtrit
 
     whole = replace(settings, intervals=replace(settings.intervals, by=None))
@@ -63,6 +71,8 @@ def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) ->
         raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
     out = {}
     for name in result.metrics:
-        means = np.array([r.mean[name] for r in again.runs])
-        out[name] = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
+        ratio = statistic_of(parse(name)).change == "ratio"
+        means = np.array([math.log(r.mean[name]) if ratio else r.mean[name] for r in again.runs])
+        floor = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
+        out[name] = math.exp(floor) if ratio else floor
     return out

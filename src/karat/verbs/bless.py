@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError, KaratError, UsageError
 from karat.metrics.grammar import PRIMARY
-from karat.results.figures import SAME, change_text, difference_figure, figure
+from karat.results.figures import SAME, change_of, change_text, figure
 from karat.results.saved import load, load_baseline
 from karat.store.atomic import encoded, write_atomically
 from karat.store.codec import as_plain, rounded
@@ -117,7 +117,7 @@ class Blessing:
 def _change(metric: str, before: float, after: float) -> str:
     if abs(after - before) <= SAME:
         return f"{metric} {figure(metric, after).text}, unchanged"
-    return f"{metric} {change_text(metric, before, after)} (Δ {difference_figure(metric, after - before).text})"
+    return f"{metric} {change_text(metric, before, after)} (Δ {change_of(metric, before, after).text})"
 
 
 def prepare_blessing(source: str | None, *, run: str | None = None, **options: Unpack[Options]) -> Blessing:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from karat.align.stream import default_threads
 from karat.errors import InputError, UsageError, nearest
-from karat.metrics.grammar import ByMeasure, parse_all
+from karat.metrics.grammar import ByMeasure, parse, parse_all
 from karat.model.options import Settings, takes_options
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
-from karat.results.figures import difference_figure
 from karat.results.pairing import verified
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
+from karat.results.values import statistic_of
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 from karat.stats.paired import DRAWS, TESTS
@@ -60,11 +60,7 @@ class Comparison(Tabular):
     """What differs between the systems under test."""
 
     def __repr__(self) -> str:
-        told = (
-            f"{r.candidate} {r.metric} {difference_figure(r.metric, r.delta).text}"
-            for r in self.rows
-            if r.segment is None
-        )
+        told = (f"{r.candidate} {r.metric} {r.figure.text}" for r in self.rows if r.segment is None)
         return f"Comparison(against {self.baseline}: {', '.join(told)})"
 
     def table(self) -> Table:
@@ -156,9 +152,10 @@ def compare(
     The differences are candidate − baseline on the same queries, with intervals from shared resamples, paired tests,
     and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). Of a quantile, such as
     latency.p90, Δ is the difference of the two quantiles, and interval and p come from resampling the queries of both
-    runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums. `margin` asks for
-    non-inferiority and equivalence; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of
-    one system whose spread is the noise floor.
+    runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums; of a geometric mean it
+    is the ratio candidate / baseline (`scale` "ratio"), tested on the logarithms of the queries' values. `margin` asks
+    for non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95); `all_pairs` for every pair of
+    runs by randomised HSD; `replicates` are runs of one system whose spread is the noise floor.
 
     Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
     rest on different gold, queries or definitions are refused unless `force` is set.
@@ -178,6 +175,7 @@ def compare(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
         )
     base = _baseline(result, baseline)
+    _check_margin(margin, result.metrics)
     if checked is None:
         checked = [verified(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name]
     floors = noise_of(qrels, replicates, result, settings) if replicates is not None else {}
@@ -242,6 +240,15 @@ def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tup
     if margin is not None and not 0 < margin < math.inf:
         raise UsageError(f"margin must be a number above 0, found {margin!r}")
     return listed
+
+
+def _check_margin(margin: float | None, metrics: Iterable[str]) -> None:
+    """Of a ratio the margin is a share, and a share of 1 or more allows anything."""
+    ratios = [m for m in metrics if statistic_of(parse(m)).change == "ratio"]
+    if margin is not None and margin >= 1 and ratios:
+        raise UsageError(
+            f"{ratios[0]} is compared as a ratio, and its margin is a share below 1, such as 0.05; found {margin:g}"
+        )
 
 
 def _baseline(result: Result, name: str | None) -> RunResult:

@@ -26,7 +26,7 @@ from karat.read.frames import is_frame
 from karat.read.layout import is_packed
 from karat.read.sources import read_run, run_files
 from karat.read.textfile import TextFile
-from karat.results.figures import change_text, difference_figure
+from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, sampling
@@ -301,7 +301,7 @@ class _Job:
         without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:
             before, after = (aggregate(measure, v[measure.name])[0] for v in (without, values))
-            change = difference_figure(measure.name, after - before).text
+            change = change_of(measure.name, before, after).text
             told.append(f"as_of_filter: {measure.name} {change_text(measure.name, before, after)} ({change})")
         return told
 

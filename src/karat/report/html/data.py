@@ -28,6 +28,7 @@ from karat.report.html.model import (
 )
 from karat.report.html.texts import LONGEST, NAME, cut, name
 from karat.results.figures import estimate_figure, figure, least_of, p_text
+from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
 from karat.verbs.sweep import curves_of
@@ -147,6 +148,7 @@ def change(row: Decision) -> Change:
         metric=row.metric,
         segment=segment_name(row.segment) if row.segment is not None else None,
         delta=known(row.delta),
+        neutral=NEUTRAL[row.scale],
         low=known(row.difference.low),
         high=known(row.difference.high),
         text=typeset(row.figure.text),

@@ -33,6 +33,8 @@ class Change(Struct, frozen=True):
     metric: str
     segment: str | None
     delta: float | None
+    neutral: float
+    """The Δ of no change: 0, or 1 where Δ is a ratio."""
     low: float | None
     high: float | None
     text: str

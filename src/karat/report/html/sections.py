@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from karat.gates.wording import advise, figure_of, value_text
+from karat.gates.wording import advise, figure_of, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
 from karat.report.html.data import (
@@ -297,7 +297,7 @@ def _gate(row: Judgment) -> GateRow:
         value=known(it.value),
         text=typeset(value_text(row)),
         ends=typeset(it.interval),
-        limit=typeset(f"{gate.op} {gate.threshold:g}"),
+        limit=typeset(f"{gate.op} {threshold_text(gate)}"),
         n=row.found.n,
         strip=_strip(row),
     )

@@ -150,6 +150,13 @@ def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
 def _judgment(row: GateJson) -> Judgment:
     low, high = row.ci or (None, None)
     gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
-    evidence = GateEvidence(number(row.value), number(low), number(high), row.n, confidence=number(row.confidence))
+    evidence = GateEvidence(
+        number(row.value),
+        number(low),
+        number(high),
+        row.n,
+        confidence=number(row.confidence),
+        scale=row.scale or "difference",
+    )
     ruling = Ruling(row.outcome, row.why, row.more_queries)
     return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)

@@ -15,8 +15,9 @@ from karat.report.outputs import write as write_outputs
 from karat.report.terminal import evaluate as terminal
 from karat.report.terminal.console import console, grid, line, note
 from karat.report.view import view_of
-from karat.results.figures import figure, share_figure
+from karat.results.figures import change_figure, figure
 from karat.results.words import plain, plural, queries_text
+from karat.stats.aggregates import NEUTRAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from karat.results.result import Result
     from karat.verbs.bench.benchmark import Bench, DatasetBench, Watch
-    from karat.verbs.bench.languages import Across, Languages
+    from karat.verbs.bench.languages import Across, Cell, Languages
 
 RESULT, REPORT = "result.json.gz", "report.html"
 WIDE = 4
@@ -146,22 +147,22 @@ def languages_table(found: Languages) -> Table:
     for row in found.rows:
         spread = figure(found.metric, row.variance**0.5).short
         table.add_row(
-            plain(row.system), *_cells(row, found.metric), figure(found.metric, row.average).short, spread, _delta(row)
+            plain(row.system), *_cells(row, found), figure(found.metric, row.average).short, spread, _delta(row, found)
         )
     return table
 
 
-def _cells(row: Across, metric: str) -> list[str]:
-    def mark(cell: Any) -> str:
-        return " " if not cell.significant else "▲" if cell.delta > 0 else "▼"
+def _cells(row: Across, found: Languages) -> list[str]:
+    def mark(cell: Cell) -> str:
+        return " " if not cell.significant else "▲" if cell.delta > NEUTRAL[found.scale] else "▼"
 
-    return [f"{figure(metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
+    return [f"{figure(found.metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
 
 
-def _delta(row: Across) -> str:
+def _delta(row: Across, found: Languages) -> str:
     if row.delta != row.delta:
         return ""
-    one = share_figure(row.delta, row.low, row.high, difference=True)
+    one = change_figure(found.metric, found.scale, row.delta, row.low, row.high)
     return f"{one.sentence}{'*' if row.significant else ''}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
+from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text, ratio_figure
 from karat.results.remarks import unjudged
 from karat.results.words import plain
 from karat.stats.power import queries_needed
@@ -126,20 +126,18 @@ def _pairs(out: Console, found: Comparison) -> None:
 
 
 def _plan(out: Console, found: Comparison) -> None:
-    import numpy as np
-
     table = grid("plan", "n", "spread of Δ", "these show", *(f"queries for {d:g}" for d in PLANNED))
     for row in found.rows:
         if row.segment is not None or row.decided_by == TEST:
             continue
-        moved = np.array([d for *_, d in found.differences(row.metric, row.candidate)])
-        spread = float(moved.std(ddof=1)) if len(moved) > 1 else float("nan")
-        needed = [queries_needed(d, spread, alpha=found.alpha) if spread == spread else None for d in PLANNED]
+        spread, ratio = row.spread, row.scale == "ratio"
+        sizes = [math.log1p(d) if ratio else d for d in PLANNED]
+        needed = [queries_needed(d, spread, alpha=found.alpha) if spread == spread else None for d in sizes]
         table.add_row(
             plain(f"{row.metric}, {row.candidate}"),
             str(row.n),
-            figure(row.metric, spread).text,
-            figure(row.metric, row.detectable).text,
+            (ratio_figure(math.exp(spread)) if ratio else figure(row.metric, spread)).text,
+            row.size(row.detectable),
             *("–" if n is None else f"{n:,}" for n in needed),
         )
     out.print(table)

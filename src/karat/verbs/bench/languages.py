@@ -1,7 +1,8 @@
 """Systems over languages (and datasets): a cell for each, how much it varies, and whether it beats the baseline.
 
 Languages are never pooled in one mean of queries: the average is that of the languages' means, each weighing the
-same, and its difference from the baseline has the standard error of such an average (stratified by language).
+same, and its difference from the baseline has the standard error of such an average (stratified by language). Of
+geometric means the average is geometric too, and what differs from the baseline is a ratio.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karat.metrics.grammar import parse
+from karat.results.values import statistic_of
+from karat.stats.aggregates import Statistic
 from karat.stats.defaults import ALPHA
+from karat.stats.intervals import Interval
 from karat.stats.multiple import holm
 from karat.store.codec import rounded
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.decisions import Decision
+    from karat.stats.aggregates import ChangeScale
     from karat.verbs.bench.benchmark import DatasetBench
 
 PRIMARY = "ndcg@10"
@@ -69,6 +75,11 @@ class Languages:
     by: str = FIELD
     """What a column is: a language, or a dataset."""
 
+    @property
+    def scale(self) -> ChangeScale:
+        """Whether Δ is a difference or a ratio."""
+        return statistic_of(parse(self.metric)).change
+
     def as_json(self) -> dict[str, Any]:
         """This table as the JSON document has it."""
         return {
@@ -76,6 +87,7 @@ class Languages:
             "baseline": self.baseline,
             "alpha": self.alpha,
             "average": "of the languages' means",
+            **({"scale": self.scale} if self.scale == "ratio" else {}),
             "systems": [_row_json(row) for row in self.rows],
         }
 
@@ -137,13 +149,17 @@ def _row(
         ]
     defined = [c for c in cells if c.mean == c.mean]
     means = [c.mean for c in defined]
-    average = float(np.mean(means)) if means else math.nan
+    statistic = statistic_of(parse(metric))
+    over = statistic if statistic.change == "ratio" else Statistic()
+    average = over.figure(np.array(means))
     variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
     lowest = min(defined, key=lambda c: c.mean).place if defined else ""
-    together = [(p.delta, p.spread, p.n) for p in pairs if p is not None]
+    together = [(p.shift, p.times * p.spread, p.n) for p in pairs if p is not None]
     if system == baseline or not together or len(together) < len(cells):
         return Across(system, tuple(cells), average, variance, lowest)
-    delta, low, high, p = averaged(together, alpha)
+    shift, low, high, p = averaged(together, alpha)
+    change = statistic.change_within(Interval(shift, low, high, "t", 1))
+    delta, low, high = change.estimate, change.low, change.high
     return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
 
 

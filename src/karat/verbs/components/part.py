@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from karat.model.options import Settings
 from karat.results.sampling import Sampling, sampling
-from karat.stats.groups import intervals
+from karat.stats.aggregates import Statistic, estimate_figures
 from karat.stats.ratios import ratio_interval
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from karat.model.options import Options
     from karat.stats.intervals import Interval
+
+SHARE = (0.0, 1.0)
+"""The scale of every figure of a part."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +41,22 @@ class Sure:
     def means(
         self, queries: Sequence[str], rows: Mapping[str, Sequence[float]], *, binary: bool = False
     ) -> dict[str, Interval]:
-        """The mean of each row of values by query; NaN is undefined and leaves the mean."""
-        if not rows:
-            return {}
-        values = np.array([list(row) for row in rows.values()], dtype=np.float64).reshape(len(rows), len(queries))
-        how = self.sampling
-        found = intervals(
+        """The mean of each row of values from 0 to 1 by query; NaN is undefined and leaves the mean."""
+        values = [np.array(row, dtype=np.float64) for row in rows.values()]
+        how = replace(self.sampling, method=_for(self.sampling.method, binary))
+        (found,) = estimate_figures(
             values,
+            [Statistic(bounds=SHARE, binary=binary)] * len(rows),
             how.units(queries),
-            binary=[binary] * len(rows),
-            confidence=how.confidence,
-            method=_for(how.method, binary),
-            resamples=how.resamples,
-            seed=how.seed,
-            threads=self.threads,
+            [np.arange(len(queries))],
+            how.choice(self.threads),
         )
         return dict(zip(rows, found, strict=True))
 
     def ratio(self, queries: Sequence[str], part: Sequence[float], whole: Sequence[float]) -> Interval:
-        """A sum over queries by another one."""
+        """A sum over queries as a share of another one."""
         how = self.sampling
-        return ratio_interval(
+        found = ratio_interval(
             np.array(part, dtype=np.float64),
             np.array(whole, dtype=np.float64),
             how.units(queries),
@@ -68,6 +66,7 @@ class Sure:
             seed=how.seed,
             threads=self.threads,
         )
+        return found.clip(*SHARE)
 
 
 def _for(method: str, binary: bool) -> str:

@@ -16,6 +16,8 @@ from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
+from karat.results.values import statistic_of
+from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
 from karat.verbs.evaluate import evaluate
@@ -220,9 +222,13 @@ def _queries_needed(
         both = paired(base, run, [gate.metric])
         chosen = {run.query_ids[i] for i in rows}
         kept = [i for i, q in enumerate(both.query_ids) if q in chosen]
-        moved = both.contrast()[0][kept]
+        statistic = statistic_of(measure)
+        moved = score_differences(statistic, both.base[0], both.candidate[0])[kept]
         moved = moved[~np.isnan(moved)]
-        margin = gate.value * float(np.nanmean(both.base[0])) if gate.relative else gate.value
+        if gate.relative and gate.scale == "difference":
+            margin = gate.value * float(np.nanmean(both.base[0]))
+        else:
+            margin = abs(statistic.to_score(gate.threshold, len(moved)))
         spread = float(moved.std(ddof=1)) if len(moved) > 1 else 0.0
         if spread == 0 or margin <= 0:
             return 0, ""

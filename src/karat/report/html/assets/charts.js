@@ -97,10 +97,10 @@ const toneColours = () => Object.fromEntries(Object.keys(TONES).map((t, i) => [t
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
   const mine = data.changes.filter((c) => c.candidate === choice.run && c.delta !== null), bySegment = mine.some((c) => c.segment !== null);
-  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit)).map((c) => ({
+  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit && c.neutral === 0)).map((c) => ({
     ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.outcome === "too few queries" ? "few" : c.tone, small: c.outcome === "too few queries",
     low: c.low ?? c.delta, high: c.high ?? c.delta }));
-  const worst = (a, b) => better(choice.metric, a.delta) - better(choice.metric, b.delta);
+  const worst = (a, b) => better(choice.metric, a.delta - b.delta);
   return bySegment ? rows.sort((a, b) => b.whole - a.whole || a.small - b.small || worst(a, b)) : rows;
 }
 const forestView = () => (everySegment ? forestRows() : forestRows().slice(0, SEGMENTS + 1));
@@ -109,14 +109,14 @@ function forestSpec() {
   if (!rows.length) return null;
   const large = rows.filter((r) => !r.small), colours = toneColours();
   // Intervals of a few queries may be wider than the chart: they are cut off, their points are not.
-  const [left, right] = minmax([0, ...rows.map((r) => r.delta), ...(large.length ? large : rows).flatMap((r) => [r.low, r.high])]);
+  const neutral = rows[0].neutral, [left, right] = minmax([neutral, ...rows.map((r) => r.delta), ...(large.length ? large : rows).flatMap((r) => [r.low, r.high])]);
   const pad = (right - left) * 0.06 || 0.01, scale = { domain: [left - pad, right + pad], nice: false };
   const narrow = $("forest").clientWidth < 480;
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: narrow ? 130 : 220 } };
   const color = { field: "kind", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
   const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("p", "test"), field("outcome"), field("n", "queries")];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
-    { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: 0 } } },
+    { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: neutral } } },
     { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, axis: { tickCount: 6 },
       title: "Δ " + (rows[0].name === "all queries" ? choice.metric : "against " + data.base) }, x2: { field: "high" }, color, tooltip } },
     { mark: { type: "point", filled: true, size: 85, opacity: 1, clip: true },

@@ -1,0 +1,261 @@
+"""Values of queries → one figure: a mean, a total, a geometric mean or a quantile, and how two runs' figures differ.
+
+Every verb asks here, so that a figure, its change and the test of that change are of one statistic. Means, totals and
+geometric means are means of scores: the values themselves, or their logarithms. Intervals and tests are of scores,
+and are shown on the scale of the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+from karat.stats.groups import grouped_intervals
+from karat.stats.intervals import Interval
+from karat.stats.quantiles import grouped_quantiles, quantile_difference, quantile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.stats.resample import Units
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+Aggregate = Literal["mean", "sum", "geometric mean", "quantile"]
+ChangeScale = Literal["difference", "ratio"]
+"""How two figures are compared: candidate − baseline, or candidate / baseline."""
+NEUTRAL: dict[ChangeScale, float] = {"difference": 0.0, "ratio": 1.0}
+"""The change of a figure that stays the same."""
+SAME = 1e-11
+"""Relative: values this close are equal; results are written with 12 digits."""
+
+
+@dataclass(frozen=True)
+class IntervalChoice:
+    """How intervals are found."""
+
+    confidence: float = CONFIDENCE
+    method: str = "auto"
+    resamples: int = RESAMPLES
+    seed: int = SEED
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """How the values of queries become one figure, and the scale on which they lie."""
+
+    aggregate: Aggregate = "mean"
+    quantile: float = math.nan
+    bounds: tuple[float, float | None] = (-math.inf, None)
+    binary: bool = False
+    floor: float = 0.0
+    """In a geometric mean smaller values count as this one."""
+
+    @property
+    def change(self) -> ChangeScale:
+        """How two figures are compared: geometric means by their ratio, which is a difference of mean logarithms."""
+        return "ratio" if self.aggregate == "geometric mean" else "difference"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the weights of queries count: a total is of the queries that there are."""
+        return self.aggregate != "sum"
+
+    def scores(self, values: Floats) -> Floats:
+        """What is averaged and tested: the values, or their logarithms."""
+        return np.log(np.maximum(values, self.floor)) if self.change == "ratio" else values
+
+    def to_figure(self, score: float, n: int) -> float:
+        """The figure of n queries with this mean score; the change of a figure, of a mean difference."""
+        return math.exp(score) if self.change == "ratio" else n * score if self.aggregate == "sum" else score
+
+    def to_score(self, figure: float, n: int) -> float:
+        """The mean score of n queries with this figure, or the mean difference behind a change."""
+        if self.change == "ratio":
+            return math.log(max(figure, self.floor))
+        return figure / n if self.aggregate == "sum" and n else figure
+
+    def figure(self, values: Floats, weights: Floats | None = None) -> float:
+        """The one number for all queries; undefined values are left out."""
+        there = ~np.isnan(values)
+        if not there.any():
+            return math.nan
+        if self.aggregate == "quantile":
+            return quantile_of(values, self.quantile, weights)
+        scores = self.scores(values[there])
+        if self.aggregate == "sum":
+            return float(scores.sum())
+        if weights is None:
+            return self.to_figure(float(scores.mean()), len(scores))
+        own = weights[there]
+        total = own.sum()
+        return self.to_figure(float((scores * own).sum() / total), len(scores)) if total > 0 else math.nan
+
+    def score_bounds(self) -> tuple[float, float]:
+        """The least and the largest score that a query can have."""
+        low, high = self.bounds
+        top = math.inf if high is None else high
+        if self.change == "difference":
+            return low, top
+        return math.log(max(low, self.floor)), math.log(top) if top > 0 else -math.inf
+
+    def within(self, interval: Interval) -> Interval:
+        """The interval of a figure, from that of its mean score: on the figure's scale, and not beyond its bounds."""
+        return self._shown(interval, *self.score_bounds())
+
+    def change_within(self, interval: Interval, factor: float = 1.0) -> Interval:
+        """The interval of a change, from that of the mean difference of scores, and not beyond what there can be."""
+        least, most = self.bounds
+        base = replace(self, bounds=(factor * least, None if most is None else factor * most))
+        (low, high), (base_low, base_high) = self.score_bounds(), base.score_bounds()
+        return self._shown(interval, low - base_high, high - base_low)
+
+    def _shown(self, interval: Interval, least: float, most: float) -> Interval:
+        cut = interval.clip(least, most)
+        middle, low, high = (self.to_figure(score, cut.n) for score in (cut.estimate, cut.low, cut.high))
+        return replace(cut, estimate=middle, low=low, high=high)
+
+
+def estimate_figures(
+    columns: Sequence[Floats],
+    statistics: Sequence[Statistic],
+    units: Units,
+    groups: Sequence[Rows],
+    choice: IntervalChoice,
+) -> list[list[Interval]]:
+    """The figure of each column in each group of queries, with its interval; a total has none."""
+    out: list[dict[int, Interval]] = [{} for _ in groups]
+    means = [i for i, s in enumerate(statistics) if s.aggregate in ("mean", "geometric mean")]
+    scores = [statistics[i].scores(columns[i]) for i in means]
+    found = _mean_intervals(scores, [statistics[i] for i in means], units, groups, choice)
+    for intervals, one in zip(found, out, strict=True):
+        one.update((i, statistics[i].within(interval)) for i, interval in zip(means, intervals, strict=True))
+    for i, (values, statistic) in enumerate(zip(columns, statistics, strict=True)):
+        if statistic.aggregate == "quantile":
+            quantiles = grouped_quantiles(
+                values,
+                statistic.quantile,
+                units,
+                groups,
+                confidence=choice.confidence,
+                resamples=choice.resamples,
+                seed=choice.seed,
+            )
+            for one, interval in zip(out, quantiles, strict=True):
+                one[i] = interval
+        elif statistic.aggregate == "sum":
+            for one, rows in zip(out, groups, strict=True):
+                n = int(np.count_nonzero(~np.isnan(values[rows])))
+                one[i] = Interval(statistic.figure(values[rows]), math.nan, math.nan, "none", n)
+    return [[one[i] for i in range(len(columns))] for one in out]
+
+
+@dataclass(frozen=True)
+class FigureChange:
+    """How a candidate's figure differs from the baseline's, over the queries for which both have a value."""
+
+    statistic: Statistic
+    before: float
+    after: float
+    intervals: tuple[Interval, ...]
+    """Of the change, at each level of confidence that was asked for."""
+    differences: Floats
+    """Of the scores, query by query; NaN where one of the runs has no value."""
+    units: Units
+    p: float = math.nan
+    """Of the bootstrap of a quantile; changes of means are tested by their differences."""
+
+
+def score_differences(statistic: Statistic, base: Floats, candidate: Floats, factor: float = 1.0) -> Floats:
+    """How the scores differ query by query from `factor` × baseline; what differs by rounding alone is equal."""
+    before = statistic.scores(factor * base)
+    out = statistic.scores(candidate) - before
+    out[np.abs(out) <= SAME * np.maximum(1.0, np.abs(before))] = 0.0
+    return out
+
+
+def measure_changes(
+    base: Floats,
+    candidate: Floats,
+    statistics: Sequence[Statistic],
+    units: Units,
+    groups: Sequence[Rows],
+    choice: IntervalChoice,
+    *,
+    levels: Sequence[float] = (),
+    factor: float = 1.0,
+) -> list[list[FigureChange]]:
+    """How the figure of each row of values changes in each group of queries (columns).
+
+    `factor` multiplies the baseline's values. There is one interval for each of `levels`, which is the confidence of
+    `choice` unless stated.
+    """
+    choices = [replace(choice, confidence=level) for level in levels or (choice.confidence,)]
+    units_of = [units if s.weighted else units.unweighted() for s in statistics]
+    columns = list(zip(base, candidate, statistics, strict=True))
+    differences = [score_differences(s, before, after, factor) for before, after, s in columns]
+    intervals: dict[tuple[int, int], tuple[Interval, ...]] = {}
+    p: dict[tuple[int, int], float] = {}
+    for weighted in (True, False):
+        places = [i for i, s in enumerate(statistics) if s.weighted == weighted and s.aggregate != "quantile"]
+        if places:
+            scores = [differences[i] for i in places]
+            plain = [Statistic()] * len(places)  # a difference of shares is not a share
+            found = [_mean_intervals(scores, plain, units_of[places[0]], groups, one) for one in choices]
+            for g, (j, i) in product(range(len(groups)), enumerate(places)):
+                intervals[g, i] = tuple(statistics[i].change_within(one[g][j], factor) for one in found)
+    for i, (before, after, statistic) in enumerate(columns):
+        if statistic.aggregate == "quantile":
+            for g, rows in enumerate(groups):
+                ends, p[g, i] = quantile_difference(
+                    factor * before,
+                    after,
+                    statistic.quantile,
+                    units,
+                    rows,
+                    levels=[one.confidence for one in choices],
+                    resamples=choice.resamples,
+                    seed=choice.seed,
+                )
+                intervals[g, i] = tuple(ends)
+    out = []
+    for g, rows in enumerate(groups):
+        changes = []
+        for i, (before, after, statistic) in enumerate(columns):
+            own, moved = units_of[i].take(rows), differences[i][rows]
+            both = ~np.isnan(moved)
+            figures = [statistic.figure(np.where(both, v[rows], np.nan), own.weight) for v in (factor * before, after)]
+            changes.append(
+                FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p.get((g, i), math.nan))
+            )
+        out.append(changes)
+    return out
+
+
+def _mean_intervals(
+    scores: Sequence[Floats],
+    statistics: Sequence[Statistic],
+    units: Units,
+    groups: Sequence[Rows],
+    choice: IntervalChoice,
+) -> list[list[Interval]]:
+    return grouped_intervals(
+        np.array(scores).reshape(len(scores), len(units.unit)),
+        units,
+        groups,
+        binary=[s.binary for s in statistics],
+        confidence=choice.confidence,
+        method=choice.method,
+        resamples=choice.resamples,
+        seed=choice.seed,
+        threads=choice.threads,
+    )
