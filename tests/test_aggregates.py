@@ -124,8 +124,12 @@ def test_evaluate_compare_and_gates_agree_on_every_metric(
         if (defined[0] == defined[1]).all():
             assert row.mean_baseline == pytest.approx(before[name].estimate, rel=1e-12, abs=1e-12, nan_ok=True)
             assert row.mean_candidate == pytest.approx(after[name].estimate, rel=1e-12, abs=1e-12, nan_ok=True)
-        else:
-            assert name == "skip_precision"  # of the queries that a run skips: compared where both do
+        else:  # undefined by what a run returns, or skips: compared where both have a value
+            if segment is None:
+                both = defined[0] & defined[1]
+                weights = result["a"].sampling.units(result["a"].query_ids).weight[both]
+                means = [np.average(result[run].values[name][both], weights=weights) for run in ("a", "b")]
+                assert (row.mean_baseline, row.mean_candidate) == pytest.approx(means, rel=1e-12)
         delta = change(name, row.mean_baseline, row.mean_candidate)
         assert row.delta == pytest.approx(delta, rel=1e-9, abs=1e-12, nan_ok=True)
         judged = [g for g in check.gates if g.gate.metric == name and g.segment == segment]

@@ -47,9 +47,9 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
         out.print(note(plain(text), serious=True))
     sampling = found.result.runs[0].sampling
     families = dict.fromkeys(str(r.family) for r in found.rows if r.family is not None)
-    level = percent_text(sampling.confidence)
+    level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in found.rows)
     parts = (
-        "Δ = candidate − baseline",
+        "Δ = candidate − baseline" + (", × = candidate / baseline" if ratios else ""),
         f"intervals {level}",
         f"p adjusted within each metric: {'; '.join(families) or 'nothing tested'}",
         f"seed {sampling.seed}",
