@@ -228,8 +228,11 @@ def _section(metric: Metric) -> list[str]:
         "Reading": "; ".join(
             f"`{n}` " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()
         ),
-        "Targets": ", ".join(f"`{n}` {t:g}" for n, t in metric.targets.items()),
-        "Suits": ", ".join(metric.suits),
+        "Targets": ", ".join(
+            f"`{n}` {t:g}" + (f" (strict {metric.strict_targets[n]:g})" if n in metric.strict_targets else "")
+            for n, t in metric.targets.items()
+        ),
+        "Suits": ", ".join(f"{purpose} (`{name}`)" for purpose, name in metric.suits.items()),
         "Source": metric.cites,
     }
     if "gold" not in metric.needs:  # the value does not depend on it

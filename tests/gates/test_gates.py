@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
+import karat
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
 from karat.gates.kinds import KINDS, GateKind
@@ -296,9 +297,9 @@ WRONG = [
     # Slips of the pen.
     ("recall@5 => 0.85", "found '=>'; did you mean '>='?"),
     ("latency.p50 =< 60ms", "found '=<'; did you mean '<='?"),
-    ("recall@5 >= 0.9 where language != de", "only = is understood in where, found '!'"),
-    ("recall@5 >= 0.9 where year > 2020", "only = is understood in where, found '>'"),
-    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = is understood in where, found '<'"),
+    ("recall@5 >= 0.9 where language != de", "only = and in are understood in where, found '!'"),
+    ("recall@5 >= 0.9 where year > 2020", "only = and in are understood in where, found '>'"),
+    ("recall@5 >= 0.9 where a = b and year <= 2020", "only = and in are understood in where, found '<'"),
     ("latency.p50 <= 60 msec", "takes a number in ms (or us, s, min), found the unit 'msec'; did you mean 'ms'?"),
     ("latency.p50 <= 60 seconds", "takes a number in ms (or us, s, min), found the unit 'seconds'"),
     ("latency.p50 <= 60 were a = b", "did you mean 'where'?"),
@@ -385,3 +386,44 @@ def test_a_gate_against_a_baseline_knows_its_direction() -> None:
     better = parse_gate("redundancy@5 better than baseline")
     assert (better.op, better.threshold) == ("<", 0.0)
     assert replace(better, value=0.1).threshold == -0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("recall@5 >= 0.9 where language in (pt-BR, es-AR)", "where language in (pt-BR, es-AR)"),
+        ("recall@5 >= 0.9 where x in (a,b) and topic = c", "where x in (a, b) and topic = c"),
+        ('recall@5 >= 0.9 where topic in ("two words", x)', 'where topic in ("two words", x)'),
+        ("recall@5 >= 0.9 where topic in (two words, x) at the mean", 'where topic in ("two words", x) at the mean'),
+    ],
+)
+def test_values_can_be_taken_together(text: str, canonical: str) -> None:
+    gate = parse_gate(text)
+    assert str(gate) == f"recall@5 >= 0.9 {canonical}"
+    assert parse_gate(str(gate)) == gate
+
+
+def test_a_mapping_takes_values_together() -> None:
+    mapping = {"metric": "recall@5", "min": 0.9, "where": {"language": ["pt-BR", "es-AR"]}}
+    assert parse_gate(mapping) == parse_gate("recall@5 >= 0.9 where language in (pt-BR, es-AR)")
+
+
+@pytest.mark.parametrize(
+    "end", ["language in", "language in pt-BR", "language in (pt-BR", "language in (,)", "language in ()"]
+)
+def test_a_group_that_cannot_be_read_says_how_to_write_it(end: str) -> None:
+    with pytest.raises(karat.UsageError, match=r"such as \(pt-BR, es-AR\)|expected"):
+        parse_gate(f"recall@5 >= 0.9 where {end}")
+
+
+def test_a_group_of_values_is_judged_as_one_segment() -> None:
+    languages = ["pt-BR"] * 20 + ["es-AR"] * 20 + ["de"] * 20
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    run = {q: ["a"] if languages[i] != "de" or i % 2 else ["x"] for i, q in enumerate(gold)}
+    queries = {q: {"language": languages[i]} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"r": run}, "hit@1", queries=queries, by="language in (pt-BR, es-AR)")
+    check = karat.check(result, gates=["hit@1 >= 0.85 where language in (pt-BR, es-AR)"])
+    (row,) = check.rows
+    assert (row.found.n, row.found.estimate, row.outcome) == (40, 1.0, "pass")
+    with pytest.raises(karat.UsageError, match="no query has language = \"pt-PT\"; did you mean 'pt-BR'"):
+        karat.evaluate(gold, {"r": run}, "hit@1", queries=queries, by="language in (pt-PT, es-AR)")

@@ -274,7 +274,7 @@ class _GateKeys(Part):
     gate: str | None = Field(None, description="The gate's text; only level and name may stand beside it.")
     metric: str | None = None
     by: float | str | None = Field(None, description="The margin; a percentage is of the baseline's value.")
-    where: dict[str, str | int | float | bool] | None = None
+    where: dict[str, str | int | float | bool | list[str]] | None = None
     for_every: str | list[str] | None = None
     at_least_queries: int | None = Field(None, ge=1, description="With for_every: leave smaller segments out.")
     at: Literal["bound", "mean"] | None = None

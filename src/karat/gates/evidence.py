@@ -172,9 +172,9 @@ def _widened(asked: Sequence[tuple[Gate, RunResult | None]], run: RunResult, cor
     if correction != "bonferroni":
         raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
     slices = run.sampling.segments(run.query_ids)
-    count = sum(
-        len(s.rows) >= (gate.least or run.sampling.minimum) for gate, _ in asked for s in _matching(gate, slices)
-    )
+    least = run.sampling.minimum
+    segments = ((gate, s) for gate, _ in asked for s in matching_segments(gate, slices))
+    count = sum(len(s.rows) >= (gate.least or least) for gate, s in segments)
     if count < 2:
         return None
     tail = (1 - run.sampling.confidence) / count
@@ -183,7 +183,7 @@ def _widened(asked: Sequence[tuple[Gate, RunResult | None]], run: RunResult, cor
     )
 
 
-def _matching(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
+def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
     """The segments that a gate speaks of; a value is first looked up as it is written, then in any case."""
     mine = [s for s in slices if tuple(s.by) == gate.fields] if gate.fields else []
     for fold in (str, str.casefold):
@@ -215,7 +215,7 @@ class _View:
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
-        found = _matching(gate, self._slices)
+        found = matching_segments(gate, self._slices)
         if not found:
             return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
         judged = [told(s.by, self._evidence(gate, s)) for s in found]

@@ -18,6 +18,7 @@ from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.grammar import parse
+from karat.model.field_group import INSIDE, FieldGroup, read_group
 from karat.results.values import statistic_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Gate:
         if self.run is not None:
             out.append(f"on {_quoted(self.run)}")
         if self.where:
-            out.append("where " + " and ".join(f"{_quoted(f)} = {_quoted(v)}" for f, v in self.where))
+            out.append("where " + " and ".join(map(_condition_text, self.where)))
         if self.every:
             least = f" of at least {self.least}" if self.least is not None else ""
             out.append("for every " + ", ".join(map(_quoted, self.every)) + least)
@@ -250,8 +251,15 @@ def _pairs(tokens: list[tuple[str, Token]], text: str) -> tuple[tuple[str, str],
     while True:
         for token, kind in takewhile(lambda t: t != ("=", "mark"), tokens):
             if kind == "word" and (wrong := re.search("[!<>]+", token)):
-                raise UsageError(f"gate {text!r}: only = is understood in where, found {wrong[0]!r}")
-        field = _phrase(tokens, text, "a field of the queries")
+                raise UsageError(f"gate {text!r}: only = and in are understood in where, found {wrong[0]!r}")
+        field = _phrase(tokens, text, "a field of the queries", ends=("in",))
+        if tokens and tokens[0] == ("in", "word"):
+            del tokens[0]
+            out.append((str(FieldGroup(field, _group_values(tokens, text, field))), INSIDE))
+            if not tokens or tokens[0] != ("and", "word"):
+                return tuple(out)
+            del tokens[0]
+            continue
         if not tokens or tokens[0] != ("=", "mark"):
             found = shown(tokens[0][0] if tokens else None)
             raise UsageError(f"gate {text!r}: expected '=' after {field!r}, found {found}")
@@ -260,6 +268,34 @@ def _pairs(tokens: list[tuple[str, Token]], text: str) -> tuple[tuple[str, str],
         if not tokens or tokens[0] != ("and", "word"):
             return tuple(out)
         del tokens[0]
+
+
+def _group_values(tokens: list[tuple[str, Token]], text: str, field: str) -> tuple[str, ...]:
+    """The values in brackets after `in`."""
+    values: list[str] = []
+    words: list[str] = []
+    wrong = UsageError(f"gate {text!r}: expected values in brackets after '{field} in', such as (pt-BR, es-AR)")
+    if not tokens or tokens[0][1] != "word" or not tokens[0][0].startswith("("):
+        raise wrong
+    tokens[0] = (tokens[0][0][1:], "word")
+    while tokens:
+        token, kind = tokens.pop(0)
+        end = kind == "word" and token.endswith(")")
+        if kind != "mark" and (part := token[:-1] if end else token):
+            words.append(part)
+        if end or (token, kind) == (",", "mark"):
+            if not words:
+                raise wrong
+            values.append(" ".join(words))
+            words = []
+        if end:
+            return tuple(dict.fromkeys(values))
+    raise wrong
+
+
+def _condition_text(pair: tuple[str, str]) -> str:
+    field, value = pair
+    return field if read_group(field) is not None else f"{_quoted(field)} = {_quoted(value)}"
 
 
 def _for_every(gate: Gate, tokens: list[tuple[str, Token]], text: str) -> Gate:
@@ -350,7 +386,10 @@ def _from_keys(told: dict[str, Any]) -> Gate:
         value,
         against,
         relative,
-        tuple((str(f), str(v)) for f, v in where.items()),
+        tuple(
+            (str(FieldGroup(str(f), tuple(map(str, v)))), INSIDE) if isinstance(v, list) else (str(f), str(v))
+            for f, v in where.items()
+        ),
         tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
         least,
         at == "mean",

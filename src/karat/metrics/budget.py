@@ -48,7 +48,7 @@ _WHOLE = " It is over all queries of the run, with gold or without."
     empty_gold=math.nan,
     needs=("latency",),
     complexity="queries",
-    suits=("latency",),
+    suits={"latency": "latency.p90"},
 )
 def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     return _logged(r, "latency", stage, statistic)
@@ -73,7 +73,7 @@ def latency(r: Rankings, stage: str = TOTAL, *, statistic: str) -> Values:
     empty_gold=math.nan,
     needs=("cost",),
     complexity="queries",
-    suits=("cost",),
+    suits={"cost": "cost.tokens"},
 )
 def cost(r: Rankings, key: str, statistic: str = "mean") -> Values:
     return _logged(r, "cost", key, statistic)
@@ -122,7 +122,7 @@ def undated(r: Rankings, k: Cutoff) -> int:
     empty_gold=None,
     needs=("items",),
     complexity="docs in the top k",
-    suits=("redundancy",),
+    suits={"redundancy": "distinct_docs@5"},
 )
 def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     items = _items(r)
@@ -143,7 +143,7 @@ def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     empty_gold=None,
     needs=("items",),
     complexity="docs in the top k",
-    suits=("redundancy",),
+    suits={"redundancy": "redundancy@5"},
 )
 def redundancy(r: Rankings, k: Cutoff = ALL) -> Values:
     deep = np.minimum(r.returned, k if k is not None else r.returned).astype(np.float64)

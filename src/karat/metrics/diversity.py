@@ -58,7 +58,7 @@ def _wrong_alpha(said: Mapping[str, Any]) -> str | None:
     empty_gold=math.nan,
     needs=("items", "embeddings"),
     complexity="docs in the top k, squared, × dimensions",
-    suits=("redundancy",),
+    suits={"redundancy": "ild@5"},
     bands={"ild": _ILD_BANDS, "ild@5": _ILD_BANDS, "ild@10": _ILD_BANDS},
 )
 def ild(r: Rankings, k: Cutoff = ALL) -> Values:
@@ -88,7 +88,7 @@ def ild(r: Rankings, k: Cutoff = ALL) -> Values:
     empty_gold=math.nan,
     needs=("items", "texts"),
     complexity="words in the top k, and its pairs",
-    suits=("redundancy",),
+    suits={"redundancy": "novelty@5"},
     refuses=_wrong_novelty,
 )
 def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) -> Values:
@@ -121,7 +121,7 @@ def novelty(r: Rankings, k: Cutoff = ALL, tau: float = 0.5, words: float = 5) ->
     needs=("gold", "items", "embeddings", "gold_embeddings"),
     needs_when={("kind", "subtopic"): ("gold", "subtopics"), ("ideal", "plain"): ("gold", "items", "embeddings")},
     complexity="docs in the top k and relevant gold, squared, × dimensions",
-    suits=("diverse retriever",),
+    suits={"diverse retriever": "alpha_ndcg@10"},
     refuses=_wrong_alpha,
 )
 def alpha_ndcg(

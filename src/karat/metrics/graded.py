@@ -51,7 +51,7 @@ def refuse_unlisted(explicit: Mapping[str, Any]) -> str | None:
     monotone=True,
     bands={"ndcg@10": ((0.9, "excellent"), (0.7, "very good"), (0.5, "good"), (0.3, "fair"), (0.0, "poor"))},
     targets={"ndcg(gain=exp)@5": 0.85, "ndcg(gain=exp)@10": 0.80},
-    suits=("graded", "top 3", "a/b test"),
+    suits={"graded": "ndcg@10", "top 3": "ndcg@3", "a/b test": "ndcg@5"},
     spellings={"dcg=log2": "gain=linear", "dcg=exp-log2": "gain=exp", "dcg": "gain"},
     choices={"gain": ("linear", "exp"), "unlisted": ("zero", "grade")},
     variants=UNLISTED,

@@ -63,7 +63,7 @@ def gating(retrieved: bool, needed: bool) -> dict[str, float]:
     empty_gold=math.nan,
     needs=ROUTER,
     complexity="queries",
-    suits=("router",),
+    suits={"router": "routing_accuracy"},
 )
 def routing_accuracy(r: Rankings) -> Values:
     return _outcome(r, "routing_accuracy")
@@ -84,7 +84,7 @@ def routing_accuracy(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=ROUTER,
     complexity="queries",
-    suits=("router",),
+    suits={"router": "misroute_rate"},
 )
 def misroute_rate(r: Rankings) -> Values:
     return _outcome(r, "misroute_rate")
@@ -106,7 +106,7 @@ def misroute_rate(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=ROUTER,
     complexity="queries",
-    suits=("router",),
+    suits={"router": "abstain_rate"},
 )
 def abstain_rate(r: Rankings) -> Values:
     return _outcome(r, "abstain_rate")
@@ -128,7 +128,7 @@ def abstain_rate(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=GATE,
     complexity="queries",
-    suits=("retrieval gate",),
+    suits={"retrieval gate": "gate_efficiency"},
 )
 def gate_efficiency(r: Rankings) -> Values:
     return _outcome(r, "gate_efficiency")
@@ -149,7 +149,7 @@ def gate_efficiency(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=GATE,
     complexity="queries",
-    suits=("retrieval gate",),
+    suits={"retrieval gate": "skip_precision"},
 )
 def skip_precision(r: Rankings) -> Values:
     return _outcome(r, "skip_precision")
@@ -170,7 +170,7 @@ def skip_precision(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=GATE,
     complexity="queries",
-    suits=("retrieval gate",),
+    suits={"retrieval gate": "skip_recall"},
 )
 def skip_recall(r: Rankings) -> Values:
     return _outcome(r, "skip_recall")
@@ -192,7 +192,7 @@ def skip_recall(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=GATE,
     complexity="queries",
-    suits=("retrieval gate",),
+    suits={"retrieval gate": "harmful_skips"},
 )
 def harmful_skips(r: Rankings) -> Values:
     return _outcome(r, "harmful_skips")
@@ -215,7 +215,7 @@ def harmful_skips(r: Rankings) -> Values:
     empty_gold=math.nan,
     needs=("scores", "no_answer"),
     complexity="docs in the top k",
-    suits=("no answer",),
+    suits={"no answer": "false_evidence(threshold=0.5)@5"},
 )
 def false_evidence(r: Rankings, k: Cutoff = ALL, threshold: float = 0.0) -> Values:
     if r.items is None or r.items.score is None:

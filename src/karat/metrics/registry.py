@@ -87,7 +87,9 @@ class Metric:
     params: tuple[Param, ...] = ()
     bands: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
-    suits: tuple[str, ...] = ()
+    strict_targets: Mapping[str, float] = field(default_factory=dict)
+    suits: Mapping[str, str] = field(default_factory=dict)
+    """By purpose: the name to use, with its cutoff."""
     unit: str = ""
     dotted: tuple[str, ...] = ()
     """Parameters that follow the name with dots: `latency.rerank.p90`."""

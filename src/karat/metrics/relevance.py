@@ -32,7 +32,7 @@ GM_FLOOR = 1e-5  # trec_eval's MIN_GEO_MEAN: a query without any success weighs 
     binary=True,
     monotone=True,
     targets={"hit@10": 0.95},
-    suits=("sanity",),
+    suits={"sanity": "hit@10"},
     ranges={"rel": (0, None)},
 )
 def hit(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
@@ -52,7 +52,7 @@ def hit(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     cites="trec_eval P, set_P",
     monotone=True,
     targets={"precision@3": 0.80, "precision@5": 0.70, "precision@10": 0.60},
-    suits=("top 3",),
+    suits={"top 3": "precision@3"},
     choices={"denom": ("k", "retrieved")},
     ranges={"rel": (0, None)},
 )
@@ -78,7 +78,7 @@ def precision(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, denom: str = 
     monotone=True,
     bands={"recall@10": ((0.8, "excellent"), (0.6, "good"), (0.4, "fair"), (0.0, "poor"))},
     targets={"recall@5": 0.70, "recall@10": 0.90, "recall@20": 0.95},
-    suits=("several pieces",),
+    suits={"several pieces": "recall@10"},
     ranges={"rel": (0, None)},
 )
 def recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, cap: bool = False) -> Values:
@@ -173,7 +173,8 @@ def wrecall(r: Rankings, k: Cutoff = ALL) -> Values:
     cites="Voorhees 1999",
     monotone=True,
     targets={"mrr": 0.8},
-    suits=("one answer", "top 1", "a/b test"),
+    strict_targets={"mrr": 0.9},
+    suits={"one answer": "mrr", "top 1": "mrr", "a/b test": "mrr"},
     ranges={"rel": (0, None)},
 )
 def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
@@ -196,7 +197,7 @@ def mrr(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     cites="Buckley & Voorhees 2005; trec_eval map, map_cut",
     monotone=True,
     bands={"map@100": ((0.8, "excellent"), (0.5, "good"), (0.2, "fair"), (0.0, "poor"))},
-    suits=("several pieces",),
+    suits={"several pieces": "map"},
     choices={"norm": ("gold", "min")},
     ranges={"rel": (0, None)},
 )

@@ -114,9 +114,9 @@ class Rankings:
         chosen = self.query[rows]
         return place_in_group(chosen)
 
-    def ideal(self) -> Rankings:
-        """The rankings of a run that returns all judged docs in the best order, and nothing else."""
-        judged = is_judged(self.gold_grade)
+    def ideal(self, *, rel: float | None = None) -> Rankings:
+        """The rankings of a run that returns all judged docs in the best order, or with `rel` the relevant ones."""
+        judged = is_judged(self.gold_grade) if rel is None else is_relevant(self.gold_grade, rel)
         query = self.gold_query[judged]
         return Rankings(
             self.query_ids,

@@ -12,6 +12,7 @@ from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
 from karat.results.figures import estimate_figure, figure, percent_text
+from karat.results.reading import readings_text
 from karat.results.words import plain, queries_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def render(view: View) -> str:
         first.append(f"> **Forced**: compared although these differ: {text(forced, SENTENCE)}")
     first += _remarks(view)
     parts = [_metrics(view) if view.verdict else _systems(view), _gates(view), _segments(view), _falls(view)]
-    parts += [*_statements(view), *_components(view), _queries(view) if view.verdict else ""]
+    parts += [*_statements(view), *_components(view), _queries(view) if view.verdict else "", _readings(view)]
     if view.differences:
         listed = "; ".join(map(str, view.differences))
         parts.append(f"Differs from the baseline: {text(listed, SENTENCE)}")
@@ -169,6 +170,15 @@ def _metrics(view: View) -> str:
         head += [text(system.name), f"{what} [{level}]".strip()]
     more = f"\n\nand {len(view.candidates) - RUNS} more runs" if len(view.candidates) > RUNS else ""
     return _table(head, rows) + more
+
+
+def _readings(view: View) -> str:
+    """What the field makes of the values."""
+    systems = (view.candidates or view.systems)[:RUNS]
+    lines = [(s.name, readings_text(s.run)) for s in systems]
+    name = "" if len(systems) == 1 else ", {}"
+    parts = [f"Rules of thumb{name.format(text(run))}: {text(words, 2 * SENTENCE)}" for run, words in lines if words]
+    return "\n\n".join(parts)
 
 
 def _gates(view: View) -> str:

@@ -33,6 +33,16 @@ class ErrorJson(Struct, frozen=True):
     kind: str = "error"
 
 
+class ReadingJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The band and the target of a value, and the best value that the gold allows where it is below the target."""
+
+    text: str
+    band: str | UnsetType = UNSET
+    target: float | UnsetType = UNSET
+    strict_target: float | UnsetType = UNSET
+    attainable: float | UnsetType = UNSET
+
+
 class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     """A metric over queries: a mean unless `aggregate` says otherwise."""
 
@@ -41,6 +51,9 @@ class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     ci_method: str
     n: int
     aggregate: Literal["sum", "geometric mean", "quantile"] | UnsetType = UNSET
+    reading: Annotated[
+        ReadingJson | UnsetType, Meta(description="What the field makes of the value; rules of thumb, never gates.")
+    ] = UNSET
 
 
 class SegmentJson(Struct, forbid_unknown_fields=True, frozen=True):

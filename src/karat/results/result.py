@@ -34,7 +34,7 @@ from karat.results.remarks import warnings
 from karat.results.sampling import Sampling
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
-from karat.results.values import aggregate, attainable_values, estimate, spread
+from karat.results.values import aggregate, estimate, spread
 from karat.results.words import queries_text
 from karat.store.codec import as_plain, rounded
 
@@ -146,9 +146,12 @@ class RunResult(Tabular):
     @cached_property
     def attainable(self) -> Mapping[str, float]:
         """The best value that the gold allows, where a metric has a target."""
+        from karat.results.reading import attainable_value
+
         if self.derived is not None:
             return self.derived.attainable
-        return attainable_values(map(parse, self.values), self.rankings) if self.rankings is not None else {}
+        best = {n: attainable_value(self, n) for n in self.values if n in parse(n).metric.targets}
+        return {name: value for name, value in best.items() if value is not None}
 
     @cached_property
     def judged(self) -> Values | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
+from karat.model.field_group import INSIDE, OUTSIDE, read_group
 from karat.model.options import Intervals
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.model.docs import Docs
+    from karat.model.field_group import FieldGroup
     from karat.model.queries import Queries
 
 DEFAULTS = Intervals()
@@ -134,10 +137,15 @@ def _gold_values(
 def _named(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
     """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
     listed = [] if by is None else [by] if isinstance(by, str) else list(by)
-    groups = [tuple(p.strip() for p in g.split(",") if p.strip()) if isinstance(g, str) else tuple(g) for g in listed]
+    groups = [_fields(g) if isinstance(g, str) else tuple(g) for g in listed]
     if any(not g for g in groups):
         raise UsageError(f"by must name fields of the queries, such as 'language', found {by!r}")
     return tuple(dict.fromkeys(groups))
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    """The fields that a text names; a comma inside brackets separates values, not fields."""
+    return tuple(p.strip() for p in re.split(r",(?![^(]*\))", text) if p.strip())
 
 
 def _weights(queries: Queries | None) -> dict[str, float]:
@@ -155,8 +163,12 @@ def _weights(queries: Queries | None) -> dict[str, float]:
 
 
 def _values(name: str, queries: Queries | None) -> dict[str, str]:
-    """One field of all queries as text; `field:4` cuts numbers into that many quantiles."""
-    plain, colon, parts = name.partition(":")
+    """One field of all queries as text.
+
+    `field:4` cuts numbers into that many quantiles, `field in (a, b)` takes values together: yes or no.
+    """
+    group = read_group(name)
+    plain, colon, parts = (group.field, "", "") if group is not None else name.partition(":")
     known = sorted({f for fields in (queries.fields if queries else {}).values() for f in fields})
     if queries is None:
         raise UsageError(f"by={name!r} needs a table of queries with that field (queries=, --queries FILE)")
@@ -166,9 +178,22 @@ def _values(name: str, queries: Queries | None) -> dict[str, str]:
         hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"{queries.source}: no query has a field {plain!r}; they have {listed or 'no fields'}{hint}")
     values = queries.field(plain)
+    if group is not None:
+        return _grouped(group, values, queries.source)
     if not colon:
         return {q: str(v) for q, v in values.items()}
     return _quantiles(name, plain, parts, values)
+
+
+def _grouped(group: FieldGroup, values: Mapping[str, Any], source: str) -> dict[str, str]:
+    texts = {q: str(v) for q, v in values.items()}
+    known = sorted(set(texts.values()))
+    for value in group.values:
+        if value not in known:
+            near = nearest(value, known)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(map(shown, known[:10]))}"
+            raise UsageError(f"{source}: no query has {group.field} = {shown(value)}{hint}")
+    return {q: INSIDE if text in group.values else OUTSIDE for q, text in texts.items()}
 
 
 def _quantiles(name: str, plain: str, parts: str, values: Mapping[str, Any]) -> dict[str, str]:

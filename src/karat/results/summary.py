@@ -16,9 +16,11 @@ from karat.results.document import (
     GoldPrintJson,
     IntervalsJson,
     QueriesPrintJson,
+    ReadingJson,
     RunJson,
     SegmentJson,
 )
+from karat.results.reading import read_value
 from karat.results.result import FORMAT_VERSION
 from karat.store.codec import rounded
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from msgspec import UnsetType
 
     from karat.results.fingerprints import Difference, Fingerprints
+    from karat.results.reading import Reading
     from karat.results.result import Result, RunResult, SegmentResult
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval
@@ -52,7 +55,7 @@ def summarize_run(run: RunResult) -> RunJson:
         name=run.name,
         facts=dict(run.facts) or UNSET,
         gold_level="chunk" if run.gold_level == "chunk" else UNSET,
-        metrics={name: estimate_json(interval, name) for name, interval in run.estimates[0].items()},
+        metrics={name: estimate_json(one, name, read_value(run, name)) for name, one in run.estimates[0].items()},
         counts=dict(run.counts),
         segments=[_segment(s) for s in run.segments] if fields else UNSET,
         across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
@@ -61,7 +64,7 @@ def summarize_run(run: RunResult) -> RunJson:
     )
 
 
-def estimate_json(interval: Interval, metric: str | None = None) -> EstimateJson:
+def estimate_json(interval: Interval, metric: str | None = None, reading: Reading | None = None) -> EstimateJson:
     """An estimate with its interval; a metric that is not averaged over queries says so."""
     defined = interval.low == interval.low or interval.high == interval.high
     aggregate = parse(metric).aggregate if metric is not None else "mean"
@@ -71,7 +74,14 @@ def estimate_json(interval: Interval, metric: str | None = None) -> EstimateJson
         interval.method,
         interval.n,
         UNSET if aggregate == "mean" else aggregate,
+        _reading(reading) if reading is not None else UNSET,
     )
+
+
+def _reading(reading: Reading) -> ReadingJson:
+    numbers = (reading.target, reading.strict_target, reading.attainable)
+    known = (UNSET if v is None else rounded(v) or 0.0 for v in numbers)
+    return ReadingJson(reading.text, reading.band or UNSET, *known)
 
 
 def _segment(segment: SegmentResult) -> SegmentJson:

@@ -58,12 +58,6 @@ def spread(values: Values, query_ids: Sequence[str], over: Sequence[str]) -> Val
     return column
 
 
-def attainable_values(measures: Iterable[Measure], rankings: Rankings) -> dict[str, float]:
-    """The best value that the gold allows, for the metrics that have a target."""
-    chosen = [m for m in measures if m.name in m.metric.targets] if len(rankings) else []
-    return {m.name: aggregate(m, m(rankings.ideal()))[0] for m in chosen}
-
-
 def statistic_of(measure: Measure) -> Statistic:
     """How the values of a measure become one figure, and the scale on which they lie."""
     kind = measure.aggregate

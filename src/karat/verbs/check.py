@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from karat.config.checks import check_files, check_gates, config_options, evaluation_of
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
+from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
@@ -363,6 +364,7 @@ def _judged(
             )
             forced.update(dict.fromkeys(found.forced))
             system.update(dict.fromkeys(found.system))
+    refuse_impossible(gates, result, judged)
     rows = judge_gates(gates, result, judged, baseline=base, correction=correction)
     decisions: tuple[Decision, ...] = ()
     if base is not None:

@@ -180,8 +180,8 @@ class MetricRow(Struct, frozen=True):
     cites: str
     params: str
     n: int
-    estimates: list[tuple[str, Estimate, bool]]
-    """Run, estimate, and whether it is the best."""
+    estimates: list[tuple[str, Estimate, bool, str]]
+    """Run, estimate, whether it is the best, and what the field makes of it."""
     changes: list[tuple[str, Change | None]]
 
 
@@ -195,6 +195,8 @@ class Tile(Struct, frozen=True):
     change: Change | None
     gate: str
     """The gate that it fails."""
+    reading: str = ""
+    """What the field makes of the value."""
 
 
 class FindingText(Struct, frozen=True):

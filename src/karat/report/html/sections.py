@@ -28,6 +28,7 @@ from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
 from karat.results.figures import estimate_figure
+from karat.results.reading import read_value
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -211,6 +212,11 @@ def _scope(source: Source) -> str:
     )
 
 
+def _reading(run: RunResult, metric: str) -> str:
+    reading = read_value(run, metric) if metric in run.values else None
+    return reading.text if reading is not None else ""
+
+
 def _tiles(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Change]) -> list[Tile]:
     """The figures that matter most, each with its change."""
     gated = [g.gate.metric for g in source.gates]
@@ -220,7 +226,8 @@ def _tiles(source: Source, run: RunResult, overall: Mapping[tuple[str, str], Cha
         value = estimate(metric, run.intervals[metric])
         delta = overall.get((run.name, metric))
         tells = parse(metric).metric.tells
-        tiles.append(Tile(metric, tells, value.text, value.ends, delta, _failure(source, metric, run.name)))
+        failure = _failure(source, metric, run.name)
+        tiles.append(Tile(metric, tells, value.text, value.ends, delta, failure, _reading(run, metric)))
     return tiles
 
 
@@ -340,7 +347,9 @@ def _metric_row(
         cites=m.cites,
         params=_params(metric),
         n=max(c.n for c in cells),
-        estimates=[(r.name, c, i in best) for i, (r, c) in enumerate(zip(runs, cells, strict=True))],
+        estimates=[
+            (r.name, c, i in best, _reading(r, metric)) for i, (r, c) in enumerate(zip(runs, cells, strict=True))
+        ],
         changes=[(run, overall.get((run, metric))) for run in change_runs],
     )
 

@@ -12,11 +12,14 @@ from karat.report.terminal.console import progress as progress
 from karat.report.words import TIES
 from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import told_fact
+from karat.results.reading import read_value, readings_text
 from karat.results.remarks import unjudged, warnings
 from karat.results.words import plain as plain
 from karat.results.words import queries_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -35,6 +38,8 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
     out.print(_table(result, _fits(result, out.width, max(map(len, result.metrics), default=0))))
     if result.runs[0].sampling.by:
         out.print(_segments(result, _fits(result, out.width, SEGMENT)))
+    if len(result.runs) > 1:
+        show_readings(out, result.runs)
     show_remarks(out, result, gold, verbose)
 
 
@@ -55,7 +60,8 @@ def _table(result: Result, wide: bool) -> Table:
         cells: list[str | Text] = []
         for i, one in enumerate(intervals):
             cells += _cells(name, one[name], wide, bold=i in best)
-        rule = [rule_of_thumb(name, values[0], result.runs[0])] if alone else []
+        reading = read_value(result.runs[0], name) if alone else None
+        rule = [reading.text if reading is not None else ""] if alone else []
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rule)
     return table
 
@@ -106,18 +112,11 @@ def best_of(name: str, values: list[float]) -> set[int]:
     return {i for i, v in enumerate(values) if abs(v - top) <= SAME}
 
 
-def rule_of_thumb(name: str, value: float, run: RunResult) -> str:
-    """What the field makes of a value; never a gate."""
-    metric = parse(name).metric
-    for at_least, word in metric.bands.get(name, ()):
-        if value >= at_least:
-            return word
-    target = metric.targets.get(name)
-    if target is None or value != value:
-        return ""
-    best = run.attainable.get(name, 1.0)
-    limit = f", the gold allows {figure(name, best).short}" if best < target else ""
-    return f"target {target:g} {'reached' if value >= target else 'not reached'}{limit}"
+def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
+    """What the field makes of the values of several runs, one line per run."""
+    for run in runs:
+        if text := readings_text(run):
+            out.print(line(plain(f"rules of thumb, {run.name}: {text}"), style="dim"))
 
 
 def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:

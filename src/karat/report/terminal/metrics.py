@@ -43,7 +43,8 @@ def declared(metric: Metric) -> dict[str, Any]:
         "complexity": metric.complexity,
         "bands": {name: [[at, word] for at, word in bands] for name, bands in metric.bands.items()},
         "targets": dict(metric.targets),
-        "suits": list(metric.suits),
+        "strict_targets": dict(metric.strict_targets),
+        "suits": dict(metric.suits),
         "cites": metric.cites,
     }
 
@@ -68,6 +69,7 @@ def show_all(purpose: str | None) -> None:
     from rich.table import Table
 
     listed = all_metrics()
+    names: dict[str, str] = {}
     if purpose is not None:
         known = sorted({s for m in listed for s in m.suits})
         wanted = purpose.strip().lower()
@@ -76,13 +78,14 @@ def show_all(purpose: str | None) -> None:
             hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
             raise UsageError(f"unknown purpose {purpose!r}; {hint}")
         listed = tuple(m for m in listed if wanted in m.suits)
+        names = {m.name: m.suits[wanted] for m in listed}
     out = console()
     for family in dict.fromkeys(m.family for m in listed):
         table = Table(box=None, pad_edge=False, title=None, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(no_wrap=True, style="bold", min_width=14)
         table.add_column()
         for metric in (m for m in listed if m.family == family):
-            table.add_row(example(metric), metric.tells)
+            table.add_row(names.get(metric.name) or example(metric), metric.tells)
         out.print(line(family, style="dim"))
         out.print(table)
         out.print()
@@ -140,7 +143,10 @@ def show_one(name: str) -> None:
         "reading": "; ".join(
             f"{n}: " + ", ".join(f"{word} from {at:g}" for at, word in bands) for n, bands in metric.bands.items()
         ),
-        "targets": ", ".join(f"{n} {t:g}" for n, t in metric.targets.items()),
+        "targets": ", ".join(
+            f"{n} {t:g}" + (f" (strict {metric.strict_targets[n]:g})" if n in metric.strict_targets else "")
+            for n, t in metric.targets.items()
+        ),
         "source": metric.cites,
     }
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))

@@ -1,0 +1,51 @@
+"""Gates that no system could pass with this gold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.errors import InputError
+from karat.gates.evidence import matching_segments
+from karat.results.figures import figure
+from karat.results.reading import CLOSE, attainable_value
+from karat.results.words import segment_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karat.gates.language import Gate
+    from karat.results.result import Result, RunResult
+
+
+def refuse_impossible(gates: Sequence[Gate], result: Result, candidates: Sequence[str]) -> None:
+    """An input error for a gate above what the gold allows: it would block every system for ever."""
+    problems: dict[str, None] = {}
+    for gate in gates:
+        if gate.against is not None or gate.op not in (">", ">="):
+            continue
+        for name in candidates:
+            if gate.run in (None, name) and gate.metric in result[name].values:
+                problems.update(dict.fromkeys(_find(gate, result[name])))
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _find(gate: Gate, run: RunResult) -> Iterator[str]:
+    for where, rows in _places(gate, run):
+        best = attainable_value(run, gate.metric, rows)
+        if best is not None and best == best and best < gate.threshold - CLOSE:
+            limit = f"the gold allows at most {figure(gate.metric, best).text}{where}"
+            advice = "lower the threshold, choose another cutoff, or judge more docs"
+            yield f"gate '{gate}' can never pass: {limit}, even for a perfect order; {advice}"
+
+
+def _places(gate: Gate, run: RunResult) -> Iterator[tuple[str, NDArray[np.int64] | None]]:
+    if not gate.fields:
+        yield "", None
+        return
+    for segment in matching_segments(gate, run.sampling.segments(run.query_ids)):
+        if len(segment.rows) >= (gate.least or run.sampling.minimum):
+            yield f" where {segment_text(segment.by)}", segment.rows

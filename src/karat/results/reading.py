@@ -1,0 +1,124 @@
+"""Reading help: the band and the target that the field has for a value, and the best value that the gold allows.
+
+Rules of thumb, shown beside values; never gates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.metrics.grammar import parse
+from karat.metrics.registry import GOLD_ALONE
+from karat.model.policy import RELEVANT
+from karat.results.figures import figure
+from karat.results.values import aggregate, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from karat.metrics.grammar import Measure
+    from karat.model.rankings import Rankings
+    from karat.results.result import RunResult
+
+    Values = NDArray[np.float64]
+
+CLOSE = 1e-9
+"""Values of sums in another order differ by less."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the field makes of one value."""
+
+    metric: str
+    value: float
+    band: str = ""
+    """The word for values of this size: excellent, good, fair …"""
+    target: float | None = None
+    strict_target: float | None = None
+    attainable: float | None = None
+    """The best value that the gold allows, where that is below the target."""
+
+    def reaches(self, target: float) -> bool:
+        """Whether the value is at least the target."""
+        return self.value >= target - CLOSE
+
+    @property
+    def text(self) -> str:
+        """In words: `good; target 0.9 not reached, the gold allows 0.38`."""
+        parts = [self.band] if self.band else []
+        if self.target is not None:
+            text = f"target {self.target:g} {'' if self.reaches(self.target) else 'not '}reached"
+            if self.strict_target is not None and self.reaches(self.target):
+                strict = "also" if self.reaches(self.strict_target) else "not"
+                text += f", strict {self.strict_target:g} {strict} reached"
+            if self.attainable is not None:
+                text += f", the gold allows {figure(self.metric, self.attainable).short}"
+            parts.append(text)
+        return "; ".join(parts)
+
+
+def read_value(run: RunResult, metric: str) -> Reading | None:
+    """The reading of a run's value; None where the field has neither band nor target for the metric."""
+    declared, value = parse(metric).metric, run.mean[metric]
+    bands, target = declared.bands.get(metric, ()), declared.targets.get(metric)
+    if value != value or not (bands or target is not None):
+        return None
+    best = run.attainable.get(metric) if target is not None else None
+    return Reading(
+        metric,
+        value,
+        next((word for at_least, word in bands if value >= at_least - CLOSE), ""),
+        target,
+        declared.strict_targets.get(metric),
+        best if best is not None and target is not None and best < target - CLOSE else None,
+    )
+
+
+def readings(run: RunResult) -> Mapping[str, Reading]:
+    """The readings of all values that have one, by metric."""
+    found = ((name, read_value(run, name)) for name in run.values)
+    return {name: reading for name, reading in found if reading is not None}
+
+
+def readings_text(run: RunResult) -> str:
+    """All readings of a run on one line: `ndcg@10 good · recall@10 excellent; target 0.9 not reached`."""
+    return " · ".join(f"{name} {reading.text}" for name, reading in readings(run).items())
+
+
+def best_values(measure: Measure, rankings: Rankings) -> Values | None:
+    """The best value of each query that the gold allows; None for metrics whose best list is not known.
+
+    A metric that promoting a better doc never lowers is largest for the judged docs in the best order. Where it
+    divides by what was returned, leaving out those that are not relevant may be better still.
+    """
+    bounded = measure.metric.monotone and measure.metric.higher_is_better and measure.needs == GOLD_ALONE
+    if not bounded or not len(rankings):
+        return None
+    rel = measure.param("rel") if any(p.name == "rel" for p in measure.metric.params) else RELEVANT
+    return np.fmax(measure(rankings.ideal()), measure(rankings.ideal(rel=rel)))
+
+
+def best_of_run(run: RunResult, metric: str) -> Values | None:
+    """The best value of each query of a run, in the order of its queries; None where it is not known."""
+    if run.rankings is None or run.policy.chunk_credit == "all":  # chunks of one doc may then count several times
+        return None
+    values = best_values(parse(metric), run.rankings)
+    return None if values is None else spread(values, run.rankings.query_ids, run.query_ids)
+
+
+def attainable_value(run: RunResult, metric: str, rows: NDArray[np.int64] | None = None) -> float | None:
+    """The best aggregate that the gold allows, over all queries or these; None where it is not known."""
+    values = best_of_run(run, metric)
+    if values is None:
+        return None
+    weights = run.sampling.units(run.query_ids).weight if run.sampling.weights else None
+    if rows is not None:
+        values, weights = values[rows], weights[rows] if weights is not None else None
+    best, n = aggregate(parse(metric), values, weights)
+    return best if n else None
