@@ -19,6 +19,7 @@ from karat.cli import main
 from karat.stats.intervals import wilson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
+from karat.verbs.components import with_components
 from places import DL19, SCHEMAS
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((SCHEMAS / "result.schema.json").read_text()))
@@ -1118,3 +1119,69 @@ def test_level_missing_and_confidence_have_their_effect() -> None:
     assert karat.components(gold, log).funnel.counts["gold"] == 2
     wide, short = (karat.router_metrics(ROUTES, EXPECTED, confidence=c)["abstain_rate"] for c in (0.99, 0.5))
     assert wide.high - wide.low > short.high - short.low
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome"),
+    [
+        ("retriever.recall@50 >= 0.3", "pass"),
+        ("reranker.ndcg@5 >= 0 at the mean", "fail"),
+        ("entities.entity_f1 >= 0.5", "pass"),
+        ("rewriting.recall@5 > 0", "pass"),
+        ("funnel.delivered >= 0.9", "fail"),
+        ("funnel.lost_at.rerank <= 0.1", "fail"),
+        ("funnel.never_retrieved <= 0.99", "pass"),
+    ],
+)
+def test_a_gate_may_name_a_figure_of_a_component(tmp_path: Path, gate: str, outcome: str) -> None:
+    files = whole(tmp_path)
+    (tmp_path / "karat.yaml").write_text(
+        f"dataset: {{qrels: gold.txt, queries: queries.jsonl}}\nruns: {{log: log.jsonl}}\ngates: ['{gate}']\n"
+    )
+    outputs = (
+        "--json",
+        str(tmp_path / "c.json"),
+        "--markdown",
+        str(tmp_path / "c.md"),
+        "--save",
+        str(tmp_path / "s.json"),
+    )
+    code = run_cli("check", tmp_path / "karat.yaml", *outputs, "--html", str(tmp_path / "c.html"))
+    document = json.loads((tmp_path / "c.json").read_text())
+    (row,) = document["gates"]
+    assert (row["outcome"], code) == (outcome, {"pass": 0, "fail": 1, "undecided": 3}[outcome])
+    part, _, name = row["metric"].partition(".")
+    shown = document["runs"][0]["components"][part]
+    one = shown["changes"][name]["delta"] if "changes" in shown else shown["figures"][name]["mean"]
+    assert row["value"] == one
+    assert row["metric"] in (tmp_path / "c.md").read_text()
+    saved = karat.check(karat.load(str(tmp_path / "s.json")), gates=[gate])
+    assert [r.outcome for r in saved.rows] == [outcome]
+    assert files
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ("retriever.recall@50 >= 0.3 where language = de", "over all queries"),
+        ("reranker.ndcg@5 better than baseline", "one run"),
+    ],
+)
+def test_a_figure_of_a_component_is_of_one_run_and_over_all_queries(gate: str, words: str) -> None:
+    with pytest.raises(karat.UsageError, match=words):
+        karat.check({"q": ["a"]}, {"q": ["a"]}, gates=[gate])
+
+
+def test_a_figure_that_was_not_measured_leaves_its_gate_undecided_and_says_why(tmp_path: Path) -> None:
+    files = whole(tmp_path)
+    result = with_components(karat.evaluate(files["gold"], files["log"], "mrr", details=True))
+    gates = ["reranker.ndcg@9 >= 0", "entities.entity_f1 >= 0.5"]
+    rows = karat.check(result, gates=gates).rows
+    assert [r.outcome for r in rows] == ["undecided", "undecided"]
+    assert (
+        "has no figure 'ndcg@9' at k = 5; it has ndcg@5, precision@5; did you mean reranker.ndcg@5?"
+        in rows[0].judged.why
+    )
+    assert "entities was not measured: needs `entities`" in rows[1].judged.why
+    with pytest.raises(karat.MetricError, match="figure of a component"):
+        karat.evaluate(files["gold"], files["log"], "retriever.recall@50")

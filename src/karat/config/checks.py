@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from karat.errors import InputError, KaratError, nearest
 from karat.gates.language import BASELINE
-from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.metrics.component_figures import is_component_figure
+from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.model.options import Settings, stated_options
 from karat.read.layout import checked_path
 from karat.read.queries import read_queries
@@ -194,7 +195,9 @@ def evaluation_of(
     names = config.metrics or (block.enabled_metrics if block else [])
     if config.metrics and block and block.enabled_metrics:
         raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
-    measures = parse_all([*(names or DEFAULT_METRICS), *(g.metric for g in gates)])
+    figures = [g.metric for g in gates if not is_component_figure(parse(g.metric))]
+    measures = parse_all([*(names or DEFAULT_METRICS), *figures])
+    components = config.components is not None or len(figures) < len(gates)
     stated = config_options(read)
     settings = Settings().change(**(stated if block is None else _with_block(stated, block))).change(**(options or {}))
     by = settings.intervals.by
@@ -202,7 +205,7 @@ def evaluation_of(
     settings = settings.change(
         queries=queries_of(read, gates, settings.data.queries),
         by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
-        details=settings.engine.details or "save" in config.outputs.places() or config.components is not None,
+        details=settings.engine.details or "save" in config.outputs.places() or components,
     )
     return Evaluation(qrels, runs or {}, measures, settings)
 

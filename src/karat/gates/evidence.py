@@ -11,7 +11,9 @@ import numpy as np
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import BASELINE
+from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
+from karat.results.components import figure_of_component
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
@@ -183,6 +185,16 @@ def _widened(asked: Sequence[tuple[Gate, RunResult | None]], run: RunResult, cor
     )
 
 
+def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
+    """A figure of a component: over all queries, of one run."""
+    if run.components is None:
+        raise InputError(f"gate '{gate}': the result holds no components; evaluate again with --components")
+    one, why = figure_of_component(run.components, parse(gate.metric))
+    if one is None:
+        return GateEvidence(math.nan, missing=why)
+    return GateEvidence(one.estimate, one.low, one.high, one.n, confidence=run.sampling.confidence)
+
+
 def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
     """The segments that a gate speaks of; a value is first looked up as it is written, then in any case."""
     mine = [s for s in slices if tuple(s.by) == gate.fields] if gate.fields else []
@@ -205,6 +217,9 @@ class _View:
 
     def judgments(self, gate: Gate) -> list[Judgment]:
         """The gate over all queries, or in each of its segments."""
+        if is_component_figure(parse(gate.metric)):
+            evidence = _component_evidence(gate, self.run)
+            return [Judgment(gate, self.run.name, None, evidence, self._judged(gate, evidence))]
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)

@@ -17,6 +17,7 @@ from karat.errors import MetricError, UsageError, nearest, shown
 from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
+from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.model.field_group import INSIDE, FieldGroup, read_group
 from karat.results.values import statistic_of
@@ -326,6 +327,11 @@ def _checked(gate: Gate, text: str) -> Gate:
         raise UsageError(
             f"gate {text!r}: {gate.metric} is a geometric mean, and is compared as a ratio; "
             "write the margin as a percentage, such as 'by 5%'"
+        )
+    if is_component_figure(parse(gate.metric)) and (gate.fields or gate.against is not None):
+        excess = "where and for every" if gate.fields else "the baseline"
+        raise UsageError(
+            f"gate {text!r}: figures of components are of one run and over all queries; leave out {excess}"
         )
     check_decides(gate, text)
     return gate

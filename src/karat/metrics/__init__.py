@@ -2,6 +2,7 @@
 
 from karat.metrics import (
     budget,
+    component_figures,
     diversity,
     gain,
     graded,
@@ -24,6 +25,7 @@ __all__ = [
     "Metric",
     "all_metrics",
     "budget",
+    "component_figures",
     "diversity",
     "gain",
     "graded",

@@ -93,6 +93,8 @@ class Metric:
     unit: str = ""
     dotted: tuple[str, ...] = ()
     """Parameters that follow the name with dots: `latency.rerank.p90`."""
+    listed: bool = True
+    """Whether lists of metrics show it; figures of components can only be named."""
     example: str = ""
     """The name as people usually write it, where that is not the name and a cutoff."""
 
@@ -233,7 +235,7 @@ def unknown(name: str, written: str) -> MetricError:
 def all_metrics() -> tuple[Metric, ...]:
     """All metrics, in order of declaration."""
     _load_entry_points()
-    return tuple(_metrics.values())
+    return tuple(m for m in _metrics.values() if m.listed)
 
 
 def _load_entry_points() -> None:

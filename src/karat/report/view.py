@@ -176,7 +176,8 @@ class View:
         """Of the first candidate, by the primary metric; None where no query lost anything."""
         system = (self.candidates or self.systems)[0]
         run, base = system.run, self.baseline
-        metric = PRIMARY if PRIMARY in run.values else self.gates[0].gate.metric if self.gates else self.metrics[0]
+        names = (PRIMARY, *(group.gate.metric for group in self.gates), *self.metrics)
+        metric = next(name for name in names if name in run.values)
         rises = parse(metric).metric.higher_is_better is not False
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import ResultError, nearest
+from karat.metrics.component_figures import place_of
 from karat.results.decisions import number, read_decision
 from karat.stats.intervals import Interval
 from karat.store.codec import as_plain, rounded
@@ -14,6 +15,7 @@ from karat.store.codec import as_plain, rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.metrics.grammar import Measure
     from karat.results.decisions import Decision
     from karat.results.document import ComparisonJson, ComponentsJson, EstimateJson, PartJson
 
@@ -118,6 +120,22 @@ class Components:
 
 NAMES = tuple(f.name for f in fields(Components) if f.name not in ("run", "k"))
 """The names of the components, in the order in which reports show them."""
+
+
+def figure_of_component(components: Components, measure: Measure) -> tuple[Interval | None, str]:
+    """A figure, or a change, by the name that gates give it; or why there is none."""
+    component, name = place_of(measure)
+    part: Component = getattr(components, component)
+    if part.missing:
+        return None, f"{component} was not measured: {part.missing}"
+    if name in part.changes:
+        return part.changes[name].difference, ""
+    if name in part.figures:
+        return part.figures[name], ""
+    known = [*part.changes, *part.figures]
+    near = nearest(name, known)
+    hint = f"; did you mean {component}.{near}?" if near else ""
+    return None, f"{component} has no figure {name!r} at k = {components.k}; it has {', '.join(known)}{hint}"
 
 
 def improvement(change: Decision) -> float:

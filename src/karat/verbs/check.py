@@ -14,6 +14,8 @@ from karat.gates.evidence import judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, parse_gate
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
+from karat.metrics.component_figures import is_component_figure
+from karat.metrics.grammar import parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.model.options import Settings, takes_options
@@ -307,11 +309,12 @@ def evaluated(read: Read, gates: Sequence[Gate], saved: Result | str | None, opt
         return load(saved if saved is not None else read.place(config.result or ""))
     asked = evaluation_of(read, gates, options)
     found = evaluate(asked.qrels, asked.runs, asked.measures, settings=asked.settings)
-    if config.components is None:
+    if config.components is None and not any(is_component_figure(parse(g.metric)) for g in gates):
         return found
     from karat.verbs.components import with_components
 
-    return with_components(found, runs=asked.runs, **config.components.model_dump())
+    chosen = config.components.model_dump() if config.components is not None else {}
+    return with_components(found, runs=asked.runs, **chosen)
 
 
 def _refuse(options: Options) -> None:
