@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import karat
 from karat.cli import main
+from karat.gates import parse_gate
 from karat.stats.intervals import wilson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
@@ -1169,7 +1170,7 @@ def test_a_gate_may_name_a_figure_of_a_component(tmp_path: Path, gate: str, outc
 )
 def test_a_figure_of_a_component_is_of_one_run_and_over_all_queries(gate: str, words: str) -> None:
     with pytest.raises(karat.UsageError, match=words):
-        karat.check({"q": ["a"]}, {"q": ["a"]}, gates=[gate])
+        parse_gate(gate)
 
 
 def test_a_figure_that_was_not_measured_leaves_its_gate_undecided_and_says_why(tmp_path: Path) -> None:
