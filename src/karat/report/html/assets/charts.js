@@ -97,7 +97,9 @@ const toneColours = () => Object.fromEntries(Object.keys(TONES).map((t, i) => [t
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
   const mine = data.changes.filter((c) => c.candidate === choice.run && c.delta !== null), bySegment = mine.some((c) => c.segment !== null);
-  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit && c.neutral === 0)).map((c) => ({
+  // Ratios and differences share no axis: those of the chosen metric's kind are shown.
+  const neutral = mine.find((c) => c.metric === choice.metric)?.neutral ?? 0;
+  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit && c.neutral === neutral)).map((c) => ({
     ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.outcome === "too few queries" ? "few" : c.tone, small: c.outcome === "too few queries",
     low: c.low ?? c.delta, high: c.high ?? c.delta }));
   const worst = (a, b) => better(choice.metric, a.delta - b.delta);
@@ -118,7 +120,7 @@ function forestSpec() {
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: neutral } } },
     { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, axis: { tickCount: 6 },
-      title: "Δ " + (rows[0].name === "all queries" ? choice.metric : "against " + data.base) }, x2: { field: "high" }, color, tooltip } },
+      title: (neutral ? "× " : "Δ ") + (rows[0].name === "all queries" ? choice.metric : "against " + data.base) }, x2: { field: "high" }, color, tooltip } },
     { mark: { type: "point", filled: true, size: 85, opacity: 1, clip: true },
       encoding: { y, x: { field: "delta", type: "quantitative" }, color, tooltip,
       shape: { field: "whole", type: "nominal", scale: { domain: [true, false], range: ["diamond", "circle"] } } } },
