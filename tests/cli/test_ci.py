@@ -215,3 +215,23 @@ def test_every_command_of_the_page_has_options_that_exist() -> None:
         assert {w.partition("=")[0] for w in words if w.startswith("-") and w != "-"} <= known, line
     for option in re.findall(r"`(--[\w-]+)", PAGE):
         assert any(option in p.opts for verb in ("check", "bless") for p in verbs[verb].params), option
+
+
+def test_the_action_makes_the_report_and_uploads_it(place: Path) -> None:
+    code, outputs, _, errors = checked(place, config="bad.yaml", report="out/page.html")
+    assert (code, outputs["verdict"]) == (1, "BLOCK"), errors
+    assert "BLOCK" in (place / "out/page.html").read_text("utf-8")
+    (upload,) = [s for s in STEPS if s.get("uses", "").startswith("actions/upload-artifact")]
+    assert upload["continue-on-error"] is True and "always()" in upload["if"]
+    assert "inputs.report" in upload["with"]["path"]
+    code, outputs, _, errors = checked(place, config="good.yaml", report="")
+    assert (code, outputs["verdict"]) == (0, "SHIP"), errors
+    assert not (place / "karat-report.html").exists()
+
+
+def test_a_report_that_cannot_be_made_never_costs_the_verdict(place: Path) -> None:
+    (place / "page.html").mkdir()  # a folder stands where the report would be
+    code, outputs, _, errors = checked(place, config="bad.yaml", report="page.html", comment="c.md")
+    assert (code, outputs["verdict"]) == (1, "BLOCK")
+    assert "page.html was not written, and the verdict stands" in errors
+    assert "BLOCK" in (place / "c.md").read_text("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from karat.config.reading import Read
+    from karat.report.formats import Format
     from karat.report.view import View
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -99,9 +101,34 @@ def texts(read: Read) -> dict[str, str | None]:
 
 def write(view: View, files: Files) -> list[str]:
     """Write every output, and name the files; what goes to standard output comes last."""
+    paths = []
     for name, place in sorted(files.places.items(), key=lambda item: item[1] == "-"):
-        all_formats()[name].write(view, place)
-    return [place for place in files.places.values() if place != "-"]
+        form = all_formats()[name]
+        try:
+            form.write(view, place)
+        except Exception as error:
+            if view.verdict is None or not form.expendable:
+                raise
+            _say_missing(form, place, error)
+            continue
+        if place != "-":
+            paths.append(place)
+    return paths
+
+
+def _say_missing(form: Format, place: str, error: Exception) -> None:
+    """Say that an output was not made, and replace the one of an earlier run."""
+    problem = _problem(error)
+    print(f"karat: {place} was not written, and the verdict stands: {problem.messages[0]}", file=sys.stderr)
+    if os.path.isfile(place):
+        with suppress(Exception):  # the verdict is what the caller has to hear
+            form.write_error(problem, place)
+
+
+def _problem(error: Exception, title: str = "") -> Problem:
+    expected = isinstance(error, KaratError)
+    text = str(error) if expected else f"internal error (a bug in Karat): {type(error).__name__}: {error}"
+    return Problem(text.splitlines() or [""], title)
 
 
 def write_error(error: Exception, files: Files, title: str = "") -> None:
@@ -110,9 +137,7 @@ def write_error(error: Exception, files: Files, title: str = "") -> None:
     Only files that exist are replaced. What cannot be written is left, since the error itself is what the caller has
     to tell.
     """
-    expected = isinstance(error, KaratError)
-    text = str(error) if expected else f"internal error (a bug in Karat): {type(error).__name__}: {error}"
-    problem = Problem(text.splitlines(), title)
+    problem = _problem(error, title)
     for name, place in files.places.items():
         if place != "-" and os.path.isfile(place):
             with suppress(Exception):  # whatever happens here, the caller has to hear of the first error

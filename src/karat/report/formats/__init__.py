@@ -46,6 +46,8 @@ class Format:
     """Whether it may go to standard output."""
     details: bool = False
     """Whether it needs the ranked lists."""
+    expendable: bool = False
+    """Whether a verdict stands without it: where it cannot be made, a check says so and keeps its exit code."""
 
 
 @cache

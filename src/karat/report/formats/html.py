@@ -27,4 +27,4 @@ def write_error(problem: Problem, path: str) -> None:
     write_text(f"{head}<h1>No result: the last run ended with an error</h1><ul>{lines}</ul></html>\n", path)
 
 
-FORMAT = Format("html", "The report, one HTML file.", write, write_error, prints=False, details=True)
+FORMAT = Format("html", "The report, one HTML file.", write, write_error, prints=False, details=True, expendable=True)
