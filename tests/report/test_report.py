@@ -539,6 +539,31 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
         assert page.locator("#components td.up").count() == 1
 
 
+def test_the_page_names_the_stage_that_lost_a_doc(browser: Any, tmp_path: Path) -> None:
+    lines = [
+        {
+            "query_id": f"q{i}",
+            "topk": [{"rank": 1, "chunk_id": "x"}],
+            "stages": {"retrieve": ["x", "y", "a"], "rerank": ["x", "y"]},
+        }
+        for i in range(3)
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    gold = {f"q{i}": {"a": 2, "b": 1} for i in range(3)}
+    result = karat.evaluate(gold, tmp_path / "log.jsonl", "ndcg@10", details=True)
+    for source in (result, tmp_path / "saved.json"):
+        (tmp_path / "r.html").write_text(rendered(page_of(source_of(source))), "utf-8")
+        result.save(str(tmp_path / "saved.json"))
+        with opened(browser, tmp_path / "r.html", "#query=q1") as page:
+            assert page.opens("q1")
+            misses, query, every = (page.text_content(place) for place in ("#misses-table", "#query", "#never-table"))
+            for text in (misses, query, every):
+                assert "rank 3 in retrieve, lost at rerank" in text  # a
+            for text in (query, every):
+                assert "not returned" in text  # b, which no stage holds
+            assert "never" not in misses + query + every
+
+
 def test_chunks_of_a_doc_in_the_gold_have_its_grade(tmp_path: Path) -> None:
     line = {"query_id": "q", "topk": [{"rank": 1, "chunk_id": "a#2", "doc_id": "a"}, {"rank": 2, "chunk_id": "b#1"}]}
     (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")

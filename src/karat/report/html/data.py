@@ -28,6 +28,7 @@ from karat.report.html.model import (
 )
 from karat.report.html.texts import LONGEST, NAME, cut, name
 from karat.results.figures import estimate_figure, figure, least_of, p_text
+from karat.results.losses import find_loss
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
@@ -57,7 +58,7 @@ TRADED = ("budget", "diversity")
 """Families of metrics that are paid for relevance, or with it; costs come first."""
 RANKS = (1, 3, 5, 10, 20, 50, 100)
 """Ranks at which the account of the gold is cut."""
-RANK_LABELS = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(RANKS)), "deeper", "never"]
+RANK_LABELS = ["rank 1", *(f"{a + 1}–{b}" for a, b in pairwise(RANKS)), "deeper", "not returned"]
 
 
 def script_data(source: Source, *, docs: Docs | None, titles: Mapping[str, str], k: int | None) -> ScriptData:
@@ -222,17 +223,12 @@ def _curves(result: Result) -> list[CurveLine]:
     return out
 
 
-def depth_of(result: Result) -> int:
-    """The most docs that a query returned."""
-    return max((int(run.top.returned.max(initial=0)) for run in result.runs if run.top is not None), default=0)
-
-
 def _relevant(run: RunResult, query: str) -> list[GoldDoc]:
     return [g for g in run.gold_docs(query) if is_relevant(g.grade)]
 
 
 def _rank_counts(result: Result) -> list[RankCounts]:
-    """Where each run's relevant docs went: found at rank 1, 2 to 3, … or never."""
+    """Where each run's relevant docs went: found at rank 1, 2 to 3, … or not returned."""
     out = []
     for run in result.runs:
         if run.top is None:
@@ -297,16 +293,20 @@ def _whole(grade: float | None) -> float | int | None:
     return int(grade) if grade is not None and grade == int(grade) else grade
 
 
-def _gold(result: Result, query: str, numbers: _Numbers) -> list[tuple[int, Any, list[int | None]]]:
-    """The relevant docs with their grade, and the rank at which each run has them."""
+def _gold(result: Result, query: str, numbers: _Numbers) -> list[tuple[int, Any, list[int | None], dict[int, str]]]:
+    """The relevant docs with their grade, the rank at which each run has them, and the stage that lost them."""
     grades: dict[str, float] = {}
     ranks: dict[str, list[int | None]] = {}
+    losses: dict[str, dict[int, str]] = {}
     for i, run in enumerate(result.runs):
         for row in _relevant(run, query):
             grades[row.doc] = row.grade
             ranks.setdefault(row.doc, [None] * len(result.runs))[i] = row.rank
+            if row.rank is None and (loss := find_loss(run, query, row.doc)) is not None:
+                losses.setdefault(row.doc, {})[i] = str(loss)
     return [
-        (numbers.number(doc), _whole(grades[doc]), ranks[doc]) for doc in sorted(ranks, key=lambda d: (-grades[d], d))
+        (numbers.number(doc), _whole(grades[doc]), ranks[doc], losses.get(doc, {}))
+        for doc in sorted(ranks, key=lambda d: (-grades[d], d))
     ]
 
 

@@ -86,7 +86,7 @@ class CurveLine(Struct, frozen=True):
 
 
 class RankCounts(Struct, frozen=True):
-    """How many of a run's relevant docs were found at which ranks; the last count is of those never found."""
+    """How many of a run's relevant docs were found at which ranks; the last count is of those not returned."""
 
     run: str
     gold: int
@@ -102,8 +102,8 @@ class QueryColumns(Struct, frozen=True):
     values: list[list[list[float | int | None]]]
     lists: list[list[tuple[list[int], str | list[float | int | None], list[float | int | None]]]]
     """Docs by number, grades (as one text where all have one digit, `-` for not judged) and scores."""
-    gold: list[list[tuple[int, float | int, list[int | None]]]]
-    """Relevant docs by number, with grade and the rank at which each run has them."""
+    gold: list[list[tuple[int, float | int, list[int | None], dict[int, str]]]]
+    """Relevant docs by number, with grade, the rank at which each run has them, and by run where one got lost."""
 
 
 class DocTexts(Struct, frozen=True):
@@ -301,7 +301,6 @@ class Page(Struct, frozen=True, kw_only=True):
     ranked: bool
     """Whether there are enough runs for a leaderboard."""
     has_lists: bool
-    depth: int
     gates: list[GateRow]
     gates_of_several_runs: bool
     runs: list[RunText]

@@ -69,6 +69,8 @@ function listOf(run, i) {
   return [docs, typeof grades === "string" ? [...grades].map((g) => (g === "-" ? null : Number(g))) : grades, scores];
 }
 const rankOf = (gold, run) => gold[2][runIndex.get(run)];
+// The rank of a relevant doc, or the stage of the run log that lost it.
+const placeOf = (gold, run, word = "") => { const rank = rankOf(gold, run); return rank === null ? gold[3][runIndex.get(run)] ?? "not returned" : word + rank; };
 const hasDocTexts = Object.keys(data.docs.texts).length > 0;
 const docId = (n) => data.docs.ids[n];
 const docText = (n) => data.docs.texts[n];

@@ -157,7 +157,6 @@ function showSegments() {
 /* ---- misses ---- */
 
 const lateGold = (i, run, k) => Q.gold[i].filter((g) => { const rank = rankOf(g, run); return rank === null || rank > k; });
-const rankText = (rank) => (rank === null ? "never" : "rank " + rank);
 function showMisses() {
   if (!$("misses-table")) return;
   const run = choice.run, rows = [];
@@ -184,7 +183,7 @@ function showMisses() {
       const [docs, grades] = listOf(run, r.i), words = wordsOf(r.i);
       return el("tr", {}, el("th", { scope: "row" }, el("a", { href: linkTo(r.i), title: nameOf(r.i) }, own(excerptOf(r.i)))),
         cell("num", labels[1], figure(choice.metric, r.value)),
-        cell("doc-cell", labels[2], own(docId(r.top[0])), " ", gradeMark(r.top[1]), textOf(r.top[0], words)), cell("", labels[3], rankText(rankOf(r.top, run))),
+        cell("doc-cell", labels[2], own(docId(r.top[0])), " ", gradeMark(r.top[1]), textOf(r.top[0], words)), cell("", labels[3], placeOf(r.top, run, "rank ")),
         docs.length ? cell("doc-cell", labels[4], own(docId(docs[0])), " ", gradeMark(grades[0]), textOf(docs[0], words)) : cell("dim", labels[4], "nothing was returned"),
         cell("num", labels[5], r.never + " of " + Q.gold[r.i].length));
     })) : el("p", { class: "dim" }, `All relevant docs are in the top ${data.k}.`));
@@ -209,7 +208,7 @@ function showNever() {
   $("never-count").textContent = count(rows.length, "relevant doc", "relevant docs") + (rows.length > SOME ? `; the first ${SOME} are below, by grade` : "");
   $("never-table").replaceChildren(table({ class: "few" }, [th("Doc"), th("Grade", "num"), th("Query"), by.map((r) => th(own(r), "num"))],
     rows.slice(0, SOME).map(([i, g]) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], wordsOf(i))), td("num", null, gradeMark(g[1])),
-      td("", null, el("a", { href: linkTo(i) }, own(excerptOf(i)))), by.map((r) => td("num", null, rankText(rankOf(g, r))))))));
+      td("", null, el("a", { href: linkTo(i) }, own(excerptOf(i)))), by.map((r) => td("num", null, placeOf(g, r, "rank ")))))));
   $("never-copy").onclick = () => toClipboard([["doc_id", "grade", "query_id", ...[...listRuns].map((r) => "rank " + r)],
     ...rows.map(([i, g]) => [docId(g[0]), String(g[1]), Q.ids[i], ...[...listRuns].map((r) => String(rankOf(g, r) ?? ""))])], $("never-copy"));
 }

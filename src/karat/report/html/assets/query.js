@@ -69,7 +69,7 @@ function missingOf(i, pair, words) {
   const gold = Q.gold[i];
   const missing = gold.filter((g) => pair.some((r) => { const rank = rankOf(g, r); return rank === null || rank > data.k; }));
   if (!missing.length) return [el("p", { class: "dim" }, gold.length ? `All relevant docs are in the top ${data.k}.` : "The gold has no relevant doc for this query.")];
-  const rank = (g, r) => { const at = rankOf(g, r); return td("num" + (at === null ? " never" : at > data.k ? " late" : ""), null, at === null ? "never" : String(at)); };
+  const rank = (g, r) => { const at = rankOf(g, r); return td("num" + (at === null ? " never" : at > data.k ? " late" : ""), null, placeOf(g, r)); };
   const row = (g) => el("tr", {}, el("th", { scope: "row" }, own(docId(g[0])), textOf(g[0], words)), td("num", null, gradeMark(g[1])), pair.map((r) => rank(g, r)));
   const rows = (some) => region("Relevant docs that are missing", table({ class: "few" }, [th("Doc"), th("Grade", "num"), pair.map((r) => th(own(r), "num"))], some.map(row)));
   const never = pair.map((r, j) => [j ? "; by " : "", own(r), ": " + gold.filter((g) => rankOf(g, r) === null).length]);
