@@ -650,3 +650,15 @@ def test_facts_are_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
         karat.check(karat.evaluate({"q": {"d": 1}}, str(tmp_path / "run.jsonl"), "mrr"), "mrr > 0"), "gold"
     )
     assert 'chunker {"algo": "sentence", "size": 300}' in capsys.readouterr().out
+
+
+def test_a_fall_over_all_queries_names_its_segments_in_one_line() -> None:
+    topics = {f"q{i}": {"topic": f"t{i % 5}"} for i in range(200)}
+    gold = {q: ["a"] for q in topics}
+    runs = {"old": {q: ["a"] for q in topics}, "new": {q: ["x", "y", "a"] for q in topics}}
+    result = karat.evaluate(gold, runs, "mrr,hit@1", queries=topics, by="topic")
+    view = view_of(karat.check(result, gates=["mrr >= 0.1"], baseline="old"))
+    assert len(view.falls) == 2  # mrr and hit@1, each with five segments
+    text = view.falls[0].statement
+    assert "also where topic = t" in text and text.endswith("and 2 more segments")
+    assert markdown.render(view).count("is worse than old") == 2

@@ -46,7 +46,7 @@ def render(view: View) -> bytes:
         ET.SubElement(properties, "property", {"name": _clean(name), "value": _clean(value)})
     suite.extend(cases)
     lines = [f"{view.verdict}: {view.why}", *view.notes, *(f"note: {remark.text}" for remark in view.remarks)]
-    lines += [f"significantly worse: {decision.statement}" for decision in view.falls]
+    lines += [f"significantly worse: {fall.statement}" for fall in view.falls]
     ET.SubElement(suite, "system-out").text = _clean("\n".join(lines))
     ET.indent(root)
     data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)

@@ -14,7 +14,7 @@ from karat.metrics.grammar import PRIMARY, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import unjudged, warnings
-from karat.results.words import queries_text
+from karat.results.words import queries_text, segment_text
 from karat.stats.defaults import ALPHA
 from karat.stats.paired import DRAWS
 from karat.verbs.all_pairs import all_pairs_of
@@ -79,6 +79,24 @@ class GateGroup:
 
 
 @dataclass(frozen=True)
+class Fall:
+    """What is significantly worse than the baseline, and where the same metric fell in segments too."""
+
+    decision: Decision
+    segments: tuple[Decision, ...] = ()
+
+    @property
+    def statement(self) -> str:
+        """In words: the decision, and the segments with the largest falls."""
+        if not self.segments:
+            return self.decision.statement
+        largest = sorted(self.segments, key=lambda d: -abs(d.delta))
+        names = ", ".join(segment_text(d.segment) for d in largest[:QUERIES])
+        more = f" and {len(largest) - QUERIES} more segments" if len(largest) > QUERIES else ""
+        return f"{self.decision.statement}; also where {names}{more}"
+
+
+@dataclass(frozen=True)
 class QueryChange:
     """A query with its text and what became of it."""
 
@@ -138,10 +156,16 @@ class View:
     def candidates(self) -> tuple[System, ...]:
         return tuple(s for s in self.systems if s.role == "candidate")
 
-    @property
-    def falls(self) -> tuple[Decision, ...]:
-        """What is significantly worse than the baseline: over all queries first, then in segments."""
-        return tuple(sorted((d for d in self.decisions if d.outcome == "worse"), key=lambda d: d.segment is not None))
+    @cached_property
+    def falls(self) -> tuple[Fall, ...]:
+        """What is significantly worse than the baseline: over all queries with its segments, then segments alone."""
+        worse = [d for d in self.decisions if d.outcome == "worse"]
+        parts: dict[tuple[str, str], list[Decision]] = {}
+        for d in worse:
+            if d.segment is not None:
+                parts.setdefault((d.candidate, d.metric), []).append(d)
+        whole = [Fall(d, tuple(parts.pop((d.candidate, d.metric), ()))) for d in worse if d.segment is None]
+        return (*whole, *(Fall(d) for rest in parts.values() for d in rest))
 
     def decision(self, run: str, metric: str) -> Decision | None:
         """What was decided of a run and a metric over all queries."""
