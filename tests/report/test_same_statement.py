@@ -81,10 +81,13 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
         assert frame["outcome"][i] == decision.outcome
         if decision.segment is None:
             assert decision.statement in printed
-        assert (decision.statement in " ".join(terminal.split())) == (decision.outcome == "worse")
-    for decision in worse[:3]:
-        assert markdown.text(decision.statement, markdown.SENTENCE) in comment
-        assert f"significantly worse: {decision.statement}" in suite
+            assert (decision.statement in " ".join(terminal.split())) == (decision.outcome == "worse")
+    falls = view_of(check).falls
+    assert {id(d) for fall in falls for d in (fall.decision, *fall.segments)} == {id(d) for d in worse}
+    for fall in falls[:3]:
+        assert fall.statement in " ".join(terminal.split())
+        assert markdown.text(fall.statement, markdown.SENTENCE) in comment
+        assert f"significantly worse: {fall.statement}" in suite
     for decision in [d for d in check.comparisons if d.segment is None]:
         assert markdown.text(decision.statement, markdown.SENTENCE) in outputs
 
