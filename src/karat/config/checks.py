@@ -195,11 +195,11 @@ def evaluation_of(
     names = config.metrics or (block.enabled_metrics if block else [])
     if config.metrics and block and block.enabled_metrics:
         raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
-    figures = [g.metric for g in gates if not is_component_figure(parse(g.metric))]
-    measures = parse_all([*(names or DEFAULT_METRICS), *figures])
+    figures = [figure for g in gates if not is_component_figure(figure := parse(g.metric))]
     components = config.components is not None or len(figures) < len(gates)
     stated = config_options(read)
     settings = Settings().change(**(stated if block is None else _with_block(stated, block))).change(**(options or {}))
+    measures = parse_all([*(names or DEFAULT_METRICS), *figures], like=settings.like)
     by = settings.intervals.by
     slices = [by] if isinstance(by, str) else list(by or ())
     settings = settings.change(

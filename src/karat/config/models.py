@@ -239,7 +239,7 @@ class RetrievalMetrics(Part):
     @field_validator("enabled_metrics")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
-        return [m.name for name in names for m in _measures(name)]
+        return [name for name in names if _measures(name)]
 
 
 def _measures(names: Any) -> Any:
@@ -337,7 +337,7 @@ class Config(Part):
     @field_validator("metrics")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
-        return [m.name for m in _measures(names)] if names else []
+        return names if names and _measures(names) else []
 
 
 def schema() -> dict[str, Any]:

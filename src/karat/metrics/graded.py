@@ -205,6 +205,24 @@ def rbp(
 
 
 @metric(
+    "rank_biased_gain",
+    title="Rank-biased gain",
+    family=FAMILY,
+    bounds=(0.0, None),
+    formula="(1 − p) · Σ over ranks i of grade_i · p^(i − 1); grades below rel gain nothing",
+    tells="The rate at which a user collects grades who continues to the next rank with probability p.",
+    use_when="Figures must match those of ranx's rbp.",
+    caution="Not scaled: with grades above 1 it exceeds 1. rbp(gain=graded) scales grades by max_grade.",
+    cites="Moffat & Zobel 2008; ranx rbp",
+    monotone=True,
+    ranges={"p": (0, 1), "rel": (0, None)},
+)
+def rank_biased_gain(r: Rankings, k: Cutoff = ALL, p: float = 0.8, rel: float = RELEVANT) -> Values:
+    top = r.upto(k)
+    return (1 - p) * top.sum(np.where(top.hits(rel), top.grade, 0.0) * p ** (top.rank - 1.0))
+
+
+@metric(
     "rbp_residual",
     title="Residual of rank-biased precision",
     family=FAMILY,

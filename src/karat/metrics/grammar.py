@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
 from karat.metrics.registry import LOG_FACTS, STATISTICS, is_known, resolve, unknown
+from karat.metrics.spellings import respell, split_outside_brackets
+from karat.model.policy import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,22 +118,27 @@ def parse(text: str) -> Measure:
     return measures[0]
 
 
-def parse_all(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None = None) -> list[Measure]:
+def parse_all(
+    texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None = None, like: str | None = None
+) -> list[Measure]:
     """All measures with these names, in order, each once. Commas outside brackets separate names.
 
-    With `ks`, a metric that takes a cutoff and is named without one is expanded over them.
+    With `ks`, a metric that takes a cutoff and is named without one is expanded over them. With `like`, names that
+    this tool writes mean what they mean there.
     """
     names = (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, (list, tuple)) else ()
-    key = (registry.generation, *names)
+    key = (registry.generation, like, *names)
     if ks is None and key in _known_lists:
         return list(_known_lists[key])
-    measures = _parse_list(texts, ks)
+    measures = _parse_list(texts, ks, like)
     if ks is None and names and all(isinstance(name, str) for name in names):
         _known_lists[key] = tuple(measures)
     return measures
 
 
-def _parse_list(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None) -> list[Measure]:
+def _parse_list(
+    texts: str | Measure | Iterable[str | Measure], ks: Sequence[int] | None, like: str | None
+) -> list[Measure]:
     if not isinstance(texts, (str, Measure, Iterable)):
         raise MetricError(f"metrics are named by text such as 'ndcg@10', found {texts!r}")
     entries = [texts] if isinstance(texts, (str, Measure)) else list(texts)
@@ -144,7 +152,7 @@ def _parse_list(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int
         if not isinstance(text, str):
             raise MetricError(f"a metric is named by text such as 'ndcg@10', found {text!r}")
         for part in split_outside_brackets(text):
-            for one in _expand(part):
+            for one in (name for each in _expand(part) for name in respell(each, like, need_cutoff=ks is None)):
                 measure = _parse_one(one, ks is None)
                 cuts = ks if ks is not None and measure.k is None and measure.metric.cutoff != "none" else None
                 for k in cuts if cuts is not None else (measure.k,):
@@ -152,26 +160,6 @@ def _parse_list(texts: str | Measure | Iterable[str | Measure], ks: Sequence[int
     if not measures:
         raise MetricError("no metric was named; expected a name such as 'ndcg@10'. See: karat metrics")
     return list(measures)
-
-
-def split_outside_brackets(text: str) -> list[str]:
-    """The parts between commas outside of (), [] and {}."""
-    parts, depth, start, is_open = [], 0, 0, False
-    for i, c in enumerate(text):
-        if c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c in ":@" and depth == 0:
-            is_open = c == ":"
-        elif c == "," and depth == 0:
-            # `ndcg:gain=exp,rel=2@10`: a comma inside open parameters belongs to them.
-            if is_open and re.match(r"\s*\w+=", text[i + 1 :]):
-                continue
-            parts.append(text[start:i])
-            start, is_open = i + 1, False
-    parts.append(text[start:])
-    return [p.strip() for p in parts if p.strip()]
 
 
 def _expand(text: str) -> list[str]:
@@ -365,16 +353,22 @@ class ByMeasure(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in self._values:
             return self._values[name]
-        canonical = parse(name).name
-        if canonical not in self._values:
-            raise ResultError(f"{canonical} was not asked for; this result holds {', '.join(self._values)}")
+        canonical = self._spell(name)
+        if canonical is None:
+            raise ResultError(f"{parse(name).name} was not asked for; this result holds {', '.join(self._values)}")
         return self._values[canonical]
 
+    def _spell(self, name: str) -> str | None:
+        """The canonical name that this one has, or that it has in another tool, if there is a value for it."""
+        for like in (None, *PRESETS):
+            with suppress(MetricError):
+                measures = parse_all(name, like=like)
+                if len(measures) == 1 and measures[0].name in self._values:
+                    return measures[0].name
+        return None
+
     def __contains__(self, name: object) -> bool:
-        try:
-            return isinstance(name, str) and (name in self._values or parse(name).name in self._values)
-        except MetricError:
-            return False
+        return isinstance(name, str) and (name in self._values or self._spell(name) is not None)
 
     def __iter__(self) -> Any:
         return iter(self._values)

@@ -171,16 +171,20 @@ def iprec(r: Rankings, level: float | None = None, rel: float = RELEVANT, versio
     empty_gold=None,
     choices={"missing": ("undefined", "zero")},
     no_results_when={("missing", "zero"): 0.0},
-    variants={"missing=zero": "a query without results scores 0, as in ir_measures; else it is left out"},
-    added=("missing",),
+    variants={
+        "missing=zero": "a query without results scores 0, as in ir_measures; else it is left out",
+        "pooled=true": "a doc with a grade below 0 counts as judged, as in ir_measures",
+    },
+    added=("missing", "pooled"),
 )
-def judged(r: Rankings, k: Cutoff = ALL, missing: str = "undefined") -> Values:
-    return ratio(_count_judged(r, k), _depth(r, k), undefined=0.0 if missing == "zero" else math.nan)
+def judged(r: Rankings, k: Cutoff = ALL, missing: str = "undefined", pooled: bool = False) -> Values:
+    undefined = 0.0 if missing == "zero" else math.nan
+    return ratio(_count_judged(r, k, pooled=pooled), _depth(r, k), undefined=undefined)
 
 
-def _count_judged(r: Rankings, k: Cutoff) -> Values:
-    seen = r.sum(is_judged(r.grade), upto=k)
-    return seen if r.repeats is None else seen + r.repeats.sum(is_judged(r.repeats.grade), upto=k)
+def _count_judged(r: Rankings, k: Cutoff, *, pooled: bool = False) -> Values:
+    seen = r.sum(is_judged(r.grade) | pooled, upto=k)
+    return seen if r.repeats is None else seen + r.repeats.sum(is_judged(r.repeats.grade) | pooled, upto=k)
 
 
 def _depth(r: Rankings, k: Cutoff) -> Values:

@@ -66,7 +66,7 @@ def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) ->
     from scipy.special import stdtrit
 
     whole = replace(settings, intervals=replace(settings.intervals, by=None))
-    again = evaluate(qrels, replicates, list(result.metrics), settings=whole)
+    again = evaluate(qrels, replicates, [parse(name) for name in result.metrics], settings=whole)
     if len(again.runs) < 2:
         raise UsageError(f"the noise floor needs at least two replicates of one system, found {len(again.runs)}")
     out = {}

@@ -202,7 +202,8 @@ def _together(
     listed = [others] if isinstance(others, (Result, str, os.PathLike)) else list(others)
     base, candidates = _opened(first), [_opened(one) for one in listed]
     held = [n for n in base.metrics if all(n in c.metrics for c in candidates)]
-    wanted = held if metrics is None else [m.name for m in parse_all(metrics)]
+    like = str(base.conventions["like"]) if "like" in base.conventions else None
+    wanted = held if metrics is None else [m.name for m in parse_all(metrics, like=like)]
     if lacking := [n for n in wanted if n not in held] or (not held and ["any metric"]):
         raise InputError(
             f"{', '.join(lacking)} is not in all of these results, which share {', '.join(held) or 'none'}"

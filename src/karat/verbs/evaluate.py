@@ -80,7 +80,7 @@ def evaluate(
 
         sources = [(name, job.read(name, source)) for name, source in sources]
         metrics = default_log_metrics([source for _, source in sources], table, ks)
-    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks)
+    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks, settings.like)
     if qrels is None:
         _check_needs_no_gold(measures)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None

@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import UsageError
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
-from karat.model.options import takes_options
+from karat.model.options import Settings, takes_options
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
@@ -150,8 +150,9 @@ def sweep(
 
     `sweep(result)` takes a result instead of gold and runs, or the file that one was saved in.
     """
-    names = [m.name for m in parse_all(metrics, ks=[1])]
-    wanted = parse_all(metrics, ks=sorted(set(ks)))
+    like = Settings.of(options).like
+    names = [m.name for m in parse_all(metrics, ks=[1], like=like)]
+    wanted = parse_all(metrics, ks=sorted(set(ks)), like=like)
     if any(m.metric.cutoff == "none" for m in wanted):
         fixed = next(m.name for m in wanted if m.metric.cutoff == "none")
         raise UsageError(f"{fixed} has no cutoff, so that it has no curve; sweep metrics such as {', '.join(METRICS)}")

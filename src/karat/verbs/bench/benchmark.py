@@ -192,7 +192,7 @@ def bench(
             + (f" (did you mean {near!r}?)" if near else "")
             + f"; there will be: {', '.join(names)}"
         )
-    measures = None if metrics is None else parse_all(metrics)
+    measures = None if metrics is None else parse_all(metrics, like=settings.like)
     parts = []
     for one in datasets:
         folder = out if len(datasets) == 1 else os.path.join(out, slug(one.name))
