@@ -35,7 +35,7 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     "q": ("q(beta=0.1)", "q(beta=10)@5"),
     "rbp": ("rbp(p=0.5)", "rbp(p=0.95)", "rbp(p=0.1)", "rbp(p=0.3,rel=2)@5", "rbp(gain=graded,max_grade=2)"),
     "rprec": ("rprec(multiple=0.2)", "rprec(rel=2,multiple=1.8)"),
-    "utility": ("utility(relevant=2,other=-0.5,missed=-1)",),
+    "utility": ("utility(relevant=2,other=-0.5,absent=-1)",),
     "rbp_residual": ("rbp_residual(p=0.1)", "rbp_residual(p=0.95)@5"),
     "iprec": ("iprec@0.55", "iprec(rel=2)@0.3"),
     "num_rel_ret": ("num_rel_ret(rel=2)@5",),

@@ -1,6 +1,6 @@
 """Under `like`, a name has the number that it has in that tool, or is refused.
 
-Every name that an installed peer offers is walked, with each of its parameters, over random gold and runs in which some
+Every name that an installed peer offers is scored, with each of its parameters, over random gold and runs in which some
 queries are missing: the values per query and their aggregate are the peer's, or the name stands in the list of those
 that Karat refuses. Scores have no ties except for trec_eval, since ir_measures breaks ties in a different order in
 each of its back ends, and ranx in no order that it states.
@@ -28,7 +28,7 @@ Gold = Mapping[str, Mapping[str, int]]
 TOLERANCE = 1e-9
 
 
-def measured(gold: Any, run: Any, name: str, like: str) -> karat.Result:
+def score_like(gold: Any, run: Any, name: str, like: str) -> karat.Result:
     return karat.evaluate(gold, run, name, like=like, cache=False)
 
 
@@ -128,7 +128,7 @@ def test_a_name_of_ir_measures_has_its_number_or_is_refused(name: str, plain: An
             ir_measures.calc_aggregate([measure], rows, run)
         return
     per_query = {m.query_id: m.value for m in ir_measures.iter_calc([measure], rows, run)}
-    result = measured(gold, run, name, "ir_measures")
+    result = score_like(gold, run, name, "ir_measures")
     values = {q: v for q, v in result.per_query(name).items() if not math.isnan(v)}
     expected = {q: 0.0 if math.isnan(v) else v for q, v in per_query.items()}  # 0 / 0 in ndeval
     tolerance = 0.5e-5 + TOLERANCE if by_perl else TOLERANCE
@@ -156,7 +156,7 @@ def test_a_name_of_trec_eval_has_its_numbers_or_is_refused(name: str) -> None:
             karat.parse_all(name, like="trec_eval")
         return
     theirs = pytrec_eval.RelevanceEvaluator(gold, {name}).evaluate(run)
-    result = measured(gold, run, name, "trec_eval")
+    result = score_like(gold, run, name, "trec_eval")
     written = {column for values in theirs.values() for column in values}
     assert len(result.metrics) == len(written)
     for column in written:
@@ -169,12 +169,12 @@ def test_a_name_of_trec_eval_has_its_numbers_or_is_refused(name: str) -> None:
         assert result.mean[column] == pytest.approx(total, abs=TOLERANCE), column
 
 
-@pytest.mark.parametrize(("name", "asked"), [("set_F.0.5", "set_F.0.5"), ("set_F_2", "set_F.2"), ("P.15", "P.15")])
-def test_a_parameter_of_trec_eval_means_what_it_means_there(name: str, asked: str) -> None:
+@pytest.mark.parametrize(("name", "measure"), [("set_F.0.5", "set_F.0.5"), ("set_F_2", "set_F.2"), ("P.15", "P.15")])
+def test_a_parameter_of_trec_eval_means_what_it_means_there(name: str, measure: str) -> None:
     gold, run = bulk(23, 100)
-    theirs = pytrec_eval.RelevanceEvaluator(gold, {asked}).evaluate(run)
+    theirs = pytrec_eval.RelevanceEvaluator(gold, {measure}).evaluate(run)
     expected = {q: next(iter(v.values())) for q, v in theirs.items()}
-    assert measured(gold, run, name, "trec_eval").per_query(name) == pytest.approx(expected, abs=TOLERANCE)
+    assert score_like(gold, run, name, "trec_eval").per_query(name) == pytest.approx(expected, abs=TOLERANCE)
 
 
 def test_the_cutoffs_of_trec_eval_are_those_it_reports() -> None:
@@ -215,11 +215,11 @@ def test_a_name_of_ranx_has_its_number_or_is_refused() -> None:
     for name, reason in REFUSED_AS_IN_RANX.items():
         with pytest.raises(karat.MetricError, match=reason):
             karat.parse_all(name, like="ranx")
-    walked = [name for name in spellings if name not in REFUSED_AS_IN_RANX]
+    scorable = [name for name in spellings if name not in REFUSED_AS_IN_RANX]
     scored = ranx.Run({q: dict(d) for q, d in run.items()})
-    totals = ranx.evaluate(ranx.Qrels({q: dict(d) for q, d in gold.items()}), scored, walked, make_comparable=True)
-    for name in walked:
-        result = measured(gold, run, name, "ranx")
+    totals = ranx.evaluate(ranx.Qrels({q: dict(d) for q, d in gold.items()}), scored, scorable, make_comparable=True)
+    for name in scorable:
+        result = score_like(gold, run, name, "ranx")
         assert result.per_query(name) == pytest.approx(dict(scored.scores[name]), abs=TOLERANCE), name
         assert result.mean[name] == pytest.approx(float(totals[name]), abs=TOLERANCE), name
 
@@ -234,6 +234,8 @@ def test_a_name_of_ranx_has_its_number_or_is_refused() -> None:
         (None, "set_F.0.25", "f1(beta=0.5)"),
         (None, "Rprec_mult_0.20", "rprec(multiple=0.2)"),
         (None, "precision@5-l2", "precision(rel=2)@5"),
+        (None, "rbp.95-l2", "rbp(p=0.95,rel=2)"),
+        (None, "cost.tokens-l2", "cost.tokens-l2"),
         (None, "α_nDCG@10", "alpha_ndcg(kind=subtopic)@10"),
         (None, "hits@5", "num_rel_ret@5"),
         ("ranx", "hits@5", "hits_per_query@5"),
@@ -286,7 +288,7 @@ def test_cutoffs_that_are_passed_apart_apply_to_names_of_other_tools() -> None:
 
 def test_values_are_found_by_the_name_they_were_asked_for() -> None:
     gold, run = {"1": {"a": 1}, "2": {"b": 1}}, {"1": ["a", "x"]}
-    result = measured(gold, run, "Judged@2,NumQ", "ir_measures")
+    result = score_like(gold, run, "Judged@2,NumQ", "ir_measures")
     assert (result.mean["Judged@2"], result.mean["NumQ"]) == ((1 / 2 + 0) / 2, 1)
     assert "Judged@2" in result.mean
     assert "judged@2" not in result.mean

@@ -622,7 +622,7 @@ def test_sets_have_a_precision_a_recall_and_a_worth() -> None:
     assert karat.score("SetAP", docs, gold) == exactly(2 / 4 * 2 / 3)
     assert karat.score("set_relative_P", docs, gold) == exactly(2 / 3)
     assert karat.score("utility", docs, gold) == 2 - 2
-    assert karat.score("utility(relevant=2,other=-0.5,missed=-1)", docs, gold) == 2 * 2 - 0.5 * 2 - 1 * 1
+    assert karat.score("utility(relevant=2,other=-0.5,absent=-1)", docs, gold) == 2 * 2 - 0.5 * 2 - 1 * 1
     assert karat.score("num_nonrel_judged_ret", docs, gold) == 1  # n; nobody judged x
     assert karat.score("relative_P_2", docs, gold) == 1 / 2
     assert karat.score("rprec(multiple=0.2)", docs, gold) == 1 / 1  # int(.2 · 3 + .9) = 1

@@ -77,11 +77,11 @@ def ndcg_rel(r: Rankings) -> Values:
     rows = earns_gain(r.grade)
     query, rank = r.query[rows], r.rank[rows]
     discounted = running_sum(query, r.grade[rows] / np.log2(rank + 1.0))
-    seen = discounted / ideal_sum_at(r, query, rank, r.gold_grade / np.log2(r.gold_place + 1.0))
+    share = discounted / ideal_sum_at(r, query, rank, r.gold_grade / np.log2(r.gold_place + 1.0))
     relevant = np.bincount(r.gold_query[earns_gain(r.gold_grade)], minlength=len(r)).astype(np.float64)
-    found = np.bincount(query, minlength=len(r))
+    hits = np.bincount(query, minlength=len(r))
     whole = ratio(_dcg_at(r, np.arange(len(r)), r.returned), ideal_dcg(r, ALL, "linear", ()))
-    total = np.bincount(query, weights=seen, minlength=len(r)) + (relevant - found) * whole
+    total = np.bincount(query, weights=share, minlength=len(r)) + (relevant - hits) * whole
     return np.minimum(ratio(total, relevant), 1.0)
 
 

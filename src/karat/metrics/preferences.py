@@ -70,9 +70,9 @@ def compat(r: Rankings, p: float = 0.95, normalize: bool = True) -> Values:
     rows = earns_gain(r.grade)
     query, rank, grade = r.query[rows], r.rank[rows], r.grade[rows]
     both = np.maximum(rank, _ideal_place(r, query, grade))  # the depth from which both lists have the doc
-    shared = np.bincount(query, weights=upto[depth[query]] - upto[both - 1], minlength=len(r))
+    overlap = np.bincount(query, weights=upto[depth[query]] - upto[both - 1], minlength=len(r))
     whole = best if normalize else np.concatenate(([0.0], np.cumsum(weight)))[depth]
-    return np.minimum(ratio(shared.astype(np.float64, copy=False), whole.astype(np.float64, copy=False)), 1.0)
+    return np.minimum(ratio(overlap.astype(np.float64, copy=False), whole.astype(np.float64, copy=False)), 1.0)
 
 
 def _ideal_place(r: Rankings, query: NDArray[np.int64], grade: Values) -> NDArray[np.int64]:

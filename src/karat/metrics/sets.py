@@ -55,7 +55,7 @@ def set_relative_p(r: Rankings, rel: float = RELEVANT) -> Values:
     title="Utility of a set",
     family=FAMILY,
     bounds=(-math.inf, None),
-    formula="relevant · relevant docs returned + other · other docs returned + missed · relevant docs not returned",
+    formula="relevant · relevant docs returned + other · other docs returned + absent · relevant docs not returned",
     tells="What the whole result is worth, when each doc has a value or a cost.",
     use_when="The worth of a good doc and the cost of a useless one are known.",
     caution="Has no bounds: queries with many docs weigh most in the mean. Docs without a judgment count as not"
@@ -67,6 +67,6 @@ def set_relative_p(r: Rankings, rel: float = RELEVANT) -> Values:
     empty_gold=None,
     ranges={"rel": (0, None)},
 )
-def utility(r: Rankings, rel: float = RELEVANT, relevant: float = 1, other: float = -1, missed: float = 0) -> Values:
+def utility(r: Rankings, rel: float = RELEVANT, relevant: float = 1, other: float = -1, absent: float = 0) -> Values:
     hits = r.count_hits(rel)
-    return relevant * hits + other * (r.returned - hits) + missed * (r.gold_count(rel) - hits)
+    return relevant * hits + other * (r.returned - hits) + absent * (r.gold_count(rel) - hits)

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import MetricError
+from karat.metrics.registry import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _PARTS = re.compile(r"(?P<name>[^\W\d_][\w-]*)(?:\((?P<args>.*)\))?(?:@(?P<k>.+))?", re.DOTALL)
 _SUFFIX = re.compile(r"(?P<name>rbp\.|set_f[._]|rprec_mult[._])(?P<value>\d+(?:\.\d+)?|\.\d+)", re.IGNORECASE)
-_LEVEL = re.compile(r"(?P<name>[^@]+)(?P<cut>@\d+)?-l(?P<rel>\d+)")
+_LEVEL = re.compile(r"(?P<name>rbp\.\d+|[a-z][\w-]*?)(?P<cut>@\d+)?-l(?P<rel>\d+)", re.IGNORECASE)
 LONGEST_MEMORY = 0.975
 """With a larger p, what cwl_eval leaves out beyond 1,000 docs shows in RBP."""
 
@@ -75,8 +76,8 @@ def respell(text: str, like: str | None, *, need_cutoff: bool = True) -> list[st
     changes = {"ir_measures": IR_MEASURES, "beir": BEIR}.get(like or "", {})
     if parts is None or parts["name"] not in changes:
         return [_respell_always(text)]
-    given = Spelling(parts["name"], _read_params(parts["args"] or ""), parts["k"])
-    return [str(changes[given.name](given, need_cutoff))]
+    spelling = Spelling(parts["name"], _read_params(parts["args"] or ""), parts["k"])
+    return [str(changes[spelling.name](spelling, need_cutoff))]
 
 
 def _read_params(args: str) -> dict[str, str]:
@@ -88,13 +89,17 @@ def _read_params(args: str) -> dict[str, str]:
 
 
 def _respell_always(text: str) -> str:
+    if is_known(text):
+        return text
     if suffix := _SUFFIX.fullmatch(text):
         name, value = suffix["name"].lower().rstrip("._"), suffix["value"]
         if name == "rbp":  # ranx: the digits of the persistence
             return f"rbp(p=0.{value})" if value.isdigit() else text
         return f"f1(beta={math.sqrt(float(value))!r})" if name == "set_f" else f"rprec(multiple={value})"
     if level := _LEVEL.fullmatch(text):  # ranx: the lowest relevant grade
-        return f"{level['name']}(rel={level['rel']}){level['cut'] or ''}"
+        name = _respell_always(level["name"])
+        args = f"{name[:-1]},rel={level['rel']})" if name.endswith(")") else f"{name}(rel={level['rel']})"
+        return args + (level["cut"] or "")
     if text.startswith("α_") and (parts := _PARTS.fullmatch(text)):  # ir_measures: a weight of subtopics
         return str(_by_subtopic(Spelling(parts["name"], _read_params(parts["args"] or ""), parts["k"])))
     return text
@@ -103,48 +108,50 @@ def _respell_always(text: str) -> str:
 # --- ir_measures ------------------------------------------------------------------------------------------
 
 
-def _refuse(given: Spelling, tool: str, reason: str) -> MetricError:
-    return MetricError(f"metric {str(given)!r} cannot be scored as {tool} does: {reason}")
+def _refuse(spelling: Spelling, tool: str, reason: str) -> MetricError:
+    return MetricError(f"metric {str(spelling)!r} cannot be scored as {tool} does: {reason}")
 
 
-def _plain(given: Spelling, need_cutoff: bool) -> Spelling:
+def _plain(spelling: Spelling, need_cutoff: bool) -> Spelling:
     """The same name, with the parameters that all measures of ir_measures have."""
-    if given.params.get("judged_only", "False").lower() == "true":
+    if spelling.params.get("judged_only", "False").lower() == "true":
         raise _refuse(
-            given, "ir_measures", "in Karat, to drop unjudged docs is a convention of all metrics: use condensed"
+            spelling, "ir_measures", "in Karat, to drop unjudged docs is a convention of all metrics: use condensed"
         )
-    at = given.params.get("cutoff", given.params.get("recall", given.k))
-    return replace(given.without("judged_only", "cutoff", "recall"), k=at)
+    at = spelling.params.get("cutoff", spelling.params.get("recall", spelling.k))
+    return replace(spelling.without("judged_only", "cutoff", "recall"), k=at)
 
 
-def _at_cutoff(given: Spelling, need_cutoff: bool) -> Spelling:
-    plain = _plain(given, need_cutoff)
+def _at_cutoff(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    plain = _plain(spelling, need_cutoff)
     if plain.k is None and need_cutoff:
-        raise _refuse(given, "ir_measures", f"it needs a cutoff there, such as {given.name}@10")
+        raise _refuse(spelling, "ir_measures", f"it needs a cutoff there, such as {spelling.name}@10")
     return plain
 
 
-def _scaled(given: Spelling, need_cutoff: bool) -> Spelling:
-    if "max_rel" not in given.params:
-        raise _refuse(given, "ir_measures", f"it needs max_rel there, such as {given.named(given.name, max_rel='4')}")
-    return _plain(given, need_cutoff).without("dcg")
+def _scaled(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    if "max_rel" not in spelling.params:
+        raise _refuse(
+            spelling, "ir_measures", f"it needs max_rel there, such as {spelling.named(spelling.name, max_rel='4')}"
+        )
+    return _plain(spelling, need_cutoff).without("dcg")
 
 
-def _scaled_at_cutoff(given: Spelling, need_cutoff: bool) -> Spelling:
-    return _scaled(_at_cutoff(given, need_cutoff), need_cutoff)
+def _scaled_at_cutoff(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    return _scaled(_at_cutoff(spelling, need_cutoff), need_cutoff)
 
 
-def _ndcg(given: Spelling, need_cutoff: bool) -> Spelling:
-    plain = _plain(given, need_cutoff)
+def _ndcg(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    plain = _plain(spelling, need_cutoff)
     return plain.named("ndcg", unlisted="grade") if "gains" in plain.params else plain
 
 
-def _judged(given: Spelling, need_cutoff: bool) -> Spelling:
-    return _plain(given, need_cutoff).named("judged", missing="zero", pooled="true")
+def _judged(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    return _plain(spelling, need_cutoff).named("judged", missing="zero", pooled="true")
 
 
-def _set_f(given: Spelling, need_cutoff: bool) -> Spelling:
-    plain = _plain(given, need_cutoff)
+def _set_f(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    plain = _plain(spelling, need_cutoff)
     beta = plain.params.get("beta", "1")  # (1 + beta) · P · R / (beta · P + R): the square of what others call beta
     try:
         return plain.named("f1", beta=repr(math.sqrt(float(beta))))
@@ -152,40 +159,40 @@ def _set_f(given: Spelling, need_cutoff: bool) -> Spelling:
         return plain.named("f1")  # the grammar says what is wrong with it
 
 
-def _set_p(given: Spelling, need_cutoff: bool) -> Spelling:
-    plain = _plain(given, need_cutoff)
-    relative = plain.params.get("relative", str(given.name == "SetRelP")).lower() == "true"
+def _set_p(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    plain = _plain(spelling, need_cutoff)
+    relative = plain.params.get("relative", str(spelling.name == "SetRelP")).lower() == "true"
     return plain.without("relative").named("set_relative_p" if relative else "precision")
 
 
-def _rbp(given: Spelling, need_cutoff: bool) -> Spelling:
-    plain = _plain(given, need_cutoff)
+def _rbp(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    plain = _plain(spelling, need_cutoff)
     if "rel" not in plain.params:
-        raise _refuse(given, "ir_measures", "it needs rel there, such as RBP(rel=1); for grades, rbp(gain=graded)")
+        raise _refuse(spelling, "ir_measures", "it needs rel there, such as RBP(rel=1); for grades, rbp(gain=graded)")
     if float(plain.params.get("p", "0.8")) > LONGEST_MEMORY:
-        raise _refuse(given, "ir_measures", f"it scales RBP with p above {LONGEST_MEMORY} to 1,000 docs")
+        raise _refuse(spelling, "ir_measures", f"it scales RBP with p above {LONGEST_MEMORY} to 1,000 docs")
     return plain
 
 
-def _by_subtopic(given: Spelling) -> Spelling:
-    name = given.name.lower().replace("α", "alpha")
-    return given.named(name, kind="subtopic").without("rel" if given.params.get("rel") == "1" else "")
+def _by_subtopic(spelling: Spelling) -> Spelling:
+    name = spelling.name.lower().replace("α", "alpha")
+    return spelling.named(name, kind="subtopic").without("rel" if spelling.params.get("rel") == "1" else "")
 
 
-def _alpha(given: Spelling, need_cutoff: bool) -> Spelling:
-    return _by_subtopic(_at_cutoff(given, need_cutoff))
+def _alpha(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    return _by_subtopic(_at_cutoff(spelling, need_cutoff))
 
 
 def _beyond_1(change: Callable[[Spelling, bool], Spelling]) -> Callable[[Spelling, bool], Spelling]:
     """The same where the cutoff is not 1: ndeval does not divide these by their best value there."""
 
-    def changed(given: Spelling, need_cutoff: bool) -> Spelling:
-        spelling = change(given, need_cutoff)
-        if spelling.k == "1":
-            raise _refuse(given, "ir_measures", "at cutoff 1 ndeval does not divide it by its best value")
-        return spelling
+    def refuse_1(spelling: Spelling, need_cutoff: bool) -> Spelling:
+        ours = change(spelling, need_cutoff)
+        if ours.k == "1":
+            raise _refuse(spelling, "ir_measures", "at cutoff 1 ndeval does not divide it by its best value")
+        return ours
 
-    return changed
+    return refuse_1
 
 
 IR_MEASURES: dict[str, Callable[[Spelling, bool], Spelling]] = {
@@ -203,10 +210,10 @@ IR_MEASURES: dict[str, Callable[[Spelling, bool], Spelling]] = {
     "SetF": _set_f,
     **dict.fromkeys(("SetP", "SetRelP"), _set_p),
     "Judged": _judged,
-    "NumQ": lambda given, need_cutoff: given.named("num_q", missing="zero"),
-    "NumRel": lambda given, need_cutoff: given.named("num_rel", missing="zero"),
-    "NumRet": lambda given, need_cutoff: given.named("num_rel_ret" if "rel" in given.params else "num_ret"),
-    "NumRelRet": lambda given, need_cutoff: given.named("num_rel_ret"),
+    "NumQ": lambda spelling, need_cutoff: spelling.named("num_q", missing="zero"),
+    "NumRel": lambda spelling, need_cutoff: spelling.named("num_rel", missing="zero"),
+    "NumRet": lambda spelling, need_cutoff: spelling.named("num_rel_ret" if "rel" in spelling.params else "num_ret"),
+    "NumRelRet": lambda spelling, need_cutoff: spelling.named("num_rel_ret"),
 }
 """What each name of ir_measures is called here, with the parameters that reproduce it."""
 
@@ -214,16 +221,20 @@ IR_MEASURES: dict[str, Callable[[Spelling, bool], Spelling]] = {
 # --- BEIR -------------------------------------------------------------------------------------------------
 
 
-def _hole(given: Spelling, need_cutoff: bool) -> Spelling:
-    raise _refuse(given, "BEIR", "it counts docs that no query has a judgment for; unj@10 counts those of each query")
+def _hole(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    raise _refuse(
+        spelling, "BEIR", "it counts docs that no query has a judgment for; unj@10 counts those of each query"
+    )
 
 
-def _top_accuracy(given: Spelling, need_cutoff: bool) -> Spelling:
-    raise _refuse(given, "BEIR", "it sorts docs by a letter of their id there; write hit@10 for what it is meant to be")
+def _top_accuracy(spelling: Spelling, need_cutoff: bool) -> Spelling:
+    raise _refuse(
+        spelling, "BEIR", "it sorts docs by a letter of their id there; write hit@10 for what it is meant to be"
+    )
 
 
 BEIR: dict[str, Callable[[Spelling, bool], Spelling]] = {
-    "R_cap": lambda given, need_cutoff: given.named("recall", cap="true"),
+    "R_cap": lambda spelling, need_cutoff: spelling.named("recall", cap="true"),
     "Hole": _hole,
     "Accuracy": _top_accuracy,
 }

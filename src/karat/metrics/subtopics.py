@@ -141,8 +141,8 @@ def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     topics = topics_of(r, rel)
     query, _, topic = _upto(topics, k)
     first = np.unique(_pairs(query, topic), return_index=True)[1]
-    covered = np.bincount(query[first], minlength=len(r)).astype(np.float64)
-    return ratio(covered, topic_count(topics, len(r)))
+    coverage = np.bincount(query[first], minlength=len(r)).astype(np.float64)
+    return ratio(coverage, topic_count(topics, len(r)))
 
 
 @metric(
@@ -159,8 +159,8 @@ def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
 def p_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     topics = topics_of(r, rel)
     query = _upto(topics, k)[0]
-    covered = np.bincount(query, minlength=len(r)).astype(np.float64)
-    return ratio(covered, (k or 1) * topic_count(topics, len(r)))
+    coverage = np.bincount(query, minlength=len(r)).astype(np.float64)
+    return ratio(coverage, (k or 1) * topic_count(topics, len(r)))
 
 
 @metric(

@@ -183,8 +183,8 @@ def judged(r: Rankings, k: Cutoff = ALL, missing: str = "undefined", pooled: boo
 
 
 def _count_judged(r: Rankings, k: Cutoff, *, pooled: bool = False) -> Values:
-    seen = r.sum(is_judged(r.grade) | pooled, upto=k)
-    return seen if r.repeats is None else seen + r.repeats.sum(is_judged(r.repeats.grade) | pooled, upto=k)
+    count = r.sum(is_judged(r.grade) | pooled, upto=k)
+    return count if r.repeats is None else count + r.repeats.sum(is_judged(r.repeats.grade) | pooled, upto=k)
 
 
 def _depth(r: Rankings, k: Cutoff) -> Values:

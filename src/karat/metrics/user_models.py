@@ -43,9 +43,9 @@ def _expected_gain(r: Rankings, low: float, high: float, continues: Continues) -
         rows = np.arange(a, b)[r.rank[a:b] <= DEPTH]
         gain = np.zeros((end - first, DEPTH))
         gain[r.query[rows] - first, r.rank[rows] - 1] = _scaled(r.grade[rows], low, high)
-        seen = np.ones(gain.shape)
-        seen[:, 1:] = np.cumprod(np.broadcast_to(continues(gain, ranks), gain.shape)[:, :-1], axis=1)
-        out[first:end] = (seen * gain).sum(axis=1) / seen.sum(axis=1)
+        reach = np.ones(gain.shape)
+        reach[:, 1:] = np.cumprod(np.broadcast_to(continues(gain, ranks), gain.shape)[:, :-1], axis=1)
+        out[first:end] = (reach * gain).sum(axis=1) / reach.sum(axis=1)
     return np.minimum(out, 1.0)
 
 
