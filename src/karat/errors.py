@@ -70,8 +70,8 @@ def missing_package(what: str, *modules: str, advice: str = "") -> MissingPackag
 def install_command(*modules: str) -> str:
     """The command that installs these modules: by the extras that bring them, or by their own name."""
     extras = sorted({PACKAGES[module][1] for module in modules if module in PACKAGES})
-    wanted = [f"'{DISTRIBUTION}[{','.join(extras)}]'"] if extras else []
-    return " ".join([PIP, *wanted, *(module for module in modules if module not in PACKAGES)])
+    names = [f"'{DISTRIBUTION}[{','.join(extras)}]'"] if extras else []
+    return " ".join([PIP, *names, *(module for module in modules if module not in PACKAGES)])
 
 
 class ResultError(KaratError, KeyError):
@@ -102,9 +102,9 @@ class InputError(KaratError, ValueError):
     """
 
     def __init__(self, problems: str | Iterable[str], *, more: bool = False) -> None:
-        listed = (problems,) if isinstance(problems, str) else tuple(problems)
-        self.problems: Sequence[str] = listed[:MAX_PROBLEMS]
-        self.more = more or len(listed) > MAX_PROBLEMS
+        messages = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems: Sequence[str] = messages[:MAX_PROBLEMS]
+        self.more = more or len(messages) > MAX_PROBLEMS
         text = "\n".join(self.problems)
         if self.more:
             text += f"\n… and more (the first {len(self.problems)} are shown)"
@@ -129,10 +129,10 @@ def shown(value: object, limit: int = 60) -> str:
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, words: Iterable[str]) -> str | None:
     """The known word nearest to what was written, or None when nothing is near."""
     import difflib
 
-    lowered = {name.lower(): name for name in known}
+    lowered = {name.lower(): name for name in words}
     matches = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[matches[0]] if matches else None

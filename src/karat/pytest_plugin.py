@@ -35,10 +35,10 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
     verdict is warned of: it was most likely meant to be asserted.
     """
     folders = [request.path.parent, request.config.rootpath]
-    asked: dict[int, bool] = {}
+    uses: dict[int, bool] = {}
     open_: list[Check] = []
 
-    def judged(config: Any = None, *arguments: Any, inconclusive: Inconclusive = "fail", **named: Any) -> Check:
+    def judge(config: Any = None, *arguments: Any, inconclusive: Inconclusive = "fail", **keywords: Any) -> Check:
         __tracebackhide__ = True
         from karat.errors import KaratError, UsageError
         from karat.verbs.check import check
@@ -47,28 +47,29 @@ def karat_check(request: pytest.FixtureRequest) -> Generator[Callable[..., Check
             raise UsageError(f"inconclusive must be one of {', '.join(CHOICES)}, found {inconclusive!r}")
         try:
             for name in ("baseline", "result"):
-                if name in named:
-                    named[name] = _found(named[name], folders)
-            found = check(_config(config, folders), *arguments, **named)
+                if name in keywords:
+                    keywords[name] = _find(keywords[name], folders)
+            outcome = check(_config(config, folders), *arguments, **keywords)
         except KaratError as error:
             # The message says all; where in Karat it was raised does not help whoever reads the test.
             raise error.with_traceback(None) from None
-        if found.verdict == "INCONCLUSIVE" and inconclusive == "skip":
-            pytest.skip(explained(found))
-        if found:
-            return found
-        accepted = found.verdict == "INCONCLUSIVE" and inconclusive == "pass"
+        if outcome.verdict == "INCONCLUSIVE" and inconclusive == "skip":
+            pytest.skip(explained(outcome))
+        if outcome:
+            return outcome
+        accepted = outcome.verdict == "INCONCLUSIVE" and inconclusive == "pass"
         if not accepted:
-            request.node.stash.setdefault(CHECKS, []).append(found)
-            open_.append(found)
-        key = id(found)
-        return _watched(found, lambda: asked.update({key: True}), accepted=accepted)
+            request.node.stash.setdefault(CHECKS, []).append(outcome)
+            open_.append(outcome)
+        key = id(outcome)
+        return _watched(outcome, lambda: uses.update({key: True}), accepted=accepted)
 
-    yield judged
-    for found in open_:
-        if id(found) not in asked:
-            told = f"karat_check: {found.verdict}, and nothing asserts it; write `assert karat_check(…)`: {found.why}"
-            warnings.warn(pytest.PytestWarning(_shown(told)), stacklevel=1)
+    yield judge
+    for open_check in open_:
+        if id(open_check) not in uses:
+            advice = "nothing asserts it; write `assert karat_check(…)`"
+            message = f"karat_check: {open_check.verdict}, and {advice}: {open_check.why}"
+            warnings.warn(pytest.PytestWarning(_printable(message)), stacklevel=1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -96,18 +97,18 @@ def explained(check: Check) -> str:
     lines += check.notes
     for outcome, title in (("fail", "fails"), ("undecided", "undecided")):
         for level, kind in (("error", ""), ("warn", " (warning)")):
-            lines += _listed(check.of(outcome, level), f"{title}{kind}")
-    return "\n".join(_shown(line) for line in lines)
+            lines += _lines(check.of(outcome, level), f"{title}{kind}")
+    return "\n".join(_printable(line) for line in lines)
 
 
-def _shown(line: str) -> str:
+def _printable(line: str) -> str:
     """A line that any terminal and any process can take: names may hold controls and halves of characters."""
     from karat.results.words import plain
 
     return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
-def _listed(rows: Sequence[Judgment], title: str) -> list[str]:
+def _lines(rows: Sequence[Judgment], title: str) -> list[str]:
     from karat.gates.wording import advise, figure_of, label_gate, value_text
 
     out = []
@@ -125,7 +126,7 @@ def _listed(rows: Sequence[Judgment], title: str) -> list[str]:
     return out
 
 
-def _watched(check: Check, asked: Callable[[], None], *, accepted: bool) -> Check:
+def _watched(check: Check, notify: Callable[[], None], *, accepted: bool) -> Check:
     """The same check, which tells when somebody asks how it ended; `accepted` is true although it is undecided."""
     from dataclasses import fields
 
@@ -138,7 +139,7 @@ def _watched(check: Check, asked: Callable[[], None], *, accepted: bool) -> Chec
 
         @property
         def verdict(self) -> Any:
-            asked()
+            notify()
             return super().verdict
 
     return Watched(**{f.name: getattr(check, f.name) for f in fields(check)})
@@ -160,8 +161,8 @@ def _config(config: Any, folders: Sequence[Path]) -> Any:
     raise InputError(f"{names[0]}: no such file; looked in {looked} (beside the test, and in pytest's root folder)")
 
 
-def _found(given: Any, folders: Sequence[Path]) -> Any:
+def _find(source: Any, folders: Sequence[Path]) -> Any:
     """A file in the first folder that has it; what names none, such as a run, is left as it is."""
-    if isinstance(given, (str, os.PathLike)):
-        return next((str(f / given) for f in folders if (f / given).is_file()), os.fspath(given))
-    return given
+    if isinstance(source, (str, os.PathLike)):
+        return next((str(f / source) for f in folders if (f / source).is_file()), os.fspath(source))
+    return source

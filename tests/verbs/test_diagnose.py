@@ -405,16 +405,16 @@ def test_a_wrong_threshold_is_refused(changed: dict[str, Any], told: str) -> Non
 
 
 def test_thresholds_of_a_config_and_of_the_command_line(tmp_path: Path) -> None:
-    from karat.verbs.diagnose.thresholds import changed
+    from karat.verbs.diagnose.thresholds import read_thresholds
 
     config = tmp_path / "karat.yaml"
     config.write_text("diagnosis:\n  thresholds:\n    mrr.low: 0.4\n    recall@5.low: 0.6\n")
-    assert changed(["mrr.low=0.5"], str(config)) == {"mrr.low": 0.5, "recall@5.low": 0.6}
+    assert read_thresholds(["mrr.low=0.5"], str(config)) == {"mrr.low": 0.5, "recall@5.low": 0.6}
     config.write_text("diagnosis:\n  thresholds:\n    mrr.lo: 0.4\n")
     with pytest.raises(karat.InputError, match=r"karat\.yaml:3: no threshold 'mrr\.lo'; did you mean 'mrr\.low'"):
-        changed([], str(config))
+        read_thresholds([], str(config))
     with pytest.raises(karat.UsageError, match="NAME=X"):
-        changed(["mrr.low"])
+        read_thresholds(["mrr.low"])
 
 
 def test_every_threshold_is_used_and_every_rule_uses_a_known_one() -> None:

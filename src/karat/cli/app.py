@@ -62,8 +62,8 @@ def __getattr__(name: str) -> object:
     return globals()[name]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         from karat import __version__
 
         typer.echo(f"karat {__version__}")

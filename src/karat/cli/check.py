@@ -81,7 +81,7 @@ def check(
         raise
     if not files.printed and not quiet:
         gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        check_view.show_check(decision, gold, verbose=verbose, by=read.config.segments.by or (), written=paths)
+        check_view.show_check(decision, gold, verbose=verbose, by=read.config.segments.by or (), paths=paths)
     if quiet and decision.verdict != "SHIP":
         typer.echo(terminal.plain(f"{decision.verdict}: {decision.why}"), err=True)
     code = decision.exit_code

@@ -48,13 +48,13 @@ def diagnose(
     from karat.report.terminal import misses as table
     from karat.results.saved import is_saved
     from karat.verbs.diagnose.misses import misses as list_misses
-    from karat.verbs.diagnose.thresholds import changed
+    from karat.verbs.diagnose.thresholds import read_thresholds
 
     if misses not in (None, "-"):
         table.check_name(misses or "")
     saved = is_saved(qrels)
     one, other = (r if r is None or saved else run_files([r]) for r in (run, baseline))
-    diagnosis = look(qrels, one, thresholds=changed(threshold or (), config), **options)
+    diagnosis = look(qrels, one, thresholds=read_thresholds(threshold or (), config), **options)
     if json is not None:
         files.write_json(diagnosis, json)
     speaks = json != "-" and not quiet

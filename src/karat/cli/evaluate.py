@@ -89,22 +89,22 @@ def evaluate(
     if (threshold is not None or cut != 5) and not components:
         raise UsageError("--cut and --threshold are for --components; add it")
     with open_outputs(outputs) as files:
-        settings, named = Settings.of(options), run_files(runs or ())
+        settings, sources = Settings.of(options), run_files(runs or ())
         metrics: Sequence[str | Measure] | None = metric or None
         if config is not None:
             from karat.config.checks import evaluation_of
             from karat.config.reading import find_config, read_config
 
             read = read_config(find_config(config))
-            evaluation = evaluation_of(read, (), options, qrels=qrels, runs=named)
-            settings, qrels, named = evaluation.settings, evaluation.qrels, dict(evaluation.runs)
+            evaluation = evaluation_of(read, (), options, qrels=qrels, runs=sources)
+            settings, qrels, sources = evaluation.settings, evaluation.qrels, dict(evaluation.runs)
             metrics = metric or evaluation.measures
             if not components and read.config.components is not None:
                 components, cut, threshold = True, read.config.components.k, read.config.components.threshold
         with terminal.progress(quiet) as watch:
             result = score_runs(
                 qrels,
-                named,
+                sources,
                 metrics,
                 ks=terminal.cutoffs(k),
                 settings=settings,
@@ -114,7 +114,7 @@ def evaluate(
         if components:
             from karat.verbs.components import with_components
 
-            result = with_components(result, runs=named, k=cut, threshold=threshold)
+            result = with_components(result, runs=sources, k=cut, threshold=threshold)
         write(view_of(result, tables={"queries": settings.data.queries, "docs": settings.data.docs}), files)
     if not files.printed and not quiet:
         terminal.show(result, qrels or "", verbose=verbose)

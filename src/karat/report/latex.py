@@ -77,8 +77,8 @@ def _systems(view: View) -> list[str]:
         name = text(system.label)
         cells, ends = [f"{name}$^{{{letters[i]}}}$" if several else name], [""]
         for m in view.metrics:
-            known = m in system.run.values
-            one = estimate_figure(m, system.run.intervals[m]) if known else Figure(math.nan)
+            has_metric = m in system.run.values
+            one = estimate_figure(m, system.run.intervals[m]) if has_metric else Figure(math.nan)
             marks = "".join(letters[j] for j in _beaten(view, i, m))
             value = rf"\textbf{{{text(one.short)}}}" if i in best[m] and several else text(one.short)
             cells.append(f"{value}$^{{{marks}}}$" if marks else value)
@@ -125,8 +125,8 @@ def _caption(view: View, several: bool) -> list[str]:
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
         )
-    if left := [m for m in view.metrics if view.pairs and m not in view.pairs]:
-        notes.append(f"Not tested over all pairs: {text(', '.join(left))}.")
+    if others := [m for m in view.metrics if view.pairs and m not in view.pairs]:
+        notes.append(f"Not tested over all pairs: {text(', '.join(others))}.")
     if view.forced:
         notes.append("Compared by force although " + "; ".join(text(d.what) for d in view.forced) + " differ.")
     return notes

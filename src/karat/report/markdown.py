@@ -39,8 +39,8 @@ def render(view: View) -> str:
     parts = [_metrics(view) if view.verdict else _systems(view), _gates(view), _segments(view), _falls(view)]
     parts += [*_statements(view), *_components(view), _queries(view) if view.verdict else "", _readings(view)]
     if view.differences:
-        listed = "; ".join(map(str, view.differences))
-        parts.append(f"Differs from the baseline: {text(listed, SENTENCE)}")
+        differences = "; ".join(map(str, view.differences))
+        parts.append(f"Differs from the baseline: {text(differences, SENTENCE)}")
     last = [f"[Full report]({link})"] if (link := _link(view.link)) else []
     return _fitted(first, [p for p in parts if p], last) + "\n"
 
@@ -48,9 +48,9 @@ def render(view: View) -> str:
 def render_error(problem: Problem) -> str:
     """The comment where an error came before any verdict: nothing of an older one stays."""
     first, *rest = problem.messages or ["an error"]
-    listed = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
+    lines = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
-    parts = ["\n".join([*listed, *more])] if listed else []
+    parts = ["\n".join([*lines, *more])] if lines else []
     return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
 
 
@@ -61,8 +61,8 @@ def _headline(view: View) -> str:
     if len(rows) == 1:
         return text(rows[0].statement, SENTENCE)
     best = best_of(metric, [s.run.mean[metric] for s in view.systems])
-    chosen = [view.systems[i] for i in sorted(best)] or list(view.systems)
-    values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in chosen[:RUNS])
+    systems = [view.systems[i] for i in sorted(best)] or list(view.systems)
+    values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
     return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
 
 
@@ -193,7 +193,7 @@ def _gates(view: View) -> str:
         first = next(r for r in group.rows if r.judged.outcome == group.outcome)
         count = sum(r.judged.outcome == group.outcome for r in group.rows)
         some = f": {count} of {len(group.rows)} segments {'fail' if group.outcome == 'fail' else 'undecided'}"
-        detail = some if len(group.rows) > 1 else f": {_measured(first)}"
+        detail = some if len(group.rows) > 1 else f": {_evidence(first)}"
         mark = "!" if group.warning else MARKS[group.outcome]
         lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
     if len(bad) > GATES:
@@ -208,7 +208,7 @@ def _gates(view: View) -> str:
 def _segments(view: View) -> str:
     """The first segments that fail a gate."""
     rows = [r for r in view.gate_rows if r.segment and r.judged.outcome == "fail"]
-    lines = [f"- {text(r.run)}, {text(r.where)}: {code(r.gate.metric)} {_measured(r)}" for r in rows[:SEGMENTS]]
+    lines = [f"- {text(r.run)}, {text(r.where)}: {code(r.gate.metric)} {_evidence(r)}" for r in rows[:SEGMENTS]]
     more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
     return "**Segments that fail**\n\n" + "\n".join(lines + more) if lines else ""
 
@@ -221,7 +221,7 @@ def _falls(view: View) -> str:
     return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
 
 
-def _measured(row: Judgment) -> str:
+def _evidence(row: Judgment) -> str:
     """What was measured, and what would settle it."""
     one = figure_of(row)
     if not one.defined:

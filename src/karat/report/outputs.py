@@ -31,12 +31,12 @@ class Files:
     places: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(asked: Mapping[str, str | None], read: Read | None = None) -> Files:
+    def of(places_wanted: Mapping[str, str | None], read: Read | None = None) -> Files:
         """What the command line asks for, and else what the config does; names are checked, and folders made."""
         config = read.config.outputs.places() if read is not None else {}
         places = {}
         for name in all_formats():
-            place = asked.get(name)
+            place = places_wanted.get(name)
             if place is None and read is not None and name in config:
                 place = read.place(config[name])
             if place is not None:
@@ -59,14 +59,14 @@ class Files:
 
 
 @contextmanager
-def open_outputs(asked: Mapping[str, str | None]) -> Iterator[Files]:
+def open_outputs(places: Mapping[str, str | None]) -> Iterator[Files]:
     """The files that the command line asks for; after an error inside, those that exist are replaced."""
     try:
-        yield Files.of(asked)
+        yield Files.of(places)
     except BrokenPipeError:
         raise
     except Exception as error:
-        write_error(error, Files({name: place for name, place in asked.items() if place is not None}))
+        write_error(error, Files({name: place for name, place in places.items() if place is not None}))
         raise
 
 
@@ -95,8 +95,8 @@ def make_folder(path: str) -> None:
 
 def texts(read: Read) -> dict[str, str | None]:
     """The tables of queries and docs that a config names."""
-    stated = config_options(read)
-    return {"queries": stated.get("queries"), "docs": stated.get("docs")}
+    options = config_options(read)
+    return {"queries": options.get("queries"), "docs": options.get("docs")}
 
 
 def write(view: View, files: Files) -> list[str]:

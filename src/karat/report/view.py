@@ -169,8 +169,8 @@ class View:
 
     def decision(self, run: str, metric: str) -> Decision | None:
         """What was decided of a run and a metric over all queries."""
-        wanted = (d for d in self.decisions if d.segment is None and d.candidate == run and d.metric == metric)
-        return next(wanted, None)
+        matches = (d for d in self.decisions if d.segment is None and d.candidate == run and d.metric == metric)
+        return next(matches, None)
 
     @property
     def scope(self) -> str:
@@ -205,9 +205,10 @@ class View:
         rises = parse(metric).metric.higher_is_better is not False
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None
-        moved = {q: v - before[q] for q, v in mine.items() if q in before} if before is not None else mine
-        lost = [(q, v) for q, v in moved.items() if v == v and (before is None or ((v < 0) == rises and abs(v) > SAME))]
-        lowest = sorted(lost, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
+        changes = {q: v - before[q] for q, v in mine.items() if q in before} if before is not None else mine
+        defined = [(q, v) for q, v in changes.items() if v == v]
+        losses = defined if before is None else [(q, v) for q, v in defined if (v < 0) == rises and abs(v) > SAME]
+        lowest = sorted(losses, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
         rows = []
         for q, v in lowest:
             change = figure(metric, v).short
@@ -297,6 +298,6 @@ def group_gates(rows: Sequence[Judgment]) -> tuple[GateGroup, ...]:
 def remarks_of(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
     """What is odd about the data of these runs, and how their figures came to be."""
     several = len(runs) > 1
-    found = [(run.name, text, True) for run in runs for text in warnings(run)]
-    found += [(run.name, text, False) for run in runs for text in run.notes]
-    return tuple(Remark(f"{name}: {text}" if several else text, serious) for name, text, serious in found)
+    remarks = [(run.name, text, True) for run in runs for text in warnings(run)]
+    remarks += [(run.name, text, False) for run in runs for text in run.notes]
+    return tuple(Remark(f"{name}: {text}" if several else text, serious) for name, text, serious in remarks)

@@ -65,12 +65,12 @@ class Fingerprints:
     @property
     def hashes(self) -> dict[str, str]:
         """The hashes of gold, queries and corpus, as far as there are any."""
-        known = {
+        parts = {
             "gold": self.gold.hash if self.gold else None,
             "queries": self.queries.hash if self.queries else None,
             "corpus": self.corpus,
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in parts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ def fingerprint_gold(qrels: Qrels) -> GoldFingerprint:
         judged = sorted(zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True))
         digest.update("".join(f"{query}\t{d}\t{g:.12g}\n" for d, g in judged).encode("utf-8", "surrogatepass"))
     if (by := qrels.subtopics) is not None:
-        told = zip(by.judgment.tolist(), by.names, by.grades.tolist(), strict=True)
+        subtopics = zip(by.judgment.tolist(), by.names, by.grades.tolist(), strict=True)
         digest.update(
             "\n".join(
                 sorted(
                     f"{qrels.query_ids[int(qrels.query_of[j])]}\t{qrels.docs[j]}\t{name}\t{g:.12g}"
-                    for j, name, g in told
+                    for j, name, g in subtopics
                 )
             ).encode("utf-8", "surrogatepass")
         )
@@ -118,10 +118,10 @@ def fingerprint_gold(qrels: Qrels) -> GoldFingerprint:
 def fingerprint_queries(queries: Queries) -> QueriesFingerprint:
     """The queries with all that can change a result, as a whole and field by field; fields to slice by are left out."""
     ids = sorted(queries.fields)
-    told = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in ids]
-    columns = {f: [[row[0], row[i]] for row in told if row[i] is not None] for i, f in enumerate(COUNTED, start=1)}
-    fields = {f: _short(held)[:PART] for f, held in columns.items() if held}
-    return QueriesFingerprint(_short(told), len(ids), fields)
+    rows = [[q, *(_plain(queries.fields[q].get(f)) for f in COUNTED)] for q in ids]
+    columns = {f: [[row[0], row[i]] for row in rows if row[i] is not None] for i, f in enumerate(COUNTED, start=1)}
+    fields = {f: _short(column)[:PART] for f, column in columns.items() if column}
+    return QueriesFingerprint(_short(rows), len(ids), fields)
 
 
 def fingerprint_file(path: str) -> str:
@@ -138,7 +138,7 @@ def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
     The model of the embeddings that it looks at is part of it.
     """
     m = measure.metric
-    told = [
+    parts = [
         measure.name,
         m.formula,
         m.aggregate,
@@ -148,10 +148,10 @@ def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
         [[p.name, p.default] for p in m.params if p.name not in m.added],
     ]
     if not m.compute.__module__.startswith("karat."):
-        told.append(_code(m.compute))
+        parts.append(_code(m.compute))
     if model is not None:
-        told.append({"embedding_model": model})
-    return _short(told)
+        parts.append({"embedding_model": model})
+    return _short(parts)
 
 
 def _code(function: Any) -> str:
@@ -170,11 +170,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _short(told: Any) -> str:
+def _short(content: Any) -> str:
     import hashlib
 
-    written = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(written).hexdigest()[:16]
+    text = json.dumps(content, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def find_differences(
@@ -213,8 +213,8 @@ def _difference(what: str, ours: Fingerprint, theirs: Fingerprint) -> Difference
     alike = _counts(ours) == _counts(theirs) or None in (*_counts(ours), *_counts(theirs))
     if isinstance(ours, QueriesFingerprint) and isinstance(theirs, QueriesFingerprint):
         if ours.queries is not None and theirs.queries is not None:
-            changed = [f for f in COUNTED if ours.fields.get(f) != theirs.fields.get(f)]
-            note = f"{', '.join(changed)} differ{'s' if len(changed) == 1 else ''}" if changed else ""
+            fields = [f for f in COUNTED if ours.fields.get(f) != theirs.fields.get(f)]
+            note = f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''}" if fields else ""
     elif None not in (*_counts(ours), *_counts(theirs)) and alike:
         note = "as many judgments, but not the same"
     return Difference(what, _described(ours, hashed=alike), _described(theirs, hashed=alike), note)
@@ -256,13 +256,13 @@ def of_system(here: Mapping[str, Json], there: Mapping[str, Json]) -> list[Diffe
     """Where the facts of two runs differ; a fact that one of them does not tell is no difference, save the chunker."""
     out = []
     for name in SYSTEM:
-        known = name in here and name in there
-        if (known or (name == "chunker" and (name in here or name in there))) and here.get(name) != there.get(name):
-            out.append(Difference(name, *(told_fact(f.get(name)) for f in (here, there))))
+        both = name in here and name in there
+        if (both or (name == "chunker" and (name in here or name in there))) and here.get(name) != there.get(name):
+            out.append(Difference(name, *(fact_text(f.get(name)) for f in (here, there))))
     return out
 
 
-def told_fact(fact: Any) -> str:
+def fact_text(fact: Any) -> str:
     """A fact of a system in words: text as it is, anything else as JSON."""
     if fact is None:
         return "not told"

@@ -42,7 +42,7 @@ def paired(base: RunResult, run: RunResult, metrics: Sequence[str]) -> Paired:
             raise UsageError(f"{base.name} and {run.name} share no query; nothing can be paired")
         rows = tuple(np.array(column) for column in zip(*shared, strict=True))  # type: ignore[assignment]
         ids = [base.query_ids[i] for i in rows[0]]
-    values = (np.array([r.values[m][kept] for m in metrics]) for r, kept in ((base, rows[0]), (run, rows[1])))
+    values = (np.array([r.values[m][own_rows] for m in metrics]) for r, own_rows in ((base, rows[0]), (run, rows[1])))
     return Paired(ids, *values)
 
 
@@ -54,7 +54,7 @@ class Verified:
     system: tuple[Difference, ...] = ()
 
 
-def verified(
+def check_comparable(
     here: Result,
     run: RunResult,
     there: Result,
@@ -62,7 +62,7 @@ def verified(
     metrics: Sequence[str],
     *,
     force: bool = False,
-    named: str | None = None,
+    label: str | None = None,
     places: Mapping[str, str] | None = None,
 ) -> Verified:
     """Refuse a comparison of results that rest on different things, and name them; `force` compares all the same.
@@ -79,15 +79,17 @@ def verified(
         system = [d for d in system if d.what != "chunker"]
     if wrong and not force:
         files = places or {}
-        told = [
-            f"{run.name} cannot be compared with {named or base.name}: "
+        messages = [
+            f"{run.name} cannot be compared with {label or base.name}: "
             + d.told(files.get(d.what, ""), files.get("baseline", ""))
             for d in wrong
         ]
         if any(d.what == "chunker" for d in wrong):
-            told.append("the gold is by chunk, and its ids do not carry over to another chunker: use gold by doc")
-        told.append(f"{_todo(wrong) if 'baseline' in files else 'evaluate both alike'}; --force compares all the same")
-        raise NotComparable(told)
+            messages.append("the gold is by chunk, and its ids do not carry over to another chunker: use gold by doc")
+        messages.append(
+            f"{_todo(wrong) if 'baseline' in files else 'evaluate both alike'}; --force compares all the same"
+        )
+        raise NotComparable(messages)
     return Verified(tuple(wrong), tuple(system))
 
 

@@ -255,8 +255,8 @@ def sampling_json(sampling: Sampling) -> SamplingJson:
         dict(sampling.weights),
         dict(sampling.conversations),
         {
-            f: {q: v if isinstance(v, str) else list(v) for q, v in known.items()}
-            for f, known in sampling.fields.items()
+            f: {q: v if isinstance(v, str) else list(v) for q, v in column.items()}
+            for f, column in sampling.fields.items()
         },
     )
 
@@ -306,8 +306,8 @@ class RecordReader:
         self.golds = [Gold(self._gold(gold)) for gold in record.gold]
         self.samplings = [read_sampling(sampling) for sampling in record.sampling]
         self.queries = _queries(record.queries) if record.queries is not UNSET else None
-        known = {f.name for f in fields(Policy)}
-        self.policy = Policy(**{name: value for name, value in conventions.items() if name in known})  # type: ignore[arg-type]
+        names = {f.name for f in fields(Policy)}
+        self.policy = Policy(**{name: value for name, value in conventions.items() if name in names})  # type: ignore[arg-type]
 
     def run(self, name: str, record: RunRecordJson) -> RunResult:
         """One run without what the head of its document says of it."""

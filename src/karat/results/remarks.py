@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def warnings(run: RunResult) -> list[str]:
     """What a reader of the means must know before believing them."""
     c = run.counts
-    out = [told] if (told := _nothing_found(run)) else []
+    out = [text] if (text := _nothing_found(run)) else []
     if c.get("missing"):
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
     if c.get("without_gold") and (scope := _left_out(run)):
@@ -42,8 +42,8 @@ def _nothing_found(run: RunResult) -> str:
         return ""
     if run.judged is not None and not np.nan_to_num(run.judged).any():
         return "no judged doc was returned for any query: check the ids"
-    listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    return f"no relevant doc was found for any query ({listed}: 0 throughout): check the ids"
+    text = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"no relevant doc was found for any query ({text}: 0 throughout): check the ids"
 
 
 def _of_relevance(name: str) -> bool:
@@ -56,5 +56,5 @@ def unjudged(result: Result) -> list[str]:
     shares = [(run.name, run.counts.get("unjudged_at_10", 0)) for run in result.runs]
     if not any(count for _, count in shares):
         return []
-    told = ", ".join(f"{name} {count:,}" for name, count in shares)
-    return [f"unjudged docs in the top 10 (counted as not relevant): {told}"]
+    text = ", ".join(f"{name} {count:,}" for name, count in shares)
+    return [f"unjudged docs in the top 10 (counted as not relevant): {text}"]

@@ -302,11 +302,11 @@ class Result(Tabular):
     def __len__(self) -> int:
         return len(self.runs)
 
-    def _only(self, wanted: str) -> RunResult:
+    def _only(self, attribute: str) -> RunResult:
         if len(self.runs) != 1:
             names = [r.name for r in self.runs]
             raise ResultError(
-                f"this result holds {len(names)} runs; choose one: result[{names[0]!r}].{wanted} "
+                f"this result holds {len(names)} runs; choose one: result[{names[0]!r}].{attribute} "
                 f"(it has {', '.join(names)})"
             )
         return self.runs[0]
@@ -389,8 +389,8 @@ class Result(Tabular):
     def __repr__(self) -> str:
         names = ", ".join(r.name for r in self.runs)
         if len(self.runs) == 1:
-            shown = ", ".join(f"{n}={figure(n, v).text}" for n, v in list(self.mean.items())[:4])
-            return f"Result({names}: {shown}{', …' if len(self.metrics) > 4 else ''})"
+            values = ", ".join(f"{n}={figure(n, v).text}" for n, v in list(self.mean.items())[:4])
+            return f"Result({names}: {values}{', …' if len(self.metrics) > 4 else ''})"
         return f"Result({len(self.runs)} runs: {names}; {len(self.metrics)} metrics)"
 
     def table(self) -> Table:

@@ -203,8 +203,8 @@ def _adds_up(document: DocumentJson, head: RunJson, run: RunResult) -> bool:
     )
 
 
-def _same(value: float, written: float | None) -> bool:
-    return math.isnan(value) if written is None else abs(value - written) <= 1e-9 * max(1.0, abs(written))
+def _same(value: float, stored: float | None) -> bool:
+    return math.isnan(value) if stored is None else abs(value - stored) <= 1e-9 * max(1.0, abs(stored))
 
 
 def _content(path: str, expected: str) -> tuple[str, bytes]:

@@ -80,8 +80,8 @@ def estimate_json(interval: Interval, metric: str | None = None, reading: Readin
 
 def _reading(reading: Reading) -> ReadingJson:
     numbers = (reading.target, reading.strict_target, reading.attainable)
-    known = (UNSET if v is None else rounded(v) or 0.0 for v in numbers)
-    return ReadingJson(reading.text, reading.band or UNSET, *known)
+    values = (UNSET if v is None else rounded(v) or 0.0 for v in numbers)
+    return ReadingJson(reading.text, reading.band or UNSET, *values)
 
 
 def _segment(segment: SegmentResult) -> SegmentJson:

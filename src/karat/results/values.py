@@ -81,7 +81,7 @@ def estimate(
     """Intervals of all metrics, over all queries and in each segment, from the same resamples."""
     groups = [np.arange(len(query_ids)), *(s.rows for s in sampling.segments(query_ids))]
     statistics = [statistic_of(parse(name)) for name in values]
-    found = estimate_figures(
+    estimates = estimate_figures(
         list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
     )
-    return [dict(zip(values, one, strict=True)) for one in found]
+    return [dict(zip(values, one, strict=True)) for one in estimates]

@@ -68,9 +68,9 @@ def read_run(run: Mapping[str, Any]) -> RunResult:
 
 
 def _gold(lists: Lists) -> Qrels:
-    judged = [g for one in lists.values() for g in one["gold"]]
+    rows = [g for one in lists.values() for g in one["gold"]]
     offsets = np.cumsum([0, *(len(one["gold"]) for one in lists.values())])
-    return Qrels(list(lists), offsets, [g["doc"] for g in judged], np.array([g["grade"] for g in judged], dtype=float))
+    return Qrels(list(lists), offsets, [g["doc"] for g in rows], np.array([g["grade"] for g in rows], dtype=float))
 
 
 def _top(lists: Lists) -> TopLists:

@@ -36,8 +36,8 @@ _KINDS = {n: "<f8" if n.endswith("grade") else "<i8" for n in (*_ARRAYS, *(f"lat
 
 def cache_folder() -> str:
     """Where entries are: `KARAT_CACHE_DIR`, else the user's cache folder."""
-    if chosen := os.environ.get("KARAT_CACHE_DIR"):
-        return chosen
+    if folder := os.environ.get("KARAT_CACHE_DIR"):
+        return folder
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "karat")
 
@@ -112,10 +112,10 @@ class Cache:
     def files(self) -> list[tuple[str, int, float]]:
         """Path, size and time of last use of all entries."""
         try:
-            listed = [e for e in os.scandir(self.folder) if e.name.endswith(".karat")]
+            entries = [e for e in os.scandir(self.folder) if e.name.endswith(".karat")]
         except OSError:
             return []
-        return [(e.path, e.stat().st_size, e.stat().st_mtime) for e in listed]
+        return [(e.path, e.stat().st_size, e.stat().st_mtime) for e in entries]
 
     def clear(self) -> int:
         """Remove all entries; how many there were."""
@@ -175,12 +175,12 @@ class Entry:
         return stored
 
     def _trusted(self, files: list[dict[str, Any]], read: int) -> bool:
-        for stamp, known in zip(self.stamps, files, strict=True):
-            same = all(getattr(stamp, n) == known[n] for n in ("path", "size", "mtime", "ctime", "inode"))
+        for stamp, stored_stamp in zip(self.stamps, files, strict=True):
+            same = all(getattr(stamp, n) == stored_stamp[n] for n in ("path", "size", "mtime", "ctime", "inode"))
             settled = max(stamp.mtime, stamp.ctime) < read - _YOUNG
             if same and settled:
                 continue
-            if stamp.size != known["size"] or digest(stamp.path) != known["digest"]:
+            if stamp.size != stored_stamp["size"] or digest(stamp.path) != stored_stamp["digest"]:
                 return False
         return True
 
@@ -193,8 +193,8 @@ class Entry:
         """Keep the run. A cache that cannot be written is no error."""
         if tuple(Stamp.of(s.path) for s in self.stamps) != self.stamps:
             return
-        seen = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
-        digests = [digest(self.stamps[0].path), seen.digest() if seen else digest(self.stamps[1].path)]
+        hasher = self._hasher if self._hasher and self._hasher.length == self.stamps[1].size else None
+        digests = [digest(self.stamps[0].path), hasher.digest() if hasher else digest(self.stamps[1].path)]
         rankings = run.rankings
         head = {
             "files": [{**vars(s), "digest": d} for s, d in zip(self.stamps, digests, strict=True)],

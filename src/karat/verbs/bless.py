@@ -37,16 +37,16 @@ def bless(
     names = [r.name for r in full.runs]
     if run is None and len(names) > 1:
         raise UsageError(f"the result holds {len(names)} runs: {', '.join(names)}; choose one to bless (run=, --run)")
-    chosen = full[run] if run is not None else full.runs[0]
+    one = full[run] if run is not None else full.runs[0]
     if not full.fingerprints:
         raise InputError("the result has no fingerprints, which a baseline needs; evaluate again with this version")
-    values = {n: v for n, v in chosen.values.items() if not metrics or n in metrics}
-    slim = replace(chosen, values=values, components=None, sampling=replace(chosen.sampling, by=(), fields={}))
+    values = {n: v for n, v in one.values.items() if not metrics or n in metrics}
+    slim = replace(one, values=values, components=None, sampling=replace(one.sampling, by=(), fields={}))
     head = json.dumps(as_plain(_head(full, slim)), ensure_ascii=False, indent=1, allow_nan=False)
     columns = [v.tolist() for v in values.values()]
     rows = [
         f"  {json.dumps(q, ensure_ascii=False)}: {json.dumps([rounded(c[i]) for c in columns])}"
-        for i, q in enumerate(chosen.query_ids)
+        for i, q in enumerate(one.query_ids)
     ]
     text = head.removesuffix("\n}") + ',\n "values": {\n' + ",\n".join(rows) + "\n }\n}\n"
     write_atomically(output, encoded(text))
@@ -88,8 +88,8 @@ class Blessing:
         """What the config lacks to compare with this file; nothing where it names it already."""
         if self.read is None:
             return ""
-        named, folder = self.read.config.baseline, os.path.dirname(os.path.abspath(self.read.path))
-        if named is not None and os.path.realpath(self.read.place(named)) == os.path.realpath(path):
+        baseline, folder = self.read.config.baseline, os.path.dirname(os.path.abspath(self.read.path))
+        if baseline is not None and os.path.realpath(self.read.place(baseline)) == os.path.realpath(path):
             return ""
         return f"baseline: {os.path.relpath(path, folder)}"
 
@@ -123,16 +123,16 @@ def _change(metric: str, before: float, after: float) -> str:
 def prepare_blessing(source: str | None, *, run: str | None = None, **options: Unpack[Options]) -> Blessing:
     """The result to bless: a saved one, or that of a config's candidate, and where its baseline belongs."""
     from karat.config.reading import find_config, read_config
-    from karat.verbs.check import evaluated
+    from karat.verbs.check import evaluate_config
 
     if source is not None and not os.path.isdir(source) and not source.lower().endswith((".yaml", ".yml")):
         saved = load(source)
         return Blessing(saved, _choose_run(saved, run, []), DEFAULT_FILE)
     read = read_config(find_config(source))
-    result = evaluated(read, read.config.gates, None, options)
-    named = read.config.baseline
-    is_file = named is not None and named not in [r.name for r in result.runs]
-    place = read.place(named if is_file and named is not None else DEFAULT_FILE)
+    result = evaluate_config(read, read.config.gates, None, options)
+    baseline = read.config.baseline
+    is_file = baseline is not None and baseline not in [r.name for r in result.runs]
+    place = read.place(baseline if is_file and baseline is not None else DEFAULT_FILE)
     return Blessing(result, _choose_run(result, run, read.config.candidate), place, read)
 
 

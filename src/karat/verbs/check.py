@@ -20,7 +20,7 @@ from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
-from karat.results.pairing import verified
+from karat.results.pairing import check_comparable
 from karat.results.remarks import warnings
 from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
@@ -106,9 +106,9 @@ class Check(Tabular):
         """What to know of the data of the runs judged before believing the verdict, and whether it is a warning."""
         names = {*self.candidates, *([self.baseline.name] if self.baseline is not None else [])}
         runs = [r for r in self.result.runs if r.name in names]
-        found = [(r.name, told, True) for r in runs for told in warnings(r)]
-        found += [(r.name, told, False) for r in runs for told in r.notes]
-        return tuple((f"{name}: {told}" if len(runs) > 1 else told, serious) for name, told, serious in found)
+        remarks = [(r.name, text, True) for r in runs for text in warnings(r)]
+        remarks += [(r.name, text, False) for r in runs for text in r.notes]
+        return tuple((f"{name}: {text}" if len(runs) > 1 else text, serious) for name, text, serious in remarks)
 
     @property
     def falls(self) -> tuple[Decision, ...]:
@@ -170,7 +170,7 @@ class Check(Tabular):
             baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
             comparisons=[c.document() for c in self.comparisons] or UNSET,
             notes=list(self.notes) or UNSET,
-            warnings=[told for told, _ in self.remarks] or UNSET,
+            warnings=[text for text, _ in self.remarks] or UNSET,
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
         )
@@ -229,27 +229,27 @@ def check(
     from karat.results.result import Result
 
     Settings.of(options)  # mistakes in the call come before those in files
-    listed = [gates] if isinstance(gates, str) else list(gates or ())
-    extra = [parse_gate(g) for g in listed]
-    named = [candidate] if isinstance(candidate, str) else list(candidate or ())
+    texts = [gates] if isinstance(gates, str) else list(gates or ())
+    extra = [parse_gate(g) for g in texts]
+    names = [candidate] if isinstance(candidate, str) else list(candidate or ())
     if isinstance(config, Result):
         _refuse(options)
-        return _judged(config, extra, named, baseline, force=force)
+        return _judge(config, extra, names, baseline, force=force)
     read = read_config(find_config() if config is None else _file(config))
     chosen = read.config
-    asked = [*chosen.gates, *extra]
-    if not asked:
+    all_gates = [*chosen.gates, *extra]
+    if not all_gates:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
     fresh = result is None and chosen.result is None
     check_files(read, evaluated=fresh, compared=baseline is None)
     if fresh and chosen.runs is not None:
-        check_gates(read, asked, compared=(baseline or chosen.baseline) is not None)
-    held = evaluated(read, asked, result, options)
-    base = baseline if baseline is not None else _baseline(read, held)
-    found = _judged(
-        held,
-        asked,
-        named or chosen.candidate,
+        check_gates(read, all_gates, compared=(baseline or chosen.baseline) is not None)
+    evaluation = evaluate_config(read, all_gates, result, options)
+    base = baseline if baseline is not None else _baseline(read, evaluation)
+    outcome = _judge(
+        evaluation,
+        all_gates,
+        names or chosen.candidate,
         base,
         force=force,
         correction=chosen.confidence.correction,
@@ -258,7 +258,7 @@ def check(
         places=_places(read, result),
     )
     name = chosen.dataset.name if chosen.dataset is not None else ""
-    return replace(found, name=name, link=chosen.outputs.report_url)
+    return replace(outcome, name=name, link=chosen.outputs.report_url)
 
 
 def _file(config: Any) -> Any:
@@ -267,16 +267,16 @@ def _file(config: Any) -> Any:
 
 def _tests(config: Config) -> tuple[str, ...]:
     block = config.retrieval_metrics
-    wanted = config.confidence.tests and (block is None or block.statistical_analysis.significance_testing)
-    return DEFAULT_TESTS if wanted else ()
+    enabled = config.confidence.tests and (block is None or block.statistical_analysis.significance_testing)
+    return DEFAULT_TESTS if enabled else ()
 
 
 def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
     """The files that gold and queries come from, for a message."""
-    held = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
+    file = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
     data, queries = read.config.dataset, config_options(read).get("queries")
-    if held is not None:
-        return {"gold": held, "queries": held}
+    if file is not None:
+        return {"gold": file, "queries": file}
     if data is None:
         return {}
     return {"gold": read.place(data.qrels), **({"queries": queries} if queries else {})}
@@ -284,19 +284,19 @@ def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
 
 def _baseline(read: Read, result: Result) -> str | None:
     """The baseline of a config: the name of a run, or the path of a file."""
-    given = read.config.baseline
-    if given is None or given in [r.name for r in result.runs]:
-        return given
-    path = read.place(given)
+    name = read.config.baseline
+    if name is None or name in [r.name for r in result.runs]:
+        return name
+    path = read.place(name)
     if not os.path.exists(path) and "." not in os.path.basename(path):
         names = [r.name for r in result.runs]
-        near = nearest(given, names)
+        near = nearest(name, names)
         hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(f"{read.at('baseline')}: baseline {given!r} is neither a run of this config nor a file{hint}")
+        raise InputError(f"{read.at('baseline')}: baseline {name!r} is neither a run of this config nor a file{hint}")
     return path
 
 
-def evaluated(read: Read, gates: Sequence[Gate], saved: Result | str | None, options: Options) -> Result:
+def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | None, options: Options) -> Result:
     """The result to judge: a saved one, or that of the config's runs."""
     from karat.results.result import Result
 
@@ -307,25 +307,25 @@ def evaluated(read: Read, gates: Sequence[Gate], saved: Result | str | None, opt
         return saved
     if saved is not None or config.result is not None:
         return load(saved if saved is not None else read.place(config.result or ""))
-    asked = evaluation_of(read, gates, options)
-    found = evaluate(asked.qrels, asked.runs, asked.measures, settings=asked.settings)
+    evaluation = evaluation_of(read, gates, options)
+    result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings)
     if config.components is None and not any(is_component_figure(parse(g.metric)) for g in gates):
-        return found
+        return result
     from karat.verbs.components import with_components
 
-    chosen = config.components.model_dump() if config.components is not None else {}
-    return with_components(found, runs=asked.runs, **chosen)
+    options_of_parts = config.components.model_dump() if config.components is not None else {}
+    return with_components(result, runs=evaluation.runs, **options_of_parts)
 
 
 def _refuse(options: Options) -> None:
     """Refuse options that would change a result which exists already."""
     harmless = {option.name for option in options_of(Engine)}
-    given = [name for name, value in options.items() if value is not None and name not in harmless]
-    if given:
-        raise UsageError(f"a saved result takes no {', '.join(given)}; evaluate the runs again with it")
+    names = [name for name, value in options.items() if value is not None and name not in harmless]
+    if names:
+        raise UsageError(f"a saved result takes no {', '.join(names)}; evaluate the runs again with it")
 
 
-def _judged(
+def _judge(
     result: Result,
     gates: Sequence[Gate],
     candidates: Sequence[str],
@@ -347,35 +347,35 @@ def _judged(
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
             raise InputError(f"{at + ': ' if at else ''}no run is called {name!r}{hint}")
     live = base is not None and path is None and there is result
-    judged = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
-    if not judged:
+    judged_runs = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
+    if not judged_runs:
         raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
     forced: dict[Difference, None] = {}
     system: dict[Difference, None] = {}
     if base is not None and there is not None:
         used = [g.metric for g in gates if g.against == BASELINE] or list(base.values)
-        for name in judged:
-            found = verified(
+        for name in judged_runs:
+            differences = check_comparable(
                 result,
                 result[name],
                 there,
                 base,
                 used,
                 force=force,
-                named=_called(base, result),
+                label=_called(base, result),
                 places={**(places or {}), **({"baseline": path} if path else {})},
             )
-            forced.update(dict.fromkeys(found.forced))
-            system.update(dict.fromkeys(found.system))
-    refuse_impossible(gates, result, judged)
-    rows = judge_gates(gates, result, judged, baseline=base, correction=correction)
+            forced.update(dict.fromkeys(differences.forced))
+            system.update(dict.fromkeys(differences.system))
+    refuse_impossible(gates, result, judged_runs)
+    rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction)
     decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
         how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads)
-        decisions = decide(how, [result[name] for name in judged])
+        decisions = decide(how, [result[name] for name in judged_runs])
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Check(result, rows, tuple(judged), base, path, tuple(forced), decisions, tuple(system), tuple(notes))
+    return Check(result, rows, tuple(judged_runs), base, path, tuple(forced), decisions, tuple(system), tuple(notes))
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

@@ -13,7 +13,7 @@ from karat.metrics.grammar import ByMeasure, parse, parse_all
 from karat.model.options import Settings, takes_options
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
-from karat.results.pairing import verified
+from karat.results.pairing import check_comparable
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
@@ -177,7 +177,9 @@ def compare(
     base = _baseline(result, baseline)
     _check_margin(margin, result.metrics)
     if checked is None:
-        checked = [verified(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name]
+        checked = [
+            check_comparable(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name
+        ]
     floors = noise_of(qrels, replicates, result, settings) if replicates is not None else {}
     threads = settings.engine.threads or default_threads()
     job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads)
@@ -210,7 +212,7 @@ def _together(
         )
     old = base.runs[0]
     new = [(c, run) for c in candidates for run in c.runs]
-    checked = [verified(c, run, base, old, wanted, force=force) for c, run in new]
+    checked = [check_comparable(c, run, base, old, wanted, force=force) for c, run in new]
     names = {run.name for _, run in new}
     if len(names) < len(new):
         raise InputError(f"two of these results hold a run of the same name: {', '.join(run.name for _, run in new)}")

@@ -47,11 +47,11 @@ def _one_query(retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any
         raise InputError(f"retrieved must be a list of doc ids, best first, found a {type(retrieved).__name__}")
     if isinstance(relevant, (str, bytes)) or not isinstance(relevant, Iterable):
         raise InputError(f"relevant must be a set or a dict of doc ids, found a {type(relevant).__name__}")
-    judged = list(relevant.items()) if isinstance(relevant, Mapping) else [(doc, 1.0) for doc in relevant]
-    for doc, grade in judged:
+    grades = list(relevant.items()) if isinstance(relevant, Mapping) else [(doc, 1.0) for doc in relevant]
+    for doc, grade in grades:
         if not is_finite(grade):
             raise InputError(f"doc {doc!r}: grade must be a finite number, found {shown(grade)}")
-    gold = dict(zip(_distinct((doc for doc, _ in judged), "relevant"), (float(g) for _, g in judged), strict=True))
+    gold = dict(zip(_distinct((doc for doc, _ in grades), "relevant"), (float(g) for _, g in grades), strict=True))
     docs = _distinct(retrieved, "retrieved")
     hits = [(rank, gold[doc]) for rank, doc in enumerate(docs, start=1) if doc in gold]
     ideal = np.array(sorted(gold.values(), reverse=True), dtype=np.float64)
@@ -79,10 +79,10 @@ def _distinct(docs: Iterable[Any], argument: str) -> list[str]:
 
 
 def _id(doc: Any) -> str:
-    found = text_id(doc)
-    if found is None:
+    text = text_id(doc)
+    if text is None:
         raise InputError(f"a doc id must be text or an integer, found {doc!r}")
-    return found
+    return text
 
 
 def _at(name: str, k: int | None) -> Measure:

@@ -120,8 +120,8 @@ class Sweep(Tabular):
         for c in self.curves:
             if c.metric == metric and c.segment is None and (run is None or c.run == run):
                 return c
-        known = ", ".join(dict.fromkeys(c.metric for c in self.curves))
-        raise UsageError(f"no curve of {metric!r}; this sweep has {known}")
+        names = ", ".join(dict.fromkeys(c.metric for c in self.curves))
+        raise UsageError(f"no curve of {metric!r}; this sweep has {names}")
 
     def document(self) -> DocumentJson:
         """The document that `--json` writes."""
@@ -152,19 +152,19 @@ def sweep(
     """
     like = Settings.of(options).like
     names = [m.name for m in parse_all(metrics, ks=[1], like=like)]
-    wanted = parse_all(metrics, ks=sorted(set(ks)), like=like)
-    if any(m.metric.cutoff == "none" for m in wanted):
-        fixed = next(m.name for m in wanted if m.metric.cutoff == "none")
+    measures = parse_all(metrics, ks=sorted(set(ks)), like=like)
+    if any(m.metric.cutoff == "none" for m in measures):
+        fixed = next(m.name for m in measures if m.metric.cutoff == "none")
         raise UsageError(f"{fixed} has no cutoff, so that it has no curve; sweep metrics such as {', '.join(METRICS)}")
-    if len(wanted) == len(names):
+    if len(measures) == len(names):
         raise UsageError(f"a sweep needs metrics without a cutoff, such as {', '.join(METRICS)}")
-    wanted.append(parse("num_ret"))
+    measures.append(parse("num_ret"))
     if isinstance(qrels, Result) or is_saved(qrels):
         if runs is not None or options:
             raise UsageError("a sweep of a result takes metrics and ks alone; evaluate again with the other options")
-        result = (qrels if isinstance(qrels, Result) else load(qrels)).measure(wanted)
+        result = (qrels if isinstance(qrels, Result) else load(qrels)).measure(measures)
     else:
-        result = evaluate(qrels, runs, wanted, **options)
+        result = evaluate(qrels, runs, measures, **options)
     curves = [c for run in result.runs for c in curves_of(run)]
     notes = []
     for run in result.runs:
@@ -188,8 +188,8 @@ def curves_of(run: RunResult) -> list[Curve]:
     slices += [(s.by, s.metrics) for s in run.segments]
     for base, members in grouped.items():
         deep = [(k, name) for k, name in members if k <= depth] or members[:1]
-        for by, found in slices:
-            out.append(Curve(run.name, base, by, tuple(k for k, _ in deep), tuple(found[name] for _, name in deep)))
+        for by, segment in slices:
+            out.append(Curve(run.name, base, by, tuple(k for k, _ in deep), tuple(segment[name] for _, name in deep)))
     return out
 
 

@@ -314,14 +314,14 @@ def _texts(result: Result, docs: Docs | None, numbers: Mapping[str, int]) -> dic
     """Texts of the docs that the page names, until the budget is spent: gold and the first ranks come first."""
     if docs is None:
         return {}
-    wanted: dict[str, None] = {}
+    docs_in_order: dict[str, None] = {}
     for depth in (5, TOP):
         for run in result.runs:
             for query in run.top.query_ids if run.top is not None else ():
-                wanted.update(dict.fromkeys(row.doc for row in _relevant(run, query)))
-                wanted.update(dict.fromkeys(row.doc for row in run.top_docs(query)[:depth]))
+                docs_in_order.update(dict.fromkeys(row.doc for row in _relevant(run, query)))
+                docs_in_order.update(dict.fromkeys(row.doc for row in run.top_docs(query)[:depth]))
     out, spent = {}, 0
-    for doc in wanted:
+    for doc in docs_in_order:
         text = docs.caption(doc)
         if text and doc in numbers:
             out[str(numbers[doc])] = cut(text, DOC_TEXT)

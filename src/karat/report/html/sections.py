@@ -310,8 +310,8 @@ def _gate(row: Judgment) -> GateRow:
 
 def _strip(row: Judgment) -> Strip | None:
     """The interval and the threshold on one line."""
-    found, threshold = row.found, row.gate.threshold
-    low, high, value = found.low, found.high, found.estimate
+    evidence, threshold = row.found, row.gate.threshold
+    low, high, value = evidence.low, evidence.high, evidence.estimate
     if any(x != x for x in (low, high, value)):
         return None
     left, right = min(low, threshold), max(high, threshold)

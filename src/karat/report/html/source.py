@@ -48,24 +48,24 @@ class Source:
     """Texts of queries beside those that the result holds."""
 
 
-def source_of(made: Result | Comparison | Check | str | os.PathLike[str]) -> Source:
+def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> Source:
     """The source of a page: of an object, or of the file that it was saved in."""
-    if isinstance(made, Check):
-        return _of_check(made)
-    if isinstance(made, Comparison):
+    if isinstance(outcome, Check):
+        return _of_check(outcome)
+    if isinstance(outcome, Comparison):
         return _with_names(
             Source(
-                made.result,
-                made.baseline,
-                comparisons=made.rows,
-                forced=made.forced,
-                differences=made.system,
-                notes=made.notes,
+                outcome.result,
+                outcome.baseline,
+                comparisons=outcome.rows,
+                forced=outcome.forced,
+                differences=outcome.system,
+                notes=outcome.notes,
             )
         )
-    if isinstance(made, (str, os.PathLike)):
-        return source_from(load_saved(os.fspath(made)))
-    return _with_names(Source(made))
+    if isinstance(outcome, (str, os.PathLike)):
+        return source_from(load_saved(os.fspath(outcome)))
+    return _with_names(Source(outcome))
 
 
 def _of_check(check: Check) -> Source:
@@ -88,10 +88,10 @@ def _of_check(check: Check) -> Source:
 
 def _beside(source: Source, base: RunResult) -> Source:
     """With a baseline from elsewhere among the runs, under a name that no run of this result has."""
-    named = f"baseline ({base.name})"
+    label = f"baseline ({base.name})"
     metrics = [m for m in source.result.metrics if m in base.values]
-    run = replace(base, name=named, values={m: base.values[m] for m in metrics})
-    return replace(source, result=replace(source.result, runs=(run, *source.result.runs)), base=named)
+    run = replace(base, name=label, values={m: base.values[m] for m in metrics})
+    return replace(source, result=replace(source.result, runs=(run, *source.result.runs)), base=label)
 
 
 def _with_names(source: Source) -> Source:

@@ -52,6 +52,6 @@ def write_report(
 def _diagnoses(source: Source) -> tuple[Diagnosis, ...]:
     """What the rules find in each run that holds its lists, but for the baseline."""
     runs = [r for r in source.result.runs if r.top is not None and not r.is_without_gold]
-    judged = [r for r in runs if r.name != source.base] or runs
-    judged.sort(key=lambda r: r.name not in source.candidates)
-    return tuple(diagnose(source.result, r.name) for r in judged[:DIAGNOSED])
+    candidates = [r for r in runs if r.name != source.base] or runs
+    candidates.sort(key=lambda r: r.name not in source.candidates)
+    return tuple(diagnose(source.result, r.name) for r in candidates[:DIAGNOSED])

@@ -51,12 +51,12 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
     )
     tasks: dict[tuple[str, str], Any] = {}
 
-    def watch(run: str, what: str, done: int, total: int) -> None:
+    def watch(run: str, what: str, count: int, total: int) -> None:
         if (run, what) not in tasks:
             for task in tasks.values():
                 bar.update(task, visible=False)
             tasks[run, what] = bar.add_task(what, total=total, run=plain(run)[:24])
-        bar.update(tasks[run, what], completed=done)
+        bar.update(tasks[run, what], completed=count)
 
     with bar:
         yield watch
@@ -88,7 +88,7 @@ def write(bench: Bench, out: str, files: Files, *, report: bool) -> list[str]:
     return names
 
 
-def show(bench: Bench, written: Sequence[str]) -> None:
+def show(bench: Bench, paths: Sequence[str]) -> None:
     """Means, what differs from the baseline, languages, and where everything lies."""
     out = console()
     for part in bench.parts:
@@ -96,13 +96,13 @@ def show(bench: Bench, written: Sequence[str]) -> None:
         out.print()
     if bench.languages is not None:
         out.print(languages_table(bench.languages))
-        out.print(line(told_languages(bench.languages), style="dim"))
+        out.print(line(describe_languages(bench.languages), style="dim"))
         out.print()
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
         reused = f" ({len(part.reused)} of {len(part.logs)} reused)" if part.reused else ""
         out.print(line(plain(f"Run logs: {len(part.logs)} in {folder}/{reused}")))
-    for place in written:
+    for place in paths:
         out.print(line(plain(f"{'Report' if place.endswith('.html') else 'Result'}: {place}")))
 
 
@@ -140,38 +140,44 @@ def systems_table(result: Result, metrics: Sequence[str]) -> Table:
     return table
 
 
-def languages_table(found: Languages) -> Table:
+def languages_table(languages: Languages) -> Table:
     """Systems by language; what differs from the baseline is marked."""
-    table = grid("", *map(plain, found.places), "average", "sd", "Δ average")
-    table.title, table.title_justify = f"{found.metric} by {found.by}", "left"
-    for row in found.rows:
-        spread = figure(found.metric, row.variance**0.5).short
+    table = grid("", *map(plain, languages.places), "average", "sd", "Δ average")
+    table.title, table.title_justify = f"{languages.metric} by {languages.by}", "left"
+    for row in languages.rows:
+        spread = figure(languages.metric, row.variance**0.5).short
         table.add_row(
-            plain(row.system), *_cells(row, found), figure(found.metric, row.average).short, spread, _delta(row, found)
+            plain(row.system),
+            *_cells(row, languages),
+            figure(languages.metric, row.average).short,
+            spread,
+            _delta(row, languages),
         )
     return table
 
 
-def _cells(row: Across, found: Languages) -> list[str]:
+def _cells(row: Across, languages: Languages) -> list[str]:
     def mark(cell: Cell) -> str:
-        return " " if not cell.significant else "▲" if cell.delta > NEUTRAL[found.scale] else "▼"
+        return " " if not cell.significant else "▲" if cell.delta > NEUTRAL[languages.scale] else "▼"
 
-    return [f"{figure(found.metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
+    return [f"{figure(languages.metric, c.mean).short}{mark(c)}" if c.mean == c.mean else "–" for c in row.cells]
 
 
-def _delta(row: Across, found: Languages) -> str:
+def _delta(row: Across, languages: Languages) -> str:
     if row.delta != row.delta:
         return ""
-    one = change_figure(found.metric, found.scale, row.delta, row.low, row.high)
+    one = change_figure(languages.metric, languages.scale, row.delta, row.low, row.high)
     return f"{one.sentence}{'*' if row.significant else ''}"
 
 
-def told_languages(found: Languages) -> str:
+def describe_languages(languages: Languages) -> str:
     """What the table's averages and marks mean."""
     against = (
-        f"; ▲ ▼ and * differ from {found.baseline} at {found.alpha:g} (Holm over {found.by}s)" if found.baseline else ""
+        f"; ▲ ▼ and * differ from {languages.baseline} at {languages.alpha:g} (Holm over {languages.by}s)"
+        if languages.baseline
+        else ""
     )
-    return f"average: each {found.by} weighs the same; sd: of the {found.by}s' means{against}"
+    return f"average: each {languages.by} weighs the same; sd: of the {languages.by}s' means{against}"
 
 
 def show_kinds() -> None:

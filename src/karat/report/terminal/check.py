@@ -12,7 +12,7 @@ from karat.report.terminal.evaluate import show_readings, show_scope
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import view_of
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
-from karat.results.fingerprints import told_fact
+from karat.results.fingerprints import fact_text
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LONG = 20
 
 
 def show_check(
-    check: Check, gold: str, *, verbose: bool = False, by: Sequence[str] = (), written: Sequence[str] = ()
+    check: Check, gold: str, *, verbose: bool = False, by: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> None:
     """The verdict, what to know of the data, the gates with what fails first; then figures, and the files written."""
     from rich import box
@@ -65,8 +65,8 @@ def show_check(
         components_view.show(check.result, out)
         show_scope(out, check.result, gold)
         facts(check, out)
-        if written:
-            out.print(line(plain(f"wrote {', '.join(written)}"), style="dim"))
+        if paths:
+            out.print(line(plain(f"wrote {', '.join(paths)}"), style="dim"))
     text = capture.get()
     if text.count("\n") > LONG:
         with out.capture() as last:
@@ -154,6 +154,6 @@ def _falls(out: Console, view: View, verbose: bool) -> None:
 def facts(check: Check, out: Console) -> None:
     """What is known of the systems that were judged."""
     for run in check.result.runs:
-        if run.name in check.candidates and (told := {k: v for k, v in run.facts.items() if k != "tag"}):
-            listed = " · ".join(f"{k} {told_fact(v)}" for k, v in told.items())
-            out.print(line(plain(f"{run.name}: {listed}"), style="dim"))
+        if run.name in check.candidates and (known_facts := {k: v for k, v in run.facts.items() if k != "tag"}):
+            text = " · ".join(f"{k} {fact_text(v)}" for k, v in known_facts.items())
+            out.print(line(plain(f"{run.name}: {text}"), style="dim"))

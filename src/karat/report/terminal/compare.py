@@ -24,30 +24,30 @@ PLANNED = (0.01, 0.02, 0.05)
 WIDE = 96
 
 
-def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
+def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
     """Differences with intervals and p, a sentence for each, segments, and the queries that moved most."""
     out = console()
-    for candidate in dict.fromkeys(r.candidate for r in found.rows):
-        rows = [r for r in found.rows if r.candidate == candidate]
-        out.print(line((plain(candidate), "bold"), " against ", (plain(found.baseline), "bold")))
-        out.print(_overall([r for r in rows if r.segment is None], found, out.width))
+    for candidate in dict.fromkeys(r.candidate for r in comparison.rows):
+        rows = [r for r in comparison.rows if r.candidate == candidate]
+        out.print(line((plain(candidate), "bold"), " against ", (plain(comparison.baseline), "bold")))
+        out.print(_overall([r for r in rows if r.segment is None], comparison, out.width))
         for row in rows:
             if row.segment is None:
                 out.print(line(f"  {plain(row.statement)}"))
         if any(r.segment is not None for r in rows):
             _segments(out, rows)
         if top:
-            _movers(out, found, candidate, top)
+            _movers(out, comparison, candidate, top)
         out.print()
-    if found.pairs:
-        _pairs(out, found)
+    if comparison.pairs:
+        _pairs(out, comparison)
     if plan:
-        _plan(out, found)
-    for text in (*found.notes, *unjudged(found.result)):
+        _plan(out, comparison)
+    for text in (*comparison.notes, *unjudged(comparison.result)):
         out.print(note(plain(text), serious=True))
-    sampling = found.result.runs[0].sampling
-    families = dict.fromkeys(str(r.family) for r in found.rows if r.family is not None)
-    level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in found.rows)
+    sampling = comparison.result.runs[0].sampling
+    families = dict.fromkeys(str(r.family) for r in comparison.rows if r.family is not None)
+    level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in comparison.rows)
     parts = (
         "Δ = candidate − baseline" + (", × = candidate / baseline" if ratios else ""),
         f"intervals {level}",
@@ -57,15 +57,15 @@ def show(found: Comparison, *, plan: bool = False, top: int = 5) -> None:
     out.print(line(" · ".join(parts), style="dim"))
 
 
-def _overall(rows: list[Decision], found: Comparison, width: int) -> Table:
+def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
     tests = list(dict.fromkeys(t for r in rows for t in r.p))
     wide = width >= WIDE + 12 * len(tests)
-    means, extras = ([found.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if wide else ([], [])
+    means, extras = ([comparison.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if wide else ([], [])
     last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]
     table = grid("metric", *map(plain, means), "Δ", "interval", *extras, "p adj.", *last)
     for r in rows:
-        one, moved = r.figure, f"{r.wins}/{r.ties}/{r.losses}"
+        one, outcomes = r.figure, f"{r.wins}/{r.ties}/{r.losses}"
         values = [figure(r.metric, r.mean_baseline).text, figure(r.metric, r.mean_candidate).text] if wide else []
         table.add_row(
             r.metric,
@@ -74,7 +74,7 @@ def _overall(rows: list[Decision], found: Comparison, width: int) -> Table:
             one.interval,
             *([p_text(r.p.get(t, math.nan)) for t in tests] if wide else []),
             p_text(r.p_adjusted),
-            *([effect_text(r.effect_size), moved, str(r.n)] if wide else [moved]),
+            *([effect_text(r.effect_size), outcomes, str(r.n)] if wide else [outcomes]),
         )
     return table
 
@@ -100,17 +100,17 @@ def _segments(out: Console, rows: list[Decision]) -> None:
     out.print(table)
 
 
-def _movers(out: Console, found: Comparison, candidate: str, top: int) -> None:
-    metric = PRIMARY if PRIMARY in found.result.metrics else found.result.metrics[0]
-    moved = [r for r in found.differences(metric, candidate) if abs(r[3]) > SAME][:top]
-    if not moved:
+def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:
+    metric = PRIMARY if PRIMARY in comparison.result.metrics else comparison.result.metrics[0]
+    changes = [r for r in comparison.differences(metric, candidate) if abs(r[3]) > SAME][:top]
+    if not changes:
         return
-    listed = ", ".join(f"{plain(q)} {difference_figure(metric, d).short}" for q, _, _, d in moved)
-    out.print(line(f"  largest differences in {metric}: {listed}", style="dim"))
+    text = ", ".join(f"{plain(q)} {difference_figure(metric, d).short}" for q, _, _, d in changes)
+    out.print(line(f"  largest differences in {metric}: {text}", style="dim"))
 
 
-def _pairs(out: Console, found: Comparison) -> None:
-    for metric, pairs in found.pairs.items():
+def _pairs(out: Console, comparison: Comparison) -> None:
+    for metric, pairs in comparison.pairs.items():
         names = list(pairs.p)
         table = grid(f"p of all pairs, {metric}", *map(plain, names))
         for a in names:
@@ -125,14 +125,14 @@ def _pairs(out: Console, found: Comparison) -> None:
         )
 
 
-def _plan(out: Console, found: Comparison) -> None:
+def _plan(out: Console, comparison: Comparison) -> None:
     table = grid("plan", "n", "spread of Δ", "these show", *(f"queries for {d:g}" for d in PLANNED))
-    for row in found.rows:
+    for row in comparison.rows:
         if row.segment is not None or row.decided_by == TEST:
             continue
         spread, ratio = row.spread, row.scale == "ratio"
         sizes = [math.log1p(d) if ratio else d for d in PLANNED]
-        needed = [queries_needed(d, spread, alpha=found.alpha) if spread == spread else None for d in sizes]
+        needed = [queries_needed(d, spread, alpha=comparison.alpha) if spread == spread else None for d in sizes]
         table.add_row(
             plain(f"{row.metric}, {row.candidate}"),
             str(row.n),
@@ -141,4 +141,4 @@ def _plan(out: Console, found: Comparison) -> None:
             *("–" if n is None else f"{n:,}" for n in needed),
         )
     out.print(table)
-    out.print(line(f"  for a power of 0.8 at α = {found.alpha:g}, paired t-test\n", style="dim"))
+    out.print(line(f"  for a power of 0.8 at α = {comparison.alpha:g}, paired t-test\n", style="dim"))

@@ -90,8 +90,8 @@ def _router(figures: Mapping[str, Interval], counts: Mapping[str, int]) -> list[
         mine = [(n, f) for n, f in figures.items() if n.startswith(begin) and f.estimate == f.estimate]
         if mine:
             mine.sort(key=lambda x: -x[1].n if begin != "source_share." else -x[1].estimate)
-            listed = ", ".join(f"{n.partition('.')[2]} {value_of(f)}" for n, f in mine[:SHOWN])
-            out.append(f"{what}: {listed}{', …' if len(mine) > SHOWN else ''}")
+            text = ", ".join(f"{n.partition('.')[2]} {value_of(f)}" for n, f in mine[:SHOWN])
+            out.append(f"{what}: {text}{', …' if len(mine) > SHOWN else ''}")
     return out
 
 
@@ -124,25 +124,25 @@ def change_line(name: str, change: Decision) -> str:
     return f"{name} {values}: Δ {one.sentence}{percent}{test}; {wins}"
 
 
-def show_stress(found: Stress, top: int = 10) -> None:
+def show_stress(stress: Stress, top: int = 10) -> None:
     """The drop, and the queries that lost most."""
     out = console()
-    change = found.change
-    drop = share_figure(found.drop, -change.difference.high, -change.difference.low)
-    means = change_text(found.metric, change.mean_baseline, change.mean_candidate)
+    change = stress.change
+    drop = share_figure(stress.drop, -change.difference.high, -change.difference.low)
+    means = change_text(stress.metric, change.mean_baseline, change.mean_candidate)
     rest = f"{drop.interval} with negatives on top ({means}), p {p_text(change.p_adjusted)}"
-    out.print(line((f"{found.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(found.queries)}"))
-    listed = sum(len(r["negatives"]) for r in found.rows)
+    out.print(line((f"{stress.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(stress.queries)}"))
+    negatives = sum(len(r["negatives"]) for r in stress.rows)
     parts = (
-        f"reranker {found.reranker}",
-        f"negatives: {found.source}",
-        f"still in the top {found.k}: {sum(r['negatives_in_top'] for r in found.rows)} of {listed}",
+        f"reranker {stress.reranker}",
+        f"negatives: {stress.source}",
+        f"still in the top {stress.k}: {sum(r['negatives_in_top'] for r in stress.rows)} of {negatives}",
         f"worse on {change.losses}, equal on {change.ties}, better on {change.wins}",
     )
     out.print(line(plain(" · ".join(parts)), style="dim"))
-    for r in [r for r in found.rows if (r["drop"] or 0) > 0][:top]:
+    for r in [r for r in stress.rows if (r["drop"] or 0) > 0][:top]:
         size = share_figure(-r["drop"], difference=True).short
-        values = change_text(found.metric, r["without"], r["with"], short=True)
+        values = change_text(stress.metric, r["without"], r["with"], short=True)
         out.print(line(f"  {plain(str(r['query_id']))}: {values} ({size})"))
-    for text in found.notes:
+    for text in stress.notes:
         out.print(note(plain(text), serious=True))

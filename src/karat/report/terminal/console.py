@@ -102,13 +102,13 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
     tasks: dict[str, Any] = {}
     start = time.monotonic()
 
-    def watch(path: str, done: int, total: int) -> None:
+    def watch(path: str, position: int, total: int) -> None:
         if not tasks and time.monotonic() - start < after:
             return
         if path not in tasks:
             bar.start()
             tasks[path] = bar.add_task(without_controls(os.path.basename(path)), total=total)
-        bar.update(tasks[path], completed=done)
+        bar.update(tasks[path], completed=position)
 
     try:
         yield watch

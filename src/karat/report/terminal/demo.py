@@ -35,8 +35,8 @@ def show(demo: Demo) -> None:
     size = f"{len(part.dataset.corpus)} passages, {len(part.dataset.queries)} questions in four languages, graded gold"
     out.print(line((f"{len(part.result)} ways to search a handbook", "bold"), f": {size}"))
     out.print(line(f"{unanswered} questions have no answer there, and are in no mean below\n", style="dim"))
-    chosen = [m for m in (METRIC, "recall@10", "ild@10", "latency.p50", "latency.p90") if m in part.result.metrics]
-    out.print(bench_view.systems_table(part.result, chosen))
+    metrics = [m for m in (METRIC, "recall@10", "ild@10", "latency.p50", "latency.p90") if m in part.result.metrics]
+    out.print(bench_view.systems_table(part.result, metrics))
     how = f"{METRIC}: 1 is the best possible order; latency after a warm-up, one query at a time"
     out.print(line(how, style="dim"))
     assert part.comparison is not None
@@ -48,7 +48,7 @@ def show(demo: Demo) -> None:
     if demo.bench.languages is not None:
         out.print()
         out.print(bench_view.languages_table(demo.bench.languages))
-        out.print(line(bench_view.told_languages(demo.bench.languages), style="dim"))
+        out.print(line(bench_view.describe_languages(demo.bench.languages), style="dim"))
     _verdict(demo, out)
     _next(demo, out)
 

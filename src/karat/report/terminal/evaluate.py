@@ -11,7 +11,7 @@ from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
 from karat.report.words import TIES
 from karat.results.figures import SAME, estimate_figure, figure, percent_text
-from karat.results.fingerprints import told_fact
+from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import unjudged, warnings
 from karat.results.words import plain as plain
@@ -87,8 +87,8 @@ def _segments(result: Result, wide: bool) -> Table:
     for i, segment in enumerate(result.runs[0].segments):
         cells: list[str | Text] = []
         for run in result.runs:
-            known = i < len(run.segments)
-            cells += _cells(metric, run.segments[i].metrics[metric], wide) if known else [""] * (1 + wide)
+            has_segment = i < len(run.segments)
+            cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
         name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         n = segment.metrics[metric].n
         table.add_row(name, str(n), *cells, style="dim" if n < result.runs[0].sampling.minimum else None)
@@ -130,7 +130,7 @@ def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None
         for text in run.notes:
             out.print(note(plain(name + text), serious=False))
         if verbose:
-            facts = ", ".join(f"{k}={told_fact(v)}" for k, v in {**run.counts, **run.facts}.items())
+            facts = ", ".join(f"{k}={fact_text(v)}" for k, v in {**run.counts, **run.facts}.items())
             out.print(line(plain(f"{run.name}: {facts}"), style="dim"))
 
 

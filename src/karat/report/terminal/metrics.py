@@ -56,8 +56,8 @@ def constant(value: float | None) -> float | str:
 
 def as_json(name: str | None) -> str:
     """One declaration, or all of them, as JSON."""
-    chosen = [_metric(name)] if name is not None else list(all_metrics())
-    return json.dumps([declared(m) for m in chosen], indent=2, ensure_ascii=False)
+    metrics = [_metric(name)] if name is not None else list(all_metrics())
+    return json.dumps([declared(m) for m in metrics], indent=2, ensure_ascii=False)
 
 
 def _metric(name: str) -> Metric:
@@ -68,23 +68,23 @@ def show_all(purpose: str | None) -> None:
     """All metrics by family, or those that suit a purpose."""
     from rich.table import Table
 
-    listed = all_metrics()
+    metrics = all_metrics()
     names: dict[str, str] = {}
     if purpose is not None:
-        known = sorted({s for m in listed for s in m.suits})
-        wanted = purpose.strip().lower()
-        if wanted not in known:
-            near = nearest(wanted, known)
-            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
+        purposes = sorted({s for m in metrics for s in m.suits})
+        name = purpose.strip().lower()
+        if name not in purposes:
+            near = nearest(name, purposes)
+            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(purposes)}"
             raise UsageError(f"unknown purpose {purpose!r}; {hint}")
-        listed = tuple(m for m in listed if wanted in m.suits)
-        names = {m.name: m.suits[wanted] for m in listed}
+        metrics = tuple(m for m in metrics if name in m.suits)
+        names = {m.name: m.suits[name] for m in metrics}
     out = console()
-    for family in dict.fromkeys(m.family for m in listed):
+    for family in dict.fromkeys(m.family for m in metrics):
         table = Table(box=None, pad_edge=False, title=None, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(no_wrap=True, style="bold", min_width=14)
         table.add_column()
-        for metric in (m for m in listed if m.family == family):
+        for metric in (m for m in metrics if m.family == family):
             table.add_row(names.get(metric.name) or example(metric), metric.tells)
         out.print(line(family, style="dim"))
         out.print(table)
@@ -109,8 +109,8 @@ def value_range(metric: Metric) -> str:
 
 def over_queries(metric: Metric) -> str:
     """How the queries' values become one."""
-    chosen = next((p.choices for p in metric.params if p.name == "statistic"), ())
-    return f"by its statistic: {', '.join(chosen)}" if chosen else metric.aggregate
+    choices = next((p.choices for p in metric.params if p.name == "statistic"), ())
+    return f"by its statistic: {', '.join(choices)}" if choices else metric.aggregate
 
 
 def show_one(name: str) -> None:

@@ -57,7 +57,7 @@ def as_csv(misses: Misses, top: int | None = None) -> str:
         gold = " ".join(f"{g.doc} ({_grade(g)}{f', {g.loss}' if g.loss else ''})" for g in miss.gold)
         beside = miss.baseline or ()
         for i in range(max(len(miss.top), len(beside), 1)):
-            mine, other = (listed[i] if i < len(listed) else None for listed in (miss.top, beside))
+            mine, other = (docs[i] if i < len(docs) else None for docs in (miss.top, beside))
             cells = [miss.query_id, _flat(miss.text, 0), gold, str(i + 1)]
             for doc in (mine, other):
                 cells += [doc.doc, _grade(doc), _flat(doc.text, SHORT)] if doc is not None else ["", "", ""]
@@ -67,10 +67,10 @@ def as_csv(misses: Misses, top: int | None = None) -> str:
 
 def as_markdown(misses: Misses, top: int | None = None) -> str:
     """A small table for each query."""
-    parts = [f"# Misses of {text(misses.run)}", _counted(misses, top)]
+    parts = [f"# Misses of {text(misses.run)}", _summary(misses, top)]
     for miss in misses.rows[:top]:
         about = f": {text(_flat(miss.text, 0))}" if miss.text else ""
-        gold = [f"- gold {code(g.doc)}, grade {_grade(g)}, {_found(g)}{_words(g, ': ')}" for g in miss.gold]
+        gold = [f"- gold {code(g.doc)}, grade {_grade(g)}, {_rank_text(g)}{_words(g, ': ')}" for g in miss.gold]
         head = ["rank", text(misses.run)] + ([text(misses.baseline)] if misses.baseline is not None else [])
         rows = [head, ["---:", *("---" for _ in head[1:])]]
         beside = miss.baseline or ()
@@ -89,13 +89,13 @@ def show(misses: Misses, top: int = 5) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(Text(_counted(misses, top), style="bold"), soft_wrap=True)
+    out.print(Text(_summary(misses, top), style="bold"), soft_wrap=True)
     for miss in misses.rows[:top]:
         out.print()
         out.print(Text(f"{_flat(miss.query_id, 0)}  {_flat(miss.text, 0)}", style="bold cyan"), soft_wrap=True)
         for g in miss.gold[:GOLD]:
             out.print(
-                Text(f"  gold {_flat(g.doc, 0)} (grade {_grade(g)}, {_found(g)})  {_flat(g.text, SHORT)}"),
+                Text(f"  gold {_flat(g.doc, 0)} (grade {_grade(g)}, {_rank_text(g)})  {_flat(g.text, SHORT)}"),
                 soft_wrap=True,
             )
         if len(miss.gold) > GOLD:
@@ -107,34 +107,34 @@ def show(misses: Misses, top: int = 5) -> None:
             table.add_column(Text(_flat(misses.baseline, 0)), overflow="fold")
         beside = miss.baseline or ()
         for i in range(max(len(miss.top), len(beside))):
-            shown = [miss.top] + ([beside] if misses.baseline is not None else [])
-            table.add_row(str(i + 1), *(Text(_line(listed, i)) for listed in shown))
+            columns = [miss.top] + ([beside] if misses.baseline is not None else [])
+            table.add_row(str(i + 1), *(Text(_line(column, i)) for column in columns))
         out.print(table)
 
 
-def _counted(misses: Misses, top: int | None) -> str:
+def _summary(misses: Misses, top: int | None) -> str:
     count = len(misses)
-    told = f"{count:,} of {misses.queries:,} queries have no relevant doc in the top 10"
-    return told + (f"; the first {top} are shown" if top is not None and top < count else "")
+    text = f"{count:,} of {misses.queries:,} queries have no relevant doc in the top 10"
+    return text + (f"; the first {top} are shown" if top is not None and top < count else "")
 
 
-def _line(listed: tuple[Listed, ...], i: int) -> str:
-    if i >= len(listed):
+def _line(docs: tuple[Listed, ...], i: int) -> str:
+    if i >= len(docs):
         return ""
-    doc = listed[i]
+    doc = docs[i]
     words = f"  {_flat(doc.text, SHORT)}" if doc.text else ""
     return f"{_flat(doc.doc, 0)} ({_grade(doc)}){words}"
 
 
-def _cell(listed: tuple[Listed, ...], i: int) -> str:
-    return f"{code(_flat(listed[i].doc, 0))} ({_grade(listed[i])}){_words(listed[i], ' ')}" if i < len(listed) else ""
+def _cell(docs: tuple[Listed, ...], i: int) -> str:
+    return f"{code(_flat(docs[i].doc, 0))} ({_grade(docs[i])}){_words(docs[i], ' ')}" if i < len(docs) else ""
 
 
 def _words(doc: Listed, before: str) -> str:
     return f"{before}{text(_flat(doc.text, SHORT))}" if doc.text else ""
 
 
-def _found(doc: Listed) -> str:
+def _rank_text(doc: Listed) -> str:
     if doc.rank:
         return f"found at {doc.rank}"
     return "not found" if doc.loss is None else str(doc.loss)

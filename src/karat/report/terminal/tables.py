@@ -58,10 +58,10 @@ def _columns(view: View) -> tuple[list[_Column], list[list[_Column]], list[str]]
     base, first = view.baseline, []
     if base is not None:
         first.append(_Column(base.name, "" if base.name == BASELINE else "baseline", base.run))
-    compared = {d.candidate for d in view.decisions}
+    candidates = {d.candidate for d in view.decisions}
     groups = []
     for system in view.candidates:
-        delta = [_Column("Δ", "", system.run, delta=True)] if system.name in compared else []
+        delta = [_Column("Δ", "", system.run, delta=True)] if system.name in candidates else []
         groups.append([_Column(system.name, "candidate", system.run), *delta])
     rest = [s for s in view.systems if not s.role]
     if len(view.result.runs) > FEW_RUNS:
@@ -83,14 +83,14 @@ def _narrow(column: _Column) -> int:
 
 def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], int]) -> Iterator[list[list[_Column]]]:
     """As many groups at a time as there is room for, and at least one."""
-    held: list[list[_Column]] = []
+    chunk: list[list[_Column]] = []
     for group in groups:
-        if held and sum(width(c) for g in [*held, group] for c in g) > room:
-            yield held
-            held = []
-        held.append(group)
-    if held:
-        yield held
+        if chunk and sum(width(c) for g in [*chunk, group] for c in g) > room:
+            yield chunk
+            chunk = []
+        chunk.append(group)
+    if chunk:
+        yield chunk
 
 
 def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
@@ -118,32 +118,32 @@ def _cell(view: View, column: _Column, name: str, between: str) -> Text:
 
 def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
     """One metric in the segments that the config asks for: the worst first, those of few queries in one line."""
-    wanted = {tuple(f.strip() for f in one.split(",")) for one in by}
+    groups = {tuple(f.strip() for f in one.split(",")) for one in by}
     metric = PRIMARY if PRIMARY in check.result.metrics else check.result.metrics[0]
     runs = [
         *([check.baseline] if _live(check) and check.baseline is not None else []),
         *(check.result[n] for n in check.candidates),
     ]
-    judged = runs[-len(check.candidates)]
-    found = [s for s in judged.segments if tuple(s.by) in wanted]
-    if not found:
+    candidate = runs[-len(check.candidates)]
+    segments = [s for s in candidate.segments if tuple(s.by) in groups]
+    if not segments:
         return
     rises = parse(metric).metric.higher_is_better is not False
-    found.sort(key=lambda s: _rank(s, metric, rises))
-    small = [s for s in found if s.small and not verbose]
-    shown = [s for s in found if s not in small][: None if verbose else ROWS]
-    if shown:
+    segments.sort(key=lambda s: _rank(s, metric, rises))
+    small = [s for s in segments if s.small and not verbose]
+    rows = [s for s in segments if s not in small][: None if verbose else ROWS]
+    if rows:
         table = grid(f"{metric} by segment", "n", gap=GAP)
         table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
         for run in runs:
             table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=HEAD)
-        for segment in shown:
+        for segment in rows:
             cells = [_in_segment(run, segment, metric) for run in runs]
             name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
             table.add_row(plain(name), str(segment.n), *cells, style="dim" if segment.small else None)
         out.print(table)
-    if left := len(found) - len(small) - len(shown):
-        out.print(line(f"and {left} more segments that are better; use --verbose to show them", style="dim"))
+    if hidden := len(segments) - len(small) - len(rows):
+        out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))
     if small:
         sizes = sorted(s.n for s in small)
         span = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"

@@ -27,8 +27,8 @@ def show(validation: Validation, quiet: bool = False) -> None:
     chosen = [f for f in validation.findings if not quiet or f.severity == "error"]
     for file, findings in groupby(chosen, key=lambda f: f.file):
         out.print(Text(f"{file} ({validation.roles.get(file, '')})", style="bold"), soft_wrap=True)
-        listed = list(findings)
-        for finding, after in zip(listed, [*listed[1:], None], strict=True):
+        rows = list(findings)
+        for finding, after in zip(rows, [*rows[1:], None], strict=True):
             head = Text("  ")
             head.append(f"{LABELS[finding.severity]:<7}", style=STYLES[finding.severity])
             head.append(f" {finding.code}  {finding.message}")

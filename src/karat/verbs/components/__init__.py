@@ -51,8 +51,8 @@ def components(
         if options:
             raise UsageError(f"a saved result takes no {', '.join(options)}; evaluate the run again with it")
         result = qrels if isinstance(qrels, Result) else load(qrels)
-        chosen = result[run] if run is not None else result.runs[0]
-        return _measure(material_of(chosen, result.queries, k=k), threshold)
+        one = result[run] if run is not None else result.runs[0]
+        return _measure(material_of(one, result.queries, k=k), threshold)
     if run is None:
         raise UsageError("components need gold and a run, or a saved result")
     return _measure(read_material(qrels, run, Settings.of(options), k=k, rel=rel), threshold)
@@ -91,104 +91,104 @@ def _measure(material: Material, threshold: float | None) -> Components:
     )
 
 
-def _funnel(held: Material) -> Component:
-    if held.log is None:
+def _funnel(material: Material) -> Component:
+    if material.log is None:
         return Component("funnel", missing=no_log("topk"))
-    traces, gold = held.log.traces, held.answerable
-    if held.policy.missing == "skip":
+    traces, gold = material.log.traces, material.answerable
+    if material.policy.missing == "skip":
         gold = {q: g for q, g in gold.items() if q in traces}
-    if not any(is_relevant(grade, held.rel) for g in gold.values() for grade in g.values()):
+    if not any(is_relevant(grade, material.rel) for g in gold.values() for grade in g.values()):
         return Component("funnel", missing="needs gold with a relevant doc: no query that counts has one")
-    found = funnel_part.stage_funnel(
+    part = funnel_part.stage_funnel(
         gold,
         {q: t.stages for q, t in traces.items()},
-        held.final,
-        k=held.k,
-        rel=held.rel,
-        parent=held.parent,
-        order=held.log.stage_names,
-        sure=held.sure,
+        material.final,
+        k=material.k,
+        rel=material.rel,
+        parent=material.parent,
+        order=material.log.stage_names,
+        sure=material.sure,
     )
-    skipped = sum(row["gold"] for q, row in found.per_query.items() if q in traces and traces[q].retrieved is False)
-    notes = [*found.notes]
-    if not held.log.stage_names:
+    skipped = sum(row["gold"] for q, row in part.per_query.items() if q in traces and traces[q].retrieved is False)
+    notes = [*part.notes]
+    if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {funnel_part.NEVER}")
     if skipped:
         notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
-    if unknown := _unknown(held):
+    if unknown := _unknown(material):
         notes.append(f"{unknown} ids in stages belong to no doc that the log names: they cannot meet gold by doc")
-    return replace(found, notes=tuple(notes), counts={**found.counts, "unknown_docs": unknown})
+    return replace(part, notes=tuple(notes), counts={**part.counts, "unknown_docs": unknown})
 
 
-def _unknown(held: Material) -> int:
+def _unknown(material: Material) -> int:
     """Ids in stages whose doc nobody named, in a log that names docs which the ids do not tell."""
-    log, mark = held.log, held.policy.separator
-    if log is None or not held.at_doc or all(parent_of(c, mark) == d for c, d in log.docs.items()):
+    log, mark = material.log, material.policy.separator
+    if log is None or not material.at_doc or all(parent_of(c, mark) == d for c, d in log.docs.items()):
         return 0
     ids = {d for t in log.traces.values() for docs in t.stages.values() for d in docs}
     return sum(d not in log.docs and mark not in d for d in ids)
 
 
-def _router(held: Material) -> Component:
+def _router(material: Material) -> Component:
     wants = "needs `route` on the log's lines and `expected_source` in the table of queries"
-    if held.log is None:
+    if material.log is None:
         return Component("router", missing=no_log("route"))
-    routes = {q: t.route or None for q, t in held.log.traces.items()}
-    expected = query_fields.sources(held.queries) if held.queries is not None else {}
-    told = _lacking(held, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
-    if told:
-        return Component("router", missing=f"{wants}: {told}")
+    routes = {q: t.route or None for q, t in material.log.traces.items()}
+    expected = query_fields.sources(material.queries) if material.queries is not None else {}
+    lack = _lacking(material, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
+    if lack:
+        return Component("router", missing=f"{wants}: {lack}")
     recall: dict[str, float] = {}
-    if held.answerable:
-        recall = held.measure(held.run, [f"recall@{held.k}"]).per_query(f"recall@{held.k}")
-    if held.policy.missing == "skip":
+    if material.answerable:
+        recall = material.measure(material.run, [f"recall@{material.k}"]).per_query(f"recall@{material.k}")
+    if material.policy.missing == "skip":
         expected = {q: e for q, e in expected.items() if q in routes}
-    return router_part.router_metrics(routes, expected, recall=recall, k=held.k, sure=held.sure)
+    return router_part.router_metrics(routes, expected, recall=recall, k=material.k, sure=material.sure)
 
 
-def _gate(held: Material) -> Component:
+def _gate(material: Material) -> Component:
     wants = "needs `retrieved` on the log's lines and `needs_retrieval` in the table of queries"
-    if held.log is None:
+    if material.log is None:
         return Component("gate", missing=no_log("retrieved"))
-    retrieved = held.log.retrieved
-    needs = query_fields.needing(held.queries) if held.queries is not None else {}
-    told = _lacking(held, "retrieved", len(retrieved), "needs_retrieval", len(needs))
-    if not told and not any(q in retrieved for q in needs):
-        told = "no query has both"
-    if told:
-        return Component("gate", missing=f"{wants}: {told}")
-    found = gate_part.gate_metrics(retrieved, needs, sure=held.sure)
-    return _left_out(found, "retrieved")
+    retrieved = material.log.retrieved
+    needs = query_fields.needing(material.queries) if material.queries is not None else {}
+    lack = _lacking(material, "retrieved", len(retrieved), "needs_retrieval", len(needs))
+    if not lack and not any(q in retrieved for q in needs):
+        lack = "no query has both"
+    if lack:
+        return Component("gate", missing=f"{wants}: {lack}")
+    part = gate_part.gate_metrics(retrieved, needs, sure=material.sure)
+    return _left_out(part, "retrieved")
 
 
-def _entities(held: Material) -> Component:
+def _entities(material: Material) -> Component:
     wants = "needs `entities` on the log's lines and in the table of queries"
-    if held.log is None:
+    if material.log is None:
         return Component("entities", missing=no_log("entities"))
-    traces = held.log.traces
-    found = {q: t.entities for q, t in traces.items() if t.entities is not None}
-    gold = query_fields.listed(held.queries, "entities") if held.queries is not None else {}
-    told = _lacking(held, "entities", len(found), "entities", len(gold))
-    if not told and not any(q in found for q in gold):
-        told = "no query has both"
-    if told:
-        return Component("entities", missing=f"{wants}: {told}")
-    if held.policy.missing == "zero":  # a query that the log lacks found nothing
-        found |= {q: () for q in gold if q not in traces}
-    return _left_out(entity_part.entity_metrics(found, gold, sure=held.sure), "entities")
+    traces = material.log.traces
+    links = {q: t.entities for q, t in traces.items() if t.entities is not None}
+    gold = query_fields.listed(material.queries, "entities") if material.queries is not None else {}
+    lack = _lacking(material, "entities", len(links), "entities", len(gold))
+    if not lack and not any(q in links for q in gold):
+        lack = "no query has both"
+    if lack:
+        return Component("entities", missing=f"{wants}: {lack}")
+    if material.policy.missing == "zero":  # a query that the log lacks found nothing
+        links |= {q: () for q in gold if q not in traces}
+    return _left_out(entity_part.entity_metrics(links, gold, sure=material.sure), "entities")
 
 
-def _lacking(held: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:
+def _lacking(material: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:
     """Which of the two fields nobody has, and how many were looked at; empty where both are there."""
-    assert held.log is not None
-    told = []
+    assert material.log is not None
+    lacks = []
     if not lines:
-        told.append(of_all(0, len(held.log), "lines", on_lines, ""))
-    if held.queries is None:
-        told.append("there is no table of queries")
+        lacks.append(of_all(0, len(material.log), "lines", on_lines, ""))
+    if material.queries is None:
+        lacks.append("there is no table of queries")
     elif not queries:
-        told.append(of_all(0, len(held.queries), "queries", in_queries, ""))
-    return ", ".join(told)
+        lacks.append(of_all(0, len(material.queries), "queries", in_queries, ""))
+    return ", ".join(lacks)
 
 
 def _left_out(part: Component, name: str) -> Component:

@@ -29,22 +29,22 @@ def entity_metrics(
     that `found` has. `options` are queries, confidence, method, resamples, seed.
     """
     sure = sure or Sure.of(**options)
-    for name, given in (("found", found), ("gold", gold)):
-        if wrong := next((q for q, ids in given.items() if isinstance(ids, (str, bytes))), None):
-            raise InputError(f"{name}: query {wrong!r}: entities must be a list of ids, found {given[wrong]!r}")
+    for name, entities in (("found", found), ("gold", gold)):
+        if wrong := next((q for q, ids in entities.items() if isinstance(ids, (str, bytes))), None):
+            raise InputError(f"{name}: query {wrong!r}: entities must be a list of ids, found {entities[wrong]!r}")
     ids = sorted(q for q in gold if q in found)
     if not ids:
         raise InputError("entity linking needs queries of which both is known: the entities found, and the gold ones")
     mine, theirs = {q: set(found[q]) for q in ids}, {q: set(gold[q]) for q in ids}
     right = [float(len(mine[q] & theirs[q])) for q in ids]
-    returned, wanted = [float(len(mine[q])) for q in ids], [float(len(theirs[q])) for q in ids]
-    both = [a + b for a, b in zip(returned, wanted, strict=True)]
+    returned, gold_counts = [float(len(mine[q])) for q in ids], [float(len(theirs[q])) for q in ids]
+    both = [a + b for a, b in zip(returned, gold_counts, strict=True)]
     twice = [2 * r for r in right]
     macro = {
         name: [r / w if w else math.nan for r, w in zip(part, whole, strict=True)]
         for name, part, whole in (
             ("entity_precision(average=macro)", right, returned),
-            ("entity_recall(average=macro)", right, wanted),
+            ("entity_recall(average=macro)", right, gold_counts),
             ("entity_f1(average=macro)", twice, both),
         )
     }
@@ -52,7 +52,7 @@ def entity_metrics(
         "entities",
         figures={
             "entity_precision": sure.ratio(ids, right, returned),
-            "entity_recall": sure.ratio(ids, right, wanted),
+            "entity_recall": sure.ratio(ids, right, gold_counts),
             "entity_f1": sure.ratio(ids, twice, both),
             **sure.means(ids, macro),
         },
@@ -60,7 +60,7 @@ def entity_metrics(
             "queries": len(ids),
             "right": int(sum(right)),
             "found": int(sum(returned)),
-            "gold": int(sum(wanted)),
+            "gold": int(sum(gold_counts)),
             "not_logged": sum(q not in found for q in gold),
         },
         per_query={

@@ -76,14 +76,14 @@ def stage_funnel(
 def _end(doc: str, steps: Mapping[str, set[str]], top: set[str], returned: set[str]) -> tuple[str, bool]:
     """Where a doc ends, and whether it came in late."""
     names = list(steps)
-    held = [doc in steps[name] for name in names]
-    held_or_final = [*held, doc in returned]
+    in_stage = [doc in steps[name] for name in names]
+    held_or_final = [*in_stage, doc in returned]
     late = any(here and not all(held_or_final[:i]) for i, here in enumerate(held_or_final))
     if doc in top:
         return DELIVERED, late
     if doc in returned:
         return CUT, late
-    if not any(held):
+    if not any(in_stage):
         return NEVER, late
-    last = max(i for i, here in enumerate(held) if here)
+    last = max(i for i, here in enumerate(in_stage) if here)
     return (CUT if last == len(names) - 1 else LOST + names[last + 1]), late

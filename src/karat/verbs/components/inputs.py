@@ -47,8 +47,8 @@ FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "t
 
 def no_log(*fields: str) -> str:
     """What is missing where a part needs fields of a run log and the run is none."""
-    told = " and ".join(f"`{name}`" for name in fields)
-    return f"needs {told} on the lines of a run log (JSONL with topk), which this run is not"
+    names = " and ".join(f"`{name}`" for name in fields)
+    return f"needs {names} on the lines of a run log (JSONL with topk), which this run is not"
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Material:
     def answerable(self) -> dict[str, dict[str, float]]:
         """The gold of every query that has an answer and counts."""
         without, skip = set(self.no_answer), self.policy.empty_gold == "skip"
-        judged = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
-        return {q: g for q, g in judged.items() if not skip or any(is_relevant(grade) for grade in g.values())}
+        gold = {q: self.gold.for_query(q) for q in self.gold.query_ids if q not in without}
+        return {q: g for q, g in gold.items() if not skip or any(is_relevant(grade) for grade in g.values())}
 
     def parent(self, doc: str) -> str:
         """The id that gold is matched with: the doc of a chunk where gold is by doc."""
@@ -162,9 +162,9 @@ class Material:
                 out[q] = list(pairs.items())[:depth]
             return out
         # A query without gold is looked up through a judgment that no doc can meet.
-        wanted = {q: self.gold.for_query(q) for q in self.gold.query_ids}
-        wanted |= {q: {NOWHERE: -1.0} for q in self.no_answer if not wanted.get(q)}
-        gold = build_qrels(wanted, self.gold.source)
+        judgments = {q: self.gold.for_query(q) for q in self.gold.query_ids}
+        judgments |= {q: {NOWHERE: -1.0} for q in self.no_answer if not judgments.get(q)}
+        gold = build_qrels(judgments, self.gold.source)
         hits = find(gold, self.run, self.fixed, keep_items=depth)[0]
         return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in hits.items.items()}
 

@@ -26,8 +26,8 @@ def measure(material: Material) -> Component:
             mine[parent] = max(grade, mine.get(parent, grade))
     total = len(material.gold.docs)
     if material.at_doc or not chunks:
-        told = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"
-        return Component("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {told}")
+        why = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"
+        return Component("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {why}")
     names = [f"recall@{material.k}", f"ndcg@{material.k}"]
     chunk = replace(material.measure(material.run, names), name="chunk")
     gold = build_qrels(by_doc, material.gold.source)

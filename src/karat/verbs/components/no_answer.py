@@ -48,10 +48,10 @@ def no_answer_metrics(
     if threshold is not None and (isinstance(threshold, bool) or not math.isfinite(threshold)):
         raise UsageError(f"threshold must be a finite number, found {threshold!r}")
     gold = gold or {}
-    asked = sorted(set(no_answer))
-    if not asked:
+    queries = sorted(set(no_answer))
+    if not queries:
         raise InputError("false evidence needs queries marked no_answer, found none")
-    ids = [q for q in asked if q in top]
+    ids = [q for q in queries if q in top]
     cut = {q: list(docs)[:k] for q, docs in top.items()}
     best = {q: max((s for _, s in docs if s is not None), default=-math.inf) for q, docs in cut.items()}
     scored = any(s is not None for q in ids for _, s in cut[q])
@@ -68,7 +68,7 @@ def no_answer_metrics(
             for q in ids
         ]
     answerable = {
-        q: g for q, g in gold.items() if q not in set(asked) and any(is_relevant(grade, rel) for grade in g.values())
+        q: g for q, g in gold.items() if q not in set(queries) and any(is_relevant(grade, rel) for grade in g.values())
     }
     curve = _curve(ids, best, answerable, cut, rel, parent, sure) if scored and ids else {}
     notes = []
@@ -78,8 +78,10 @@ def no_answer_metrics(
         notes.append(f"{unscored} items without a score count as below every threshold")
     if curve and len(curve["threshold"]) > POINTS:
         notes.append(f"the curve holds {POINTS} of its {len(curve['threshold']):,} thresholds, evenly by rank")
-    if len(ids) < len(asked):
-        notes.append(f"{len(asked) - len(ids)} of {len(asked)} no_answer queries are not in the run and are left out")
+    if len(ids) < len(queries):
+        notes.append(
+            f"{len(queries) - len(ids)} of {len(queries)} no_answer queries are not in the run and are left out"
+        )
     if not rows and not curve:
         why = "the items have no scores and these queries no judgments" if ids else "none of them is in the run"
         return Component(
@@ -88,7 +90,7 @@ def no_answer_metrics(
     return Component(
         "no_answer",
         figures=sure.means(ids, rows, binary=True),
-        counts={"queries": len(ids), "no_answer": len(asked), "judged": len(judged), "answerable": len(answerable)},
+        counts={"queries": len(ids), "no_answer": len(queries), "judged": len(judged), "answerable": len(answerable)},
         tables={
             **({"threshold": threshold} if threshold is not None else {}),
             **({"curve": _thinned(curve)} if curve else {}),
@@ -122,13 +124,13 @@ def _curve(
     total = float(own.sum())
     for q, mine in zip(others, own.tolist(), strict=True):
         relevant = {d for d, g in answerable[q].items() if is_relevant(g, rel)}
-        found: dict[str, float] = {}
+        best_scores: dict[str, float] = {}
         for doc, score in cut.get(q, ()):
             name = parent(doc)
             if name in relevant and score is not None:
-                found[name] = max(score, found.get(name, -math.inf))
-        scores += found.values()
-        credits += [mine / len(relevant) / total if total else math.nan] * len(found)
+                best_scores[name] = max(score, best_scores.get(name, -math.inf))
+        scores += best_scores.values()
+        credits += [mine / len(relevant) / total if total else math.nan] * len(best_scores)
     thresholds = np.unique(np.array([*tops[np.isfinite(tops)].tolist(), *scores], dtype=np.float64))
     false = _at_or_above(tops, weight / weight.sum(), thresholds)
     recall = _at_or_above(np.array(scores), np.array(credits), thresholds) if others else np.full(len(false), np.nan)

@@ -44,19 +44,19 @@ class Sure:
         """The mean of each row of values from 0 to 1 by query; NaN is undefined and leaves the mean."""
         values = [np.array(row, dtype=np.float64) for row in rows.values()]
         how = replace(self.sampling, method=_for(self.sampling.method, binary))
-        (found,) = estimate_figures(
+        (estimates,) = estimate_figures(
             values,
             [Statistic(bounds=SHARE, binary=binary)] * len(rows),
             how.units(queries),
             [np.arange(len(queries))],
             how.choice(self.threads),
         )
-        return dict(zip(rows, found, strict=True))
+        return dict(zip(rows, estimates, strict=True))
 
     def ratio(self, queries: Sequence[str], part: Sequence[float], whole: Sequence[float]) -> Interval:
         """A sum over queries as a share of another one."""
         how = self.sampling
-        found = ratio_interval(
+        interval = ratio_interval(
             np.array(part, dtype=np.float64),
             np.array(whole, dtype=np.float64),
             how.units(queries),
@@ -66,7 +66,7 @@ class Sure:
             seed=how.seed,
             threads=self.threads,
         )
-        return found.clip(*SHARE)
+        return interval.clip(*SHARE)
 
 
 def _for(method: str, binary: bool) -> str:

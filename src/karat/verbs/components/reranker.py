@@ -47,29 +47,29 @@ def measure(material: Material) -> Component:
     log = material.log
     if log is None:
         return Component("reranker", missing=no_log("stages"))
-    found = reranking(log.stage_names)
-    both = [q for q, t in log.traces.items() if found is not None and _before(t, found) is not None]
+    stage = reranking(log.stage_names)
+    both = [q for q, t in log.traces.items() if stage is not None and _before(t, stage) is not None]
     having = len(both)
-    if found is None or not set(both) & set(material.answerable):
-        told = of_all(having, len(log), "lines", "both", ", and none of these has gold" if both else "")
-        return Component("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {told}")
-    before = material.lists("before", lambda t: _before(t, found))
-    after = material.lists("after", lambda t: _after(t, found))
+    if stage is None or not set(both) & set(material.answerable):
+        counts_text = of_all(having, len(log), "lines", "both", ", and none of these has gold" if both else "")
+        return Component("reranker", missing=f"needs `stages` with `{RERANK}` and a stage before it: {counts_text}")
+    before = material.lists("before", lambda t: _before(t, stage))
+    after = material.lists("after", lambda t: _after(t, stage))
     k = material.k
     changes = material.compare(before, after, (f"ndcg@{k}", f"precision@{k}"))
-    moved = promoted(material.answerable, *_lists(before, after), k=k, rel=material.rel, parent=material.parent)
-    names = sorted({_name(t, found) for t in log.traces.values() if _before(t, found) is not None})
+    moves = promoted(material.answerable, *_lists(before, after), k=k, rel=material.rel, parent=material.parent)
+    names = sorted({_name(t, stage) for t in log.traces.values() if _before(t, stage) is not None})
     left_out = len(log) - having
     return Component(
         "reranker",
         changes=changes,
         counts={
             "queries": next(iter(changes.values())).n,
-            "promoted": sum(len(m["promoted"]) for m in moved.values()),
-            "demoted": sum(len(m["demoted"]) for m in moved.values()),
+            "promoted": sum(len(m["promoted"]) for m in moves.values()),
+            "demoted": sum(len(m["demoted"]) for m in moves.values()),
         },
-        tables={"before": ", ".join(names), "after": found},
-        per_query=moved,
+        tables={"before": ", ".join(names), "after": stage},
+        per_query=moves,
         notes=(f"{left_out} of {len(log)} lines lack these stages and are left out",) if left_out else (),
     )
 

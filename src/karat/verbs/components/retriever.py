@@ -25,11 +25,11 @@ def measure(material: Material) -> Component:
     stages = [t.stages for t in log.traces.values()]
     with_stages = sum(map(bool, stages))
     if not names:
-        told = of_all(0, len(log), "lines", "stages", "")
-        return Component("retriever", missing=f"needs `stages` on the log's lines: {told}")
+        counts_text = of_all(0, len(log), "lines", "stages", "")
+        return Component("retriever", missing=f"needs `stages` on the log's lines: {counts_text}")
     first = names[0]
     run = material.lists(first, lambda t: t.stages.get(first), absent=True)
-    found = material.measure(run, METRICS, policy=replace(material.fixed, missing="skip"))
+    result = material.measure(run, METRICS, policy=replace(material.fixed, missing="skip"))
     deepest = max((len(s.get(first, ())) for s in stages), default=0)
     notes = []
     if without := len(log) - sum(first in s for s in stages):
@@ -38,8 +38,8 @@ def measure(material: Material) -> Component:
         notes.append(f"stage {first!r} holds at most {deepest} docs of a query: deeper cutoffs add nothing")
     return Component(
         "retriever",
-        figures={name: found.intervals[name] for name in METRICS},
-        counts={"queries": found.counts["queries"], "lines_with_stages": with_stages, "deepest": deepest},
+        figures={name: result.intervals[name] for name in METRICS},
+        counts={"queries": result.counts["queries"], "lines_with_stages": with_stages, "deepest": deepest},
         tables={"stage": first},
         notes=tuple(notes),
     )

@@ -57,10 +57,10 @@ def measure(material: Material) -> Component:
     usable = both & set(material.answerable)
     if not usable:
         total = len(log)
-        told = f"{len(rewritten)} of {total} lines have rewritten_query, {len(both)} have both"
+        lack = f"{len(rewritten)} of {total} lines have rewritten_query, {len(both)} have both"
         if both:
-            told += ", and none of these has gold"
-        return Component("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {told}")
+            lack += ", and none of these has gold"
+        return Component("rewriting", missing=f"needs `rewritten_query` and `topk_original` on the log's lines: {lack}")
 
     before = material.as_run("original", {q: material.original[q] for q in log.traces if q in both})
     after = material.as_run("rewritten", {q: material.final[q] for q in log.traces if q in both})

@@ -36,11 +36,11 @@ def router_metrics(
     ids = sorted(expected)
     if not ids:
         raise InputError("the router needs the expected source of at least one query, found none")
-    chosen = {q: routes.get(q) or NOWHERE for q in ids}
-    names = sorted({*expected.values(), *chosen.values()} - {NOWHERE})
+    sources = {q: routes.get(q) or NOWHERE for q in ids}
+    names = sorted({*expected.values(), *sources.values()} - {NOWHERE})
     single = [routing(routes.get(q) or None, expected[q]) for q in ids]
     outcomes = {name: [one[name] for one in single] for name in single[0]}
-    shares = {f"source_share.{name}": [float(chosen[q] == name) for q in ids] for name in names}
+    shares = {f"source_share.{name}": [float(sources[q] == name) for q in ids] for name in names}
     by_source = {}
     if recall is not None:
         for name in sorted(set(expected.values())):
@@ -49,7 +49,7 @@ def router_metrics(
     confusion: dict[str, dict[str, int]] = {}
     for q in ids:
         row = confusion.setdefault(expected[q], {})
-        row[chosen[q]] = row.get(chosen[q], 0) + 1
+        row[sources[q]] = row.get(sources[q], 0) + 1
     return Component(
         "router",
         figures={**sure.means(ids, {**outcomes, **shares}, binary=True), **sure.means(ids, by_source)},
@@ -66,5 +66,5 @@ def router_metrics(
             "not_logged": sum(q not in routes for q in ids),
         },
         tables={"confusion": {e: dict(sorted(row.items())) for e, row in sorted(confusion.items())}},
-        per_query={q: {"expected": expected[q], "route": routes.get(q)} for q in ids if chosen[q] != expected[q]},
+        per_query={q: {"expected": expected[q], "route": routes.get(q)} for q in ids if sources[q] != expected[q]},
     )

@@ -32,20 +32,20 @@ class Evidence:
     """The name of the threshold."""
 
     def __str__(self) -> str:
-        found = self.interval
+        interval = self.interval
         beyond = {"low": "<", "high": ">"}.get(self.side, "")
-        return f"{self.value} {share_figure(found.estimate, found.low, found.high).sentence}" + (
+        return f"{self.value} {share_figure(interval.estimate, interval.low, interval.high).sentence}" + (
             f" {beyond} {self.threshold:g}" if beyond else ""
         )
 
     def as_json(self) -> dict[str, Any]:
-        found = self.interval
+        interval = self.interval
         out: dict[str, Any] = {
             "value": self.value,
-            "estimate": rounded(found.estimate),
-            "n": found.n,
-            "ci": [rounded(found.low), rounded(found.high)],
-            "method": found.method,
+            "estimate": rounded(interval.estimate),
+            "n": interval.n,
+            "ci": [rounded(interval.low), rounded(interval.high)],
+            "method": interval.method,
         }
         return {**out, "side": self.side, "threshold": self.threshold, "name": self.name} if self.side else out
 

@@ -70,34 +70,34 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)
-        held, texts, conventions = choose_run(saved, run), saved.texts, saved.conventions
+        run_result, texts, conventions = choose_run(saved, run), saved.texts, saved.conventions
         beside = load(baseline) if is_saved(baseline) else saved
         other = None if baseline is None else choose_run(beside, baseline if beside is saved else None)
     else:
         result = evaluate(qrels, run, "recall@10", settings=settings)
-        held, texts, conventions = result.runs[0], result.texts, result.conventions
+        run_result, texts, conventions = result.runs[0], result.texts, result.conventions
         other = evaluate(qrels, baseline, "recall@10", settings=settings).runs[0] if baseline is not None else None
     if settings.data.queries is not None:
         texts = read_queries(settings.data.queries).texts
     mark = options.get("separator") or str(conventions.get("separator", SEPARATOR))
-    return _missed(held, other, texts, read_docs(settings.data.docs or {}, separator=mark))
+    return _list_misses(run_result, other, texts, read_docs(settings.data.docs or {}, separator=mark))
 
 
-def _missed(held: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:
+def _list_misses(run: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:
     rows = []
-    for q in held.query_ids:
-        relevant = [g for g in held.gold_docs(q) if is_relevant(g.grade)]
+    for q in run.query_ids:
+        relevant = [g for g in run.gold_docs(q) if is_relevant(g.grade)]
         if not relevant or any(g.rank is not None and g.rank <= DEPTH for g in relevant):
             continue
         gold = tuple(
-            Listed(g.doc, g.grade, docs.caption(g.doc), g.rank, None if g.rank else find_loss(held, q, g.doc))
+            Listed(g.doc, g.grade, docs.caption(g.doc), g.rank, None if g.rank else find_loss(run, q, g.doc))
             for g in sorted(relevant, key=lambda g: (-g.grade, g.rank or 1 << 60, g.doc))
         )
         beside = _top(other.top_docs(q), docs) if other is not None else None
-        rows.append(Miss(q, texts.get(q, ""), gold, _top(held.top_docs(q), docs), beside))
+        rows.append(Miss(q, texts.get(q, ""), gold, _top(run.top_docs(q), docs), beside))
     rows.sort(key=lambda m: (min((g.rank or 1 << 60 for g in m.gold), default=0), m.query_id))
-    return Misses(held.name, other.name if other is not None else None, len(held.query_ids), tuple(rows))
+    return Misses(run.name, other.name if other is not None else None, len(run.query_ids), tuple(rows))
 
 
-def _top(listed: Sequence[TopDoc], docs: Docs) -> tuple[Listed, ...]:
-    return tuple(Listed(d.doc, d.grade, docs.caption(d.doc), i) for i, d in enumerate(listed[:DEPTH], start=1))
+def _top(rows: Sequence[TopDoc], docs: Docs) -> tuple[Listed, ...]:
+    return tuple(Listed(d.doc, d.grade, docs.caption(d.doc), i) for i, d in enumerate(rows[:DEPTH], start=1))

@@ -22,50 +22,50 @@ FEW_LEFT = 5
 """Rules are not asked of fewer queries than this."""
 
 
-def judge(signals: Signals, changed: Mapping[str, float] | None = None) -> Diagnosis:
+def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -> Diagnosis:
     """What the rules find in these values."""
-    limits = thresholds(changed)
+    limits = thresholds(limits_changed)
     view = View(signals, np.ones(len(signals), dtype=bool), signals.values)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     undecided: list[str] = []
     for rule in RULES:
-        if any(f.code in rule.unless for f in found):
+        if any(f.code in rule.unless for f in findings):
             continue
         lack = _lacking(rule, signals)
         if lack is not None:
             unchecked[rule.code] = lack
             continue
-        held, open_question, view = _asked(rule, view, limits)
-        found += held
+        confirmed, open_question, view = _ask(rule, view, limits)
+        findings += confirmed
         # Of many small segments one is always open, so that this would say nothing.
-        if open_question and not held and rule.over != "segments":
+        if open_question and not confirmed and rule.over != "segments":
             undecided.append(rule.code)
     main = View(signals, np.ones(len(signals), dtype=bool), signals.values)
-    shown = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
-    ordered = tuple(sorted(found, key=lambda f: -f.weight))
-    return Diagnosis(signals.name, len(signals), ordered, unchecked, tuple(undecided), shown, limits)
+    main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
+    ordered = tuple(sorted(findings, key=lambda f: -f.weight))
+    return Diagnosis(signals.name, len(signals), ordered, unchecked, tuple(undecided), main_figures, limits)
 
 
-def _asked(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
+def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
     """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     open_question = bool(view.rows.sum() < FEW_LEFT)
     while view.rows.sum() >= FEW_LEFT:
         states = [(one, _state(rule, one, limits)) for one in _views(rule, view)]
         open_question |= any(state is None for _, state in states)
-        held = [one for one, state in states if state]
-        if not held:
+        confirmed = [one for one, state in states if state]
+        if not confirmed:
             break
-        worst = max(held, key=lambda v: float(mean_of(rule.loss(v), v.units)))
-        found.append(_finding(rule, worst, limits))
+        worst = max(confirmed, key=lambda v: float(mean_of(rule.loss(v), v.units)))
+        findings.append(_finding(rule, worst, limits))
         if rule.claims:
             view = view.without(worst.inside)
         if rule.refilters:
             view = View(view.signals, view.rows, {**view.values, **view.signals.without_newer()})
         if rule.over != "segments":
             break
-    return found, open_question, view
+    return findings, open_question, view
 
 
 def _lacking(rule: Rule, signals: Signals) -> str | None:
@@ -85,13 +85,14 @@ def _lacking(rule: Rule, signals: Signals) -> str | None:
 def _views(rule: Rule, view: View) -> Iterator[View]:
     """What a rule is asked of: all queries, each segment that is large enough, or each stage."""
     if rule.over == "segments":
-        chosen = view.signals.sampling
-        known = [
+        sampling = view.signals.sampling
+        views = [
             s
-            for s in chosen.segments(view.signals.query_ids)
-            if view.rows[s.rows].sum() >= chosen.minimum and view.rows.sum() - view.rows[s.rows].sum() >= chosen.minimum
+            for s in sampling.segments(view.signals.query_ids)
+            if view.rows[s.rows].sum() >= sampling.minimum
+            and view.rows.sum() - view.rows[s.rows].sum() >= sampling.minimum
         ]
-        yield from (view.about(segment=s, family=len(known)) for s in known)
+        yield from (view.about(segment=s, family=len(views)) for s in views)
     elif rule.over == "stages":
         stages = [s for s in view.signals.latency if s != TOTAL]
         yield from (view.about(stage=s) for s in stages)

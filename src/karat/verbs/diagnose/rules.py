@@ -59,10 +59,10 @@ THRESHOLDS: dict[str, Threshold] = {
 }
 
 
-def thresholds(changed: Mapping[str, float] | None = None) -> dict[str, float]:
+def thresholds(changes: Mapping[str, float] | None = None) -> dict[str, float]:
     """All thresholds, with those that were changed; an unknown name or a value that is no number is an error."""
     out = {name: t.value for name, t in THRESHOLDS.items()}
-    for name, value in (changed or {}).items():
+    for name, value in (changes or {}).items():
         if name not in out:
             near = nearest(name, out)
             hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(out)}"
@@ -81,12 +81,12 @@ class Bound:
     side: Literal["low", "high"]
     threshold: str
 
-    def holds(self, found: Interval, limit: float) -> bool:
-        return found.high < limit if self.side == "low" else found.low > limit
+    def holds(self, interval: Interval, limit: float) -> bool:
+        return interval.high < limit if self.side == "low" else interval.low > limit
 
-    def refuted(self, found: Interval, limit: float) -> bool:
+    def refuted(self, interval: Interval, limit: float) -> bool:
         """Whether the whole interval lies on the other side."""
-        return found.low >= limit if self.side == "low" else found.high <= limit
+        return interval.low >= limit if self.side == "low" else interval.high <= limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def _in_question(view: View) -> Floats:
 
 
 def _not_in_pool(view: View) -> Floats:
-    known = view.values.get("pool of docs", view.values["pool"])
-    return _of_rows(view, 1.0 - known)
+    pool = view.values.get("pool of docs", view.values["pool"])
+    return _of_rows(view, 1.0 - pool)
 
 
 def _lost_after_pool(view: View) -> Floats:
@@ -135,8 +135,8 @@ def _taken_places(view: View) -> Floats:
 def _unjudged(view: View) -> Floats:
     """What the unjudged docs of the top 5 would add to precision if they were relevant as often as the judged ones."""
     judged, relevant = view.values["judged@5"], view.values["relevant@5"]
-    known, good = (float(np.nansum(np.where(view.rows, x, 0.0))) for x in (judged * 5, relevant))
-    share = min(1.0, (good + 1) / (known + 2))  # where next to nothing is judged, one in two
+    count, good = (float(np.nansum(np.where(view.rows, x, 0.0))) for x in (judged * 5, relevant))
+    share = min(1.0, (good + 1) / (count + 2))  # where next to nothing is judged, one in two
     return _of_rows(view, (1.0 - judged) * share)
 
 

@@ -270,9 +270,9 @@ class _Reader:
         elif not expected:
             self.missing["misrouted"] = "the table of queries has no `expected_source`"
         else:
-            known = [q in routes and q in expected for q in self.ids]
+            both = [q in routes and q in expected for q in self.ids]
             self.values["misrouted"] = np.array(
-                [float(routes[q] != str(expected[q])) if k else np.nan for q, k in zip(self.ids, known, strict=True)]
+                [float(routes[q] != str(expected[q])) if k else np.nan for q, k in zip(self.ids, both, strict=True)]
             )
 
     def _latency(self) -> dict[str, Floats]:
@@ -324,8 +324,8 @@ def _fields(table: Queries | None, minimum: int) -> list[str]:
         return []
     out = []
     for name in sorted({f for fields in table.fields.values() for f in fields} - NO_SEGMENTS):
-        known = [str(v) for v in table.field(name).values() if not isinstance(v, (Mapping, list, tuple))]
-        sizes = np.unique(known, return_counts=True)[1] if known else np.zeros(0)
+        texts = [str(v) for v in table.field(name).values() if not isinstance(v, (Mapping, list, tuple))]
+        sizes = np.unique(texts, return_counts=True)[1] if texts else np.zeros(0)
         if 2 <= len(sizes) <= MOST_SEGMENTS and (sizes >= minimum).sum() >= 2:
             out.append(name)
     return out

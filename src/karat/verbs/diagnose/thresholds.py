@@ -1,4 +1,4 @@
-"""Thresholds that a user changed: on the command line, and in `karat.yaml`."""
+"""Thresholds that a user read_thresholds: on the command line, and in `karat.yaml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def changed(given: Iterable[str], config: str | None = None) -> dict[str, float]:
+def read_thresholds(lines: Iterable[str], config: str | None = None) -> dict[str, float]:
     """The thresholds of a config, and `NAME=X` from the command line over them."""
     out: dict[str, float] = {}
     if config is not None:
@@ -23,7 +23,7 @@ def changed(given: Iterable[str], config: str | None = None) -> dict[str, float]
             except UsageError as error:
                 raise InputError(f"{read.at('diagnosis', 'thresholds', name)}: {error}") from None
             out[name] = value
-    for text in given:
+    for text in lines:
         name, equals, number = text.rpartition("=")
         try:
             out[name.strip()] = float(number)

@@ -52,12 +52,12 @@ class View:
     @cached_property
     def inside(self) -> Mask:
         """The queries of the segment, or the misrouted ones."""
-        chosen = np.zeros(len(self.rows), dtype=bool)
+        rows = np.zeros(len(self.rows), dtype=bool)
         if self.segment is not None:
-            chosen[self.segment.rows] = True
+            rows[self.segment.rows] = True
         else:
-            chosen = self.values["misrouted"] == 1
-        return chosen & self.rows
+            rows = self.values["misrouted"] == 1
+        return rows & self.rows
 
     @cached_property
     def units(self) -> Units:
@@ -67,16 +67,16 @@ class View:
     def _all(self) -> Mapping[str, Interval]:
         """The intervals of all values from the same resamples."""
         names = list(self.values)
-        chosen = self.signals.sampling
-        found = intervals(
+        sampling = self.signals.sampling
+        estimates = intervals(
             np.array([self.values[n][self.rows] for n in names]),
             self.units.take(self.rows),
             binary=[n in BINARY for n in names],
-            confidence=chosen.confidence,
-            resamples=chosen.resamples,
-            seed=chosen.seed,
+            confidence=sampling.confidence,
+            resamples=sampling.resamples,
+            seed=sampling.seed,
         )
-        return dict(zip(names, found, strict=True))
+        return dict(zip(names, estimates, strict=True))
 
     def interval(self, name: str) -> Interval | None:
         """The interval of a value; None where it was not signals."""
@@ -100,14 +100,14 @@ class View:
     @cached_property
     def _gaps(self) -> Mapping[str, Interval]:
         """The gap in recall@5 and in the pool: after a reranker that fails everywhere only the latter shows one."""
-        asked = [n for n in ("recall@5", "pool") if n in self.values]
-        return {name: self._gap(name, self.family * len(asked)) for name in asked}
+        names = [n for n in ("recall@5", "pool") if n in self.values]
+        return {name: self._gap(name, self.family * len(names)) for name in names}
 
     @cached_property
     def gap_in(self) -> str:
         """The value in which the queries in question fall behind most clearly."""
-        found = self._gaps
-        return min(found, key=lambda n: found[n].high if found[n].high == found[n].high else math.inf)
+        gaps = self._gaps
+        return min(gaps, key=lambda n: gaps[n].high if gaps[n].high == gaps[n].high else math.inf)
 
     @cached_property
     def rest(self) -> float:
@@ -160,10 +160,10 @@ class View:
     @property
     def total(self) -> Floats:
         """The time of each query in all."""
-        known = self.signals.latency
-        if TOTAL in known:
-            return known[TOTAL]
-        stages = np.array([t for s, t in known.items() if s != TOTAL])
+        latency = self.signals.latency
+        if TOTAL in latency:
+            return latency[TOTAL]
+        stages = np.array([t for s, t in latency.items() if s != TOTAL])
         # A stage that a query did not go through took it no time.
         summed: Floats = np.where(np.isnan(stages).all(axis=0), np.nan, np.nansum(stages, axis=0))
         return summed
