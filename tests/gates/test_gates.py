@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from karat.gates.kinds import KINDS, GateKind
 from karat.stats.aggregates import Statistic
 from karat.stats.intervals import quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAN = math.nan
 LATENCIES = np.arange(1.0, 101.0)
@@ -427,3 +431,25 @@ def test_a_group_of_values_is_judged_as_one_segment() -> None:
     assert (row.found.n, row.found.estimate, row.outcome) == (40, 1.0, "pass")
     with pytest.raises(karat.UsageError, match="no query has language = \"pt-PT\"; did you mean 'pt-BR'"):
         karat.evaluate(gold, {"r": run}, "hit@1", queries=queries, by="language in (pt-PT, es-AR)")
+
+
+def test_names_in_gates_mean_what_they_mean_in_the_tool_that_is_imitated() -> None:
+    gold = {f"q{i}": {"a": 1, "b": 1} for i in range(30)}
+    run = {q: ["a", "b"] for q in gold}
+    plain = karat.check(karat.evaluate(gold, {"r": run}, "hits@5"), gates=["hits@5 >= 3"])
+    assert [r.found.estimate for r in plain.rows] == [60.0]  # the sum of the hits of all queries
+    ranx = karat.check(karat.evaluate(gold, {"r": run}, "hits@5", like="ranx"), gates=["hits@5 >= 1.5"])
+    assert [r.found.estimate for r in ranx.rows] == [2.0]  # the hits of a query
+    with pytest.raises(UsageError, match="bpref"):
+        karat.check(karat.evaluate(gold, {"r": run}, "hits@5", like="ranx"), gates=["bpref >= 0.1"])
+
+
+def test_a_config_that_imitates_a_tool_reads_its_gates_as_the_tool_does(tmp_path: Path) -> None:
+    lines = [f"q{i} 0 {doc} 1\n" for i in range(30) for doc in "ab"]
+    (tmp_path / "gold.txt").write_text("".join(lines))
+    rows = [f"q{i} Q0 {doc} 1 {9 - j} t\n" for i in range(30) for j, doc in enumerate("ab")]
+    (tmp_path / "r.run").write_text("".join(rows))
+    text = "dataset: {qrels: gold.txt}\nruns: {r: r.run}\nconventions: {like: ranx}\ngates: ['hits@5 >= 1.5']\n"
+    (tmp_path / "karat.yaml").write_text(text)
+    check = karat.check(tmp_path / "karat.yaml")
+    assert [r.found.estimate for r in check.rows] == [2.0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -18,7 +18,7 @@ from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.component_figures import is_component_figure
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import parse, parse_all
 from karat.model.field_group import INSIDE, FieldGroup, read_group
 from karat.results.values import statistic_of
 
@@ -67,6 +67,8 @@ class Gate:
     """Judge only this run."""
     level: Level = "error"
     name: str = ""
+    spelling: str = field(default="", compare=False, repr=False)
+    """The metric as it was written: under the conventions of another tool it may mean another one."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -141,6 +143,17 @@ def parse_gate(source: str | Mapping[str, Any] | Gate) -> Gate:
     raise UsageError(f"a gate is a text such as 'recall@5 >= 0.90', or a mapping; found {shown(source)}")
 
 
+def gate_like(gate: Gate, tool: str | None) -> Gate:
+    """The gate with the metric that its name means in another tool; a name whose number Karat lacks is refused."""
+    if tool is None or is_component_figure(parse(gate.metric)):
+        return gate
+    try:
+        (measure,) = parse_all(gate.spelling or gate.metric, like=tool)
+    except MetricError as error:
+        raise UsageError(f"gate '{gate}': {error}") from None
+    return replace(gate, metric=measure.name)
+
+
 def _from_text(text: str) -> Gate:
     for level in LEVELS:
         if re.match(rf"\s*{level}\s*:", text, re.IGNORECASE):
@@ -158,7 +171,7 @@ def _from_text(text: str) -> Gate:
     metric = _metric(head["metric"], text)
     if not kind.compares:
         value, rest, _ = leading(head["rest"], metric, text)
-        return _with_clauses(Gate(metric, kind, value), rest, text)
+        return _with_clauses(Gate(metric, kind, value, spelling=head["metric"]), rest, text)
     tokens = _tokens(head["rest"], text)
     if not tokens:
         raise UsageError(f"gate {text!r}: expected 'baseline' or the name of a run after 'than'")
@@ -166,7 +179,7 @@ def _from_text(text: str) -> Gate:
     margin, relative = 0.0, False
     if by := re.match(r"\s*by\b\s*", rest, re.IGNORECASE):
         margin, rest, relative = leading(rest[by.end() :], metric, text, margin=True)
-    return _with_clauses(Gate(metric, kind, margin, against, relative), rest, text)
+    return _with_clauses(Gate(metric, kind, margin, against, relative, spelling=head["metric"]), rest, text)
 
 
 def _metric(written: str, text: str) -> str:
@@ -360,7 +373,8 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     text = ", ".join(f"{k}: {v}" for k, v in told.items())
     if "metric" not in told:
         raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
-    metric = _metric(str(told.pop("metric")), text)
+    spelling = str(told.pop("metric"))
+    metric = _metric(spelling, text)
     conditions = [key for key in BY_KEY if key in told]
     if len(conditions) != 1:
         known, number = ", ".join(BY_KEY), ", ".join(conditions) or "none"
@@ -400,6 +414,7 @@ def _from_keys(told: dict[str, Any]) -> Gate:
         least,
         at == "mean",
         str(run) if run is not None else None,
+        spelling=spelling,
     )
     return _checked(gate, text)
 

@@ -12,7 +12,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import judge_gates
 from karat.gates.judge import verdict_of
-from karat.gates.language import BASELINE, parse_gate
+from karat.gates.language import BASELINE, gate_like, parse_gate
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
@@ -234,10 +234,13 @@ def check(
     names = [candidate] if isinstance(candidate, str) else list(candidate or ())
     if isinstance(config, Result):
         _refuse(options)
-        return _judge(config, extra, names, baseline, force=force)
+        like = config.conventions.get("like")
+        gates_like = [gate_like(g, str(like) if like else None) for g in extra]
+        return _judge(config, gates_like, names, baseline, force=force)
     read = read_config(find_config() if config is None else _file(config))
     chosen = read.config
-    all_gates = [*chosen.gates, *extra]
+    tool = Settings().change(**config_options(read)).change(**options).like
+    all_gates = [gate_like(g, tool) for g in (*chosen.gates, *extra)]
     if not all_gates:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
     fresh = result is None and chosen.result is None
