@@ -58,7 +58,7 @@ def metrics_page() -> str:
         "With `--like trec_eval`, `ir_measures`, `ranx` or `beir`, a name that this tool writes means what it means",
         "there, upper and lower case included: `hits@5` of ranx is a mean, `Judged@10` of ir_measures counts missing",
         "queries as 0, `P` of trec_eval is precision at its nine cutoffs. A name whose number Karat does not have is",
-        "refused. Lower-case names that the tool does not write, and all names in gates, are Karat's own.",
+        "refused, in gates too. Lower-case names that the tool does not write are Karat's own.",
         "",
         "`rel` is the lowest grade that counts as relevant (1 unless stated). A query without results or without",
         "relevant gold scores 0 unless the table of a metric says otherwise. *Undefined* values are left out of the",
