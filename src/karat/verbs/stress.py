@@ -152,7 +152,7 @@ def stress(
     problems.check()
     gold = build_qrels({q: held.gold.for_query(q) for q in drawn}, held.gold.source)
     metric = f"ndcg@{k}"
-    alpha = 1 - held.sure.sampling.confidence
+    alpha = 1 - held.estimator.sampling.confidence
     runs = {name: held.as_run(name, found) for name, found in lists.items()}
     plain = settings.change(queries=table, level=held.fixed.level, by=None, stage=None, as_of_filter=False, cache=False)
     found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=plain)

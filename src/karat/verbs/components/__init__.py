@@ -19,8 +19,8 @@ from karat.verbs.components import gate as gate_part
 from karat.verbs.components import levels, reranker, retriever, rewriting
 from karat.verbs.components import no_answer as no_answer_part
 from karat.verbs.components import router as router_part
+from karat.verbs.components.estimator import of_all
 from karat.verbs.components.inputs import as_logged, material_of, no_log, read_material
-from karat.verbs.components.part import of_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,7 @@ def _funnel(material: Material) -> Component:
         rel=material.rel,
         parent=material.parent,
         order=material.log.stage_names,
-        sure=material.sure,
+        estimator=material.estimator,
     )
     skipped = sum(row["gold"] for q, row in part.per_query.items() if q in traces and traces[q].retrieved is False)
     notes = [*part.notes]
@@ -143,7 +143,7 @@ def _router(material: Material) -> Component:
         recall = material.measure(material.run, [f"recall@{material.k}"]).per_query(f"recall@{material.k}")
     if material.policy.missing == "skip":
         expected = {q: e for q, e in expected.items() if q in routes}
-    return router_part.router_metrics(routes, expected, recall=recall, k=material.k, sure=material.sure)
+    return router_part.router_metrics(routes, expected, recall=recall, k=material.k, estimator=material.estimator)
 
 
 def _gate(material: Material) -> Component:
@@ -157,7 +157,7 @@ def _gate(material: Material) -> Component:
         lack = "no query has both"
     if lack:
         return Component("gate", missing=f"{wants}: {lack}")
-    part = gate_part.gate_metrics(retrieved, needs, sure=material.sure)
+    part = gate_part.gate_metrics(retrieved, needs, estimator=material.estimator)
     return _left_out(part, "retrieved")
 
 
@@ -175,7 +175,7 @@ def _entities(material: Material) -> Component:
         return Component("entities", missing=f"{wants}: {lack}")
     if material.policy.missing == "zero":  # a query that the log lacks found nothing
         links |= {q: () for q in gold if q not in traces}
-    return _left_out(entity_part.entity_metrics(links, gold, sure=material.sure), "entities")
+    return _left_out(entity_part.entity_metrics(links, gold, estimator=material.estimator), "entities")
 
 
 def _lacking(material: Material, on_lines: str, lines: int, in_queries: str, queries: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
 from karat.results.components import Component
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ def entity_metrics(
     found: Mapping[str, Collection[str]],
     gold: Mapping[str, Collection[str]],
     *,
-    sure: Sure | None = None,
+    estimator: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Component:
     """Precision, recall and F1 of entities, micro (over all entities) and macro (mean over queries).
@@ -28,7 +28,7 @@ def entity_metrics(
     found entities precision is undefined, without gold entities recall, without both F1. Queries are those of `gold`
     that `found` has. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**options)
+    estimator = estimator or Estimator.of(**options)
     for name, entities in (("found", found), ("gold", gold)):
         if wrong := next((q for q, ids in entities.items() if isinstance(ids, (str, bytes))), None):
             raise InputError(f"{name}: query {wrong!r}: entities must be a list of ids, found {entities[wrong]!r}")
@@ -51,10 +51,10 @@ def entity_metrics(
     return Component(
         "entities",
         figures={
-            "entity_precision": sure.ratio(ids, right, returned),
-            "entity_recall": sure.ratio(ids, right, gold_counts),
-            "entity_f1": sure.ratio(ids, twice, both),
-            **sure.means(ids, macro),
+            "entity_precision": estimator.ratio(ids, right, returned),
+            "entity_recall": estimator.ratio(ids, right, gold_counts),
+            "entity_f1": estimator.ratio(ids, twice, both),
+            **estimator.means(ids, macro),
         },
         counts={
             "queries": len(ids),

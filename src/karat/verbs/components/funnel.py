@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from karat.errors import InputError
 from karat.model.policy import RELEVANT, is_relevant
 from karat.results.components import Component
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ def stage_funnel(
     rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
     order: Sequence[str] = (),
-    sure: Sure | None = None,
+    estimator: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Component:
     """Where each relevant gold doc ends: never retrieved, lost at a stage, cut at k, or delivered in the top k.
@@ -38,7 +38,7 @@ def stage_funnel(
     lacks came in late and is counted as such. `parent` names the doc of a chunk, for gold by doc: a doc is where any
     of its chunks is. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**options)
+    estimator = estimator or Estimator.of(**options)
     names = list(dict.fromkeys([*order, *(s for by in stages.values() for s in by)]))
     ends = [NEVER, *(LOST + s for s in names[1:]), CUT, DELIVERED]
     ids = sorted(gold)
@@ -65,7 +65,7 @@ def stage_funnel(
     note = f"{late} relevant docs are in a stage and not in one before it: each is lost after the last that holds it"
     return Component(
         "funnel",
-        figures={end: sure.ratio(ids, [float(table[q].get(end, 0)) for q in ids], whole) for end in ends},
+        figures={end: estimator.ratio(ids, [float(table[q].get(end, 0)) for q in ids], whole) for end in ends},
         counts={"queries": len(ids), "gold": total, **totals, "came_late": late},
         tables={"stages": names, "k": k},
         per_query={q: row for q, row in table.items() if row["gold"]},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from karat.errors import InputError
 from karat.metrics.pipeline import gating
 from karat.results.components import Component
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,11 @@ ALONE = "gate_efficiency alone also rewards skipping everything: read it with sk
 
 
 def gate_metrics(
-    retrieved: Mapping[str, bool], needs: Mapping[str, bool], *, sure: Sure | None = None, **options: Unpack[Options]
+    retrieved: Mapping[str, bool],
+    needs: Mapping[str, bool],
+    *,
+    estimator: Estimator | None = None,
+    **options: Unpack[Options],
 ) -> Component:
     """How well skips meet the queries that need no retrieval, on the queries of which both are known.
 
@@ -26,7 +30,7 @@ def gate_metrics(
     queries that need no retrieval; harmful_skips = skips of queries that need retrieval / such queries. A share of
     nothing is undefined. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**options)
+    estimator = estimator or Estimator.of(**options)
     ids = sorted(q for q in needs if q in retrieved)
     if not ids:
         raise InputError("the retrieval gate needs queries of which both is known: retrieved, and needs_retrieval")
@@ -35,7 +39,7 @@ def gate_metrics(
     rows = {name: [one[name] for one in single] for name in single[0]}
     return Component(
         "gate",
-        figures=sure.means(ids, rows, binary=True),
+        figures=estimator.means(ids, rows, binary=True),
         counts={
             "queries": len(ids),
             "skips": sum(skipped.values()),

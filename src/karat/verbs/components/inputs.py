@@ -27,7 +27,7 @@ from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
 from karat.stats.paired import DRAWS
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 from karat.verbs.evaluate import named_runs
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Material:
     """How lists are aligned with the gold: each as it was logged, whichever list the metrics are of."""
     k: int
     rel: float
-    sure: Sure
+    estimator: Estimator
 
     @cached_property
     def at_doc(self) -> bool:
@@ -123,10 +123,10 @@ class Material:
     ) -> RunResult:
         """The figures of one list."""
         qrels, policy = self.gold if gold is None else gold, policy or self.fixed
-        threads = self.sure.threads
+        threads = self.estimator.threads
         aligned, notes = align(qrels, run, policy, no_answer=self.no_answer, threads=threads)
         ids, values = measure_rankings([parse(name) for name in metrics], aligned.rankings)
-        how = self.sure.sampling
+        how = self.estimator.sampling
         shares = how.method in ("wilson", "clopper-pearson")  # not all values are shares
         sampling = replace(how, by=(), fields={}, method="auto" if shares else how.method)
         return RunResult(
@@ -141,8 +141,8 @@ class Material:
 
     def decide(self, before: RunResult, after: RunResult) -> dict[str, Decision]:
         """What changes between two measurements of the same queries."""
-        alpha = 1 - self.sure.sampling.confidence
-        how = PairedComparison(before, TESTS_OF_PARTS, "none", alpha, None, DRAWS, {}, self.sure.threads)
+        alpha = 1 - self.estimator.sampling.confidence
+        how = PairedComparison(before, TESTS_OF_PARTS, "none", alpha, None, DRAWS, {}, self.estimator.threads)
         return {row.metric: row for row in decide(how, [after], segments=False)}
 
     @cached_property
@@ -179,9 +179,11 @@ def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: 
     data = settings.data
     table = read_queries(data.queries) if data.queries is not None else None
     gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy.binary).qrels
-    sure = Sure(sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads())
+    estimator = Estimator(
+        sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads()
+    )
     policy = as_logged(settings.policy)
-    return _material(gold, table, _read(run, policy, data.run_format), policy, k, rel, sure)
+    return _material(gold, table, _read(run, policy, data.run_format), policy, k, rel, estimator)
 
 
 def material_of(run: RunResult, queries: Queries | None, *, source: Run | None = None, k: int = 5) -> Material:
@@ -189,8 +191,8 @@ def material_of(run: RunResult, queries: Queries | None, *, source: Run | None =
     policy = as_logged(run.policy)
     if run.log is not None:
         source = run_of(run.log, policy)
-    sure = Sure(replace(run.sampling, by=(), fields={}), run.threads)
-    return _material(run.qrels, queries, source or Run(run.name, final_lists(run)), policy, k, RELEVANT, sure)
+    estimator = Estimator(replace(run.sampling, by=(), fields={}), run.threads)
+    return _material(run.qrels, queries, source or Run(run.name, final_lists(run)), policy, k, RELEVANT, estimator)
 
 
 def as_logged(policy: Policy) -> Policy:
@@ -199,13 +201,13 @@ def as_logged(policy: Policy) -> Policy:
 
 
 def _material(
-    gold: Qrels, queries: Queries | None, run: Run, policy: Policy, k: int, rel: float, sure: Sure
+    gold: Qrels, queries: Queries | None, run: Run, policy: Policy, k: int, rel: float, estimator: Estimator
 ) -> Material:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be an integer from 1, found {k!r}")
     if run.log is not None:
         run.log.check(*FIELDS)
-    return Material(gold, queries, run, run.log, policy, k, rel, sure)
+    return Material(gold, queries, run, run.log, policy, k, rel, estimator)
 
 
 def _read(run: Any, policy: Policy, run_format: str | None) -> Run:

@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import InputError, UsageError
 from karat.model.policy import RELEVANT, is_relevant
 from karat.results.components import Component
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ def no_answer_metrics(
     gold: Mapping[str, Mapping[str, float]] | None = None,
     rel: float = RELEVANT,
     parent: Callable[[str], str] = str,
-    sure: Sure | None = None,
+    estimator: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Component:
     """The share of queries without an answer that get evidence in the top k all the same.
@@ -44,7 +44,7 @@ def no_answer_metrics(
     threshold, beside the share of false evidence there. Queries that `top` lacks are left out. `options` are queries,
     confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**options)
+    estimator = estimator or Estimator.of(**options)
     if threshold is not None and (isinstance(threshold, bool) or not math.isfinite(threshold)):
         raise UsageError(f"threshold must be a finite number, found {threshold!r}")
     gold = gold or {}
@@ -70,7 +70,7 @@ def no_answer_metrics(
     answerable = {
         q: g for q, g in gold.items() if q not in set(queries) and any(is_relevant(grade, rel) for grade in g.values())
     }
-    curve = _curve(ids, best, answerable, cut, rel, parent, sure) if scored and ids else {}
+    curve = _curve(ids, best, answerable, cut, rel, parent, estimator) if scored and ids else {}
     notes = []
     if threshold is None and scored:
         notes.append(f"false_evidence@{k} needs a score threshold: none was stated; the curve shows all of them")
@@ -89,7 +89,7 @@ def no_answer_metrics(
         )
     return Component(
         "no_answer",
-        figures=sure.means(ids, rows, binary=True),
+        figures=estimator.means(ids, rows, binary=True),
         counts={"queries": len(ids), "no_answer": len(queries), "judged": len(judged), "answerable": len(answerable)},
         tables={
             **({"threshold": threshold} if threshold is not None else {}),
@@ -109,10 +109,10 @@ def _curve(
     cut: Mapping[str, Sequence[tuple[str, float | None]]],
     rel: float,
     parent: Callable[[str], str],
-    sure: Sure,
+    estimator: Estimator,
 ) -> dict[str, list[float]]:
     """At every score that occurs: the share of false evidence, and recall of what is at or above it."""
-    weigh = sure.sampling.units
+    weigh = estimator.sampling.units
     weight = weigh(ids).weight
     if not weight.sum():
         return {}
@@ -171,5 +171,5 @@ def measure(material: Material, threshold: float | None) -> Component:
         gold=gold,
         rel=material.rel,
         parent=material.parent,
-        sure=material.sure,
+        estimator=material.estimator,
     )

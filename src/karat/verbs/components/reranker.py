@@ -8,7 +8,7 @@ from karat.model.options import Settings
 from karat.model.policy import RELEVANT, is_relevant
 from karat.model.run import OrderedLists
 from karat.results.components import Component
-from karat.verbs.components.part import of_all
+from karat.verbs.components.estimator import of_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

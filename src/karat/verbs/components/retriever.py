@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.results.components import Component
-from karat.verbs.components.part import of_all
+from karat.verbs.components.estimator import of_all
 
 if TYPE_CHECKING:
     from karat.verbs.components.inputs import Material

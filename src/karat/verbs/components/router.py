@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from karat.errors import InputError
 from karat.metrics.pipeline import routing
 from karat.results.components import Component
-from karat.verbs.components.part import Sure
+from karat.verbs.components.estimator import Estimator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def router_metrics(
     *,
     recall: Mapping[str, float] | None = None,
     k: int = 5,
-    sure: Sure | None = None,
+    estimator: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Component:
     """How often queries are sent to the source that was expected, to another, or nowhere.
@@ -32,7 +32,7 @@ def router_metrics(
     `routes` names the source chosen for each query, None for none; a query that it lacks was sent nowhere. `recall`
     (recall@k by query) is then shown by expected source. `options` are queries, confidence, method, resamples, seed.
     """
-    sure = sure or Sure.of(**options)
+    estimator = estimator or Estimator.of(**options)
     ids = sorted(expected)
     if not ids:
         raise InputError("the router needs the expected source of at least one query, found none")
@@ -52,7 +52,7 @@ def router_metrics(
         row[sources[q]] = row.get(sources[q], 0) + 1
     return Component(
         "router",
-        figures={**sure.means(ids, {**outcomes, **shares}, binary=True), **sure.means(ids, by_source)},
+        figures={**estimator.means(ids, {**outcomes, **shares}, binary=True), **estimator.means(ids, by_source)},
         counts={
             "queries": len(ids),
             **{

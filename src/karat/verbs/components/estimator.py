@@ -23,20 +23,20 @@ SHARE = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Sure:
+class Estimator:
     """How intervals are found: the choices that all parts share."""
 
     sampling: Sampling = field(default_factory=Sampling)
     threads: int = 1
 
     @staticmethod
-    def of(**options: Unpack[Options]) -> Sure:
+    def of(**options: Unpack[Options]) -> Estimator:
         """From the options of `karat.evaluate`: the table of queries has weights and conversations."""
         from karat.read.queries import read_queries
 
         settings = Settings.of(options)
         table = read_queries(settings.data.queries) if settings.data.queries is not None else None
-        return Sure(sampling(table, settings.intervals), settings.engine.threads or 1)
+        return Estimator(sampling(table, settings.intervals), settings.engine.threads or 1)
 
     def means(
         self, queries: Sequence[str], rows: Mapping[str, Sequence[float]], *, binary: bool = False
