@@ -68,6 +68,7 @@ def test_json_on_standard_output_is_the_documented_shape_and_nothing_else(
         "no_answer",
         "duplicates",
         "unjudged_at_10",
+        "depth",
     }
     assert document["runs"][0]["counts"]["unjudged_at_10"] == 1
 

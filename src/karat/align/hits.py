@@ -103,6 +103,7 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
         "empty_gold": int(empty.sum()),
         "no_answer": len(set(no_answer)),
         "duplicates": hits.duplicates,
+        "depth": int(hits.returned.max(initial=0)),
     }
     returned = np.maximum(hits.returned, 0)
     gold, rank = hits.gold, hits.rank

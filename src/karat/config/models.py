@@ -271,13 +271,16 @@ def _confidence(given: Any) -> Any:
 class _GateKeys(Part):
     """A gate as a mapping: a metric, one condition, and where it holds; or its text under `gate`."""
 
-    gate: str | None = Field(None, description="The gate's text; only level and name may stand beside it.")
+    gate: str | None = Field(None, description="The gate's text; only level, name and depth may stand beside it.")
     metric: str | None = None
     by: float | str | None = Field(None, description="The margin; a percentage is of the baseline's value.")
     where: dict[str, str | int | float | bool | list[str]] | None = None
     for_every: str | list[str] | None = None
     at_least_queries: int | None = Field(None, ge=1, description="With for_every: leave smaller segments out.")
     at: Literal["bound", "mean"] | None = None
+    depth: Literal["as_is"] | None = Field(
+        None, description="Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."
+    )
     run: str | None = None
     level: Literal["error", "warn"] = "error"
     name: str | None = None

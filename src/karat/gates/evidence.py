@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.gates.judge import GateEvidence, judge
+from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
+from karat.results.depths import find_depth_gap
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.judge import Kind, Ruling
+    from karat.gates.judge import Kind
     from karat.gates.language import Gate
     from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
@@ -244,6 +245,9 @@ class _View:
 
     def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
+        gap = None if gate.any_depth else find_depth_gap(gate.metric, self._depth_runs)
+        if gap is not None and not found.missing:
+            return Ruling("undecided", gap.reason)
         judged = judge(gate, found)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
         inside = found.n >= found.minimum and found.low <= gate.threshold <= found.high
@@ -251,6 +255,14 @@ class _View:
         if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
             return replace(judged, why=f"the threshold is inside the interval; {UNKNOWN}")
         return judged
+
+    @property
+    def _depth_runs(self) -> list[RunResult]:
+        """The runs whose lists must be as deep as a gate's cutoff; a baseline from a file may have the run's name."""
+        if self.base is None:
+            return [self.run]
+        double = self.base.name == self.run.name
+        return [replace(self.base, name=BASELINE) if double else self.base, self.run]
 
     def _nothing(self, gate: Gate) -> str:
         """Why a gate finds no segment, with the values that there are."""

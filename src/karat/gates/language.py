@@ -41,9 +41,12 @@ _KIND = "|".join(_pattern(spelling) for spelling in sorted(SPELLINGS, key=len, r
 _HEAD = re.compile(rf"\s*(?P<metric>[^<>=≥≤\s].*?)\s*(?P<kind>{_KIND})\s*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 Token = Literal["word", "quoted", "mark"]
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
-_CLAUSES = ("where", "for every", "for each", "at the mean", "on")
+_CLAUSES = ("where", "for every", "for each", "at the mean", "at any depth", "on")
 _WORDS = {"where", "for", "at", "on", "and", "of"}
-KEYS = ("metric", *BY_KEY, "by", "where", "for_every", "at_least_queries", "at", "run", "level", "name", "gate")
+KEYS = (
+    *("metric", *BY_KEY, "by", "where", "for_every", "at_least_queries", "at", "depth", "run", "level", "name"),
+    "gate",
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Gate:
     """Judge only this run."""
     level: Level = "error"
     name: str = ""
+    any_depth: bool = False
+    """Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."""
     spelling: str = field(default="", compare=False, repr=False)
     """The metric as it was written: under the conventions of another tool it may mean another one."""
 
@@ -129,6 +134,8 @@ class Gate:
             out.append("for every " + ", ".join(map(_quoted, self.every)) + least)
         if self.at_mean:
             out.append("at the mean")
+        if self.any_depth:
+            out.append("at any depth")
         return out
 
 
@@ -212,7 +219,7 @@ def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
         clause = _clause(tokens)
         if clause is None:
             written = " ".join(t for t, _ in tokens[:3])
-            near = nearest(tokens[0][0], ("where", "for every", "at the mean", "on"))
+            near = nearest(tokens[0][0], ("where", "for every", "at the mean", "at any depth", "on"))
             hint = f"; did you mean {near!r}?" if near else ""
             if gate.against is not None and not near and not seen and not gate.value:
                 hint = f'; quote a name that has spaces: than "{gate.against} {tokens[0][0]}"'
@@ -227,8 +234,10 @@ def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
             gate = _for_every(gate, tokens, text)
         elif clause == "on":
             gate = replace(gate, run=_phrase(tokens, text, "a run's name after 'on'"))
-        else:
+        elif clause == "at the mean":
             gate = replace(gate, at_mean=True)
+        else:
+            gate = replace(gate, any_depth=True)
     return _checked(gate, text)
 
 
@@ -362,11 +371,14 @@ def _from_mapping(source: Mapping[str, Any]) -> Gate:
     level, name = told.pop("level", "error"), told.pop("name", "")
     if level not in LEVELS:
         raise UsageError(f"gate: level must be one of {', '.join(LEVELS)}, found {shown(level)}")
-    if "gate" in told:
-        if len(told) > 1:
-            raise UsageError(f"gate: beside 'gate' only level and name are taken, found {', '.join(sorted(told))}")
-        return replace(_from_text(str(told["gate"])), level=level, name=str(name))
-    return replace(_from_keys(told), level=level, name=str(name))
+    depth = told.pop("depth", None)
+    if depth not in (None, "as_is"):
+        raise UsageError(f"gate: depth must be 'as_is' (judge lists of any depth), found {shown(depth)}")
+    if "gate" in told and len(told) > 1:
+        others = ", ".join(sorted(set(told) - {"gate"}))
+        raise UsageError(f"gate: beside 'gate' only level, name and depth are taken, found {others}")
+    gate = _from_text(str(told["gate"])) if "gate" in told else _from_keys(told)
+    return replace(gate, level=level, name=str(name), any_depth=gate.any_depth or depth is not None)
 
 
 def _from_keys(told: dict[str, Any]) -> Gate:

@@ -13,7 +13,7 @@ from karat.gates.language import BASELINE
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
-from karat.results.remarks import unjudged, warnings
+from karat.results.remarks import remarks_of, unjudged
 from karat.results.words import queries_text, segment_text
 from karat.stats.defaults import ALPHA
 from karat.stats.paired import DRAWS
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
+    from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
     from karat.verbs.all_pairs import PairwiseTest
 
@@ -37,14 +38,6 @@ if TYPE_CHECKING:
 
 QUERIES = 3
 """Queries that an output names."""
-
-
-@dataclass(frozen=True)
-class Remark:
-    """What to know of the data before believing the figures; serious ones are warnings."""
-
-    text: str
-    serious: bool
 
 
 @dataclass(frozen=True)
@@ -275,7 +268,7 @@ def _view_check(source: Check) -> View:
         gate_rows=source.rows,
         decisions=source.comparisons,
         alpha=1 - result.runs[0].sampling.confidence,
-        remarks=tuple(Remark(text, serious) for text, serious in source.remarks),
+        remarks=source.remarks,
         notes=source.notes,
         forced=source.forced,
         differences=source.system,
@@ -293,11 +286,3 @@ def group_gates(rows: Sequence[Judgment]) -> tuple[GateGroup, ...]:
         outcomes = {r.judged.outcome for r in members}
         out.append(GateGroup(gate, run, next(o for o in ORDER if o in outcomes), tuple(members)))
     return tuple(sorted(out, key=lambda g: (g.gate.level == "warn", ORDER.index(g.outcome))))
-
-
-def remarks_of(runs: Sequence[RunResult]) -> tuple[Remark, ...]:
-    """What is odd about the data of these runs, and how their figures came to be."""
-    several = len(runs) > 1
-    remarks = [(run.name, text, True) for run in runs for text in warnings(run)]
-    remarks += [(run.name, text, False) for run in runs for text in run.notes]
-    return tuple(Remark(f"{name}: {text}" if several else text, serious) for name, text, serious in remarks)

@@ -84,6 +84,8 @@ class Decision:
     """The change that a rebuild of one system alone makes, where replicates were given."""
     against_trend: bool = False
     """A segment that moves significantly against the overall difference."""
+    depths: tuple[int, int] | None = None
+    """How deep the lists of baseline and candidate are, where that touches the metric."""
     family: Family | None = None
     """What p was adjusted over; None where nothing was tested, and in segments too small to be judged alone."""
 
@@ -170,7 +172,15 @@ class Decision:
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
-        return text + self._margins
+        return text + self._margins + self._ends
+
+    @property
+    def _ends(self) -> str:
+        """Where the lists end, if the metric looks further or they do not end alike."""
+        if self.depths is None:
+            return ""
+        ends = dict.fromkeys(f"{depth:,}" for depth in self.depths)
+        return f"; lists end at {' and '.join(ends)}" + (" (baseline and candidate)" if len(ends) > 1 else "")
 
     @property
     def _power(self) -> str:
@@ -235,6 +245,7 @@ class Decision:
             margin=self.margin if self.margin is not None else UNSET,
             non_inferior=self.non_inferior if tested else UNSET,
             equivalent=self.equivalent if tested else UNSET,
+            depths=self.depths if self.depths is not None else UNSET,
             noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
             inside_noise=self.inside_noise if self.noise is not None else UNSET,
         )
@@ -273,6 +284,7 @@ def read_decision(row: ComparisonJson) -> Decision:
         equivalent=None if row.equivalent is UNSET else row.equivalent,
         noise=None if row.noise_floor is UNSET else row.noise_floor,
         against_trend=row.against_trend or False,
+        depths=row.depths or None,
         family=Family(family.method, family.size, family.over) if family is not None else None,
     )
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.

@@ -13,6 +13,7 @@ import numpy as np
 
 from karat.metrics.grammar import parse
 from karat.results.decisions import Decision, Family
+from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
@@ -115,6 +116,7 @@ class PairedComparison:
             non_inferior=non_inferior,
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
+            depths=self._depths(measure, run),
         )
 
     def _within_margin(self, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
@@ -130,6 +132,14 @@ class PairedComparison:
             low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
         worst = low if measure.metric.higher_is_better is not False else -high
         return worst > -margin, low > -margin and high < margin
+
+    def _depths(self, measure: Measure, run: RunResult) -> tuple[int, int] | None:
+        """How deep the lists of both are, where that touches a metric."""
+        depths = depth_of(self.base), depth_of(run)
+        candidate = replace(run, name="")  # a baseline from a file may have the name of a run
+        if None in depths or find_depth_gap(measure.name, [self.base, candidate]) is None:
+            return None
+        return depths[0] or 0, depths[1] or 0
 
     def _main(self) -> str:
         """The test whose p is adjusted and decides."""

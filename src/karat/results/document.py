@@ -132,6 +132,10 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     margin: float | UnsetType = UNSET
     non_inferior: bool | UnsetType | None = UNSET
     equivalent: bool | UnsetType | None = UNSET
+    depths: Annotated[
+        tuple[int, int] | UnsetType,
+        Meta(description="Where the lists of baseline and candidate end, if the metric looks further or they differ."),
+    ] = UNSET
     noise_floor: Number | UnsetType = UNSET
     inside_noise: bool | UnsetType | None = UNSET
     improvement: Annotated[
@@ -364,7 +368,7 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     pairs: Annotated[dict[str, PairsJson] | UnsetType, Meta(description="By metric.")] = UNSET
     notes: list[str] | UnsetType = UNSET
     warnings: Annotated[
-        list[str] | UnsetType, Meta(description="In a check: what to know of the data before believing the verdict.")
+        list[str] | UnsetType, Meta(description="What to know of the data before believing the figures.")
     ] = UNSET
     forced: Annotated[
         list[DifferenceJson] | UnsetType,

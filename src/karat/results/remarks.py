@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.results.depths import describe_depths
 from karat.results.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.results.result import Result, RunResult
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What to know of the data before believing the figures; serious ones are warnings."""
+
+    text: str
+    serious: bool
+
+
+def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
+    """What is odd about the data of these runs, and how their figures came to be.
+
+    `beside` are runs that they are compared with, of which nothing but the depth of their lists is said.
+    """
+
+    def of_run(run: RunResult, text: str) -> str:
+        return f"{run.name}: {text}" if len(runs) > 1 else text
+
+    return (
+        *(Remark(of_run(run, text), True) for run in runs for text in warnings(run)),
+        *(Remark(text, True) for text in describe_depths([*beside, *runs])),
+        *(Remark(of_run(run, text), False) for run in runs for text in run.notes),
+    )
 
 
 def warnings(run: RunResult) -> list[str]:

@@ -30,7 +30,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import Policy
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
-from karat.results.remarks import warnings
+from karat.results.remarks import remarks_of
 from karat.results.sampling import Sampling
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
@@ -344,8 +344,7 @@ class Result(Tabular):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know before believing the numbers, as the command line prints it."""
-        run = self._only("notes")
-        return (*warnings(run), *run.notes)
+        return tuple(remark.text for remark in remarks_of([self._only("notes")]))
 
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""

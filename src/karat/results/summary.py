@@ -21,6 +21,7 @@ from karat.results.document import (
     SegmentJson,
 )
 from karat.results.reading import read_value
+from karat.results.remarks import remarks_of
 from karat.results.result import FORMAT_VERSION
 from karat.store.codec import rounded
 
@@ -44,6 +45,7 @@ def summarize(result: Result) -> DocumentJson:
         conventions=dict(result.conventions) or UNSET,
         intervals=_intervals(result.runs[0].sampling) if result.runs else UNSET,
         runs=[summarize_run(run) for run in result.runs],
+        warnings=[remark.text for remark in remarks_of(result.runs) if remark.serious] or UNSET,
         fingerprints=_fingerprints(result.fingerprints),
     )
 

@@ -64,7 +64,7 @@ def _head(result: Result, run: RunResult) -> DocumentJson:
     # Weighted means cannot be told from the values alone.
     design = sampling_json(run.sampling) if run.sampling.weights else UNSET
     runs = [structs.replace(one, sampling=design) for one in document.runs or ()]
-    return structs.replace(document, kind="baseline", karat=__version__, runs=runs)
+    return structs.replace(document, kind="baseline", karat=__version__, runs=runs, warnings=UNSET)
 
 
 @dataclass(frozen=True)

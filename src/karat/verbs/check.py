@@ -21,7 +21,7 @@ from karat.model.option import options_of
 from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable
-from karat.results.remarks import warnings
+from karat.results.remarks import remarks_of
 from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
 from karat.results.words import plural
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
+    from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
@@ -102,13 +103,12 @@ class Check(Tabular):
         return marked(self.baseline, self.result) if self.baseline is not None else ""
 
     @property
-    def remarks(self) -> tuple[tuple[str, bool], ...]:
-        """What to know of the data of the runs judged before believing the verdict, and whether it is a warning."""
-        names = {*self.candidates, *([self.baseline.name] if self.baseline is not None else [])}
-        runs = [r for r in self.result.runs if r.name in names]
-        remarks = [(r.name, text, True) for r in runs for text in warnings(r)]
-        remarks += [(r.name, text, False) for r in runs for text in r.notes]
-        return tuple((f"{name}: {text}" if len(runs) > 1 else text, serious) for name, text, serious in remarks)
+    def remarks(self) -> tuple[Remark, ...]:
+        """What to know of the data of the runs judged before believing the verdict."""
+        base = self.baseline
+        runs = [r for r in self.result.runs if r.name in self.candidates or r is base]
+        elsewhere = [replace(base, name=self.baseline_name)] if base is not None and base not in runs else []
+        return remarks_of(runs, beside=elsewhere)
 
     @property
     def falls(self) -> tuple[Decision, ...]:
@@ -170,7 +170,7 @@ class Check(Tabular):
             baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
             comparisons=[c.document() for c in self.comparisons] or UNSET,
             notes=list(self.notes) or UNSET,
-            warnings=[text for text, _ in self.remarks] or UNSET,
+            warnings=[remark.text for remark in self.remarks] or UNSET,
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
         )

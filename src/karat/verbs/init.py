@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, KaratError, install_command
 from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
+from karat.metrics.grammar import parse_all
 from karat.read.layout import head_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
+from karat.results.depths import depth_of
 from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.configs import explain_shortage
@@ -25,6 +27,7 @@ from karat.verbs.validate.tables import TableFile
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from karat.model.options import Options
     from karat.results.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
@@ -137,10 +140,12 @@ def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:
     if not files.qrels or not files.run:
         return None
     runs = run_files(files.run[:RUNS])
+    options: Options = {"queries": files.queries[0], "by": fields[:1]} if fields else {}
     try:
-        if fields:
-            return evaluate(files.qrels[0], runs, GATE_METRICS, queries=files.queries[0], by=fields[:1])
-        return evaluate(files.qrels[0], runs, GATE_METRICS)
+        result = evaluate(files.qrels[0], runs, GATE_METRICS, **options)
+        depth = min((depth for run in result.runs if (depth := depth_of(run))), default=0)
+        cut = [f"{m.metric.name}@{depth}" for m in parse_all(GATE_METRICS) if m.k is not None and 0 < depth < m.k]
+        return evaluate(files.qrels[0], runs, cut, **options) if cut else result
     except KaratError:
         return None
 
@@ -152,7 +157,7 @@ def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str |
     """
     if len(names) < 2:
         return None, next(iter(names), None)
-    quality = {r.name: r.mean[GATE_METRICS[-1]] for r in result.runs} if result is not None else {}
+    quality = {r.name: r.mean[result.metrics[-1]] for r in result.runs} if result is not None else {}
 
     def newest_first(name: str) -> tuple[float, float, str]:
         return -(os.path.getmtime(names[name]) // MINUTE), -quality.get(name, 0.0), name
@@ -215,7 +220,8 @@ def _lines(
     yield "gates:"
     gates = list(_gates(files, result, candidate, base, fields))
     if not any(line.startswith("  - ") and not line.startswith("  - warn:") for line in gates):
-        yield "  - recall@10 >= 0.80   # what you require of a run"
+        metric = result.metrics[0] if result is not None else GATE_METRICS[0]
+        yield f"  - {metric} >= 0.80   # what you require of a run"
     elif result is not None:
         yield "  # These thresholds lie just below today's values: they catch a later loss and say nothing about"
         yield "  # whether today's values are good enough. Replace them with what your users need."
@@ -240,17 +246,17 @@ def _gates(
         yield "  # - warn: ndcg@10 >= 0.60"
         yield "  # - ndcg@10 no worse than baseline by 0.02"
         return
-    for metric in GATE_METRICS:
+    for metric in result.metrics:
         gate = _floor(metric, run.intervals[metric].low)
         if gate and _passes(gate, result, run, None):
             yield f"  - {gate}   # {run.name} reaches {figure(metric, run.mean[metric]).short} today"
-    margins = (f"ndcg@10 no worse than baseline by {m}" for m in MARGINS)
+    margins = (f"{result.metrics[-1]} no worse than baseline by {m}" for m in MARGINS)
     against = next((g for g in margins if other is not None and _passes(g, result, run, other)), None)
     yield f"  - {against}" if against else "  # - ndcg@10 no worse than baseline by 0.02"
     if fields:
         large = [s for s in run.segments if s.n >= run.sampling.minimum]
-        lowest = min((s.metrics[GATE_METRICS[0]].low for s in large), default=math.nan)
-        gate = _floor(GATE_METRICS[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
+        lowest = min((s.metrics[result.metrics[0]].low for s in large), default=math.nan)
+        gate = _floor(result.metrics[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
         if gate and _passes(gate, result, run, None):
             yield f"  - warn: {_quote(gate)}" if '"' in gate else f"  - warn: {gate}"
     yield from _latency_gate(files, run.name)

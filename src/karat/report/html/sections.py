@@ -26,6 +26,7 @@ from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText,
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
+from karat.results.depths import describe_depths
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
 from karat.results.words import plural, queries_text
@@ -55,6 +56,7 @@ COUNTS = {
     "empty_gold": "queries without relevant gold",
     "duplicates": "docs returned twice",
     "unjudged_at_10": "unjudged docs in the top 10",
+    "depth": "docs in the longest list",
 }
 FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 
@@ -391,7 +393,7 @@ def _facts(source: Source) -> list[tuple[str, str]]:
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
     facts.append(("intervals", f"{sampling.confidence:.0%}, {sampling.method}, {resamples}"))
-    facts += [("note", note) for note in source.notes]
+    facts += [("note", note) for note in (*describe_depths(result.runs), *source.notes)]
     names = [r.name for r in result.runs]
     if source.base is not None and (source.base not in names or len(names) == 2):
         facts += [("differs from the baseline", _difference(d.what, d.here, d.there)) for d in source.differences]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text, ratio_figure
-from karat.results.remarks import unjudged
+from karat.results.remarks import remarks_of, unjudged
 from karat.results.words import plain
 from karat.stats.power import queries_needed
 from karat.stats.quantiles import TEST
@@ -43,7 +43,8 @@ def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
         _pairs(out, comparison)
     if plan:
         _plan(out, comparison)
-    for text in (*comparison.notes, *unjudged(comparison.result)):
+    warnings = (remark.text for remark in remarks_of(comparison.result.runs) if remark.serious)
+    for text in (*warnings, *comparison.notes, *unjudged(comparison.result)):
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
     families = dict.fromkeys(str(r.family) for r in comparison.rows if r.family is not None)

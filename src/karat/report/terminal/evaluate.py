@@ -10,10 +10,11 @@ from karat.report.terminal.console import HEAD, console, grid, head_width, line,
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
 from karat.report.words import TIES
+from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.remarks import unjudged, warnings
+from karat.results.remarks import remarks_of, unjudged
 from karat.results.words import plain as plain
 from karat.results.words import queries_text
 
@@ -60,8 +61,7 @@ def _table(result: Result, wide: bool) -> Table:
         cells: list[str | Text] = []
         for i, one in enumerate(intervals):
             cells += _cells(name, one[name], wide, bold=i in best)
-        reading = read_value(result.runs[0], name) if alone else None
-        rule = [reading.text if reading is not None else ""] if alone else []
+        rule = [_beside(name, result.runs[0])] if alone else []
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells, *rule)
     return table
 
@@ -112,6 +112,13 @@ def best_of(name: str, values: list[float]) -> set[int]:
     return {i for i, v in enumerate(values) if abs(v - top) <= SAME}
 
 
+def _beside(name: str, run: RunResult) -> str:
+    """What stands beside a value: where the lists end if that is above its cutoff, and what the field makes of it."""
+    end = f"lists end at {depth_of(run):,}" if find_depth_gap(name, [run]) is not None else ""
+    reading = read_value(run, name)
+    return "; ".join(filter(None, (end, reading.text if reading is not None else "")))
+
+
 def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
     """What the field makes of the values of several runs, one line per run."""
     for run in runs:
@@ -122,14 +129,10 @@ def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
 def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:
     """What a reader must know: the queries, the conventions, what is odd about the data."""
     show_scope(out, result, gold)
-    several = len(result.runs) > 1
-    for run in result.runs:
-        name = f"{run.name}: " if several else ""
-        for text in warnings(run):
-            out.print(note(plain(name + text), serious=True))
-        for text in run.notes:
-            out.print(note(plain(name + text), serious=False))
-        if verbose:
+    for remark in remarks_of(result.runs):
+        out.print(note(plain(remark.text), serious=remark.serious))
+    if verbose:
+        for run in result.runs:
             facts = ", ".join(f"{k}={fact_text(v)}" for k, v in {**run.counts, **run.facts}.items())
             out.print(line(plain(f"{run.name}: {facts}"), style="dim"))
 
