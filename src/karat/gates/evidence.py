@@ -220,7 +220,7 @@ class _View:
         """The gate over all queries, or in each of its segments."""
         if is_component_figure(parse(gate.metric)):
             evidence = _component_evidence(gate, self.run)
-            return [Judgment(gate, self.run.name, None, evidence, self._judged(gate, evidence))]
+            return [Judgment(gate, self.run.name, None, evidence, judge(gate, evidence))]
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)

@@ -92,7 +92,7 @@ def ends_text(ends: Mapping[str, int]) -> str:
     names: dict[int, list[str]] = {}
     for name, depth in ends.items():
         names.setdefault(depth, []).append(name)
-    parts = []
+    parts: list[str] = []
     for depth, some in sorted(names.items()):
         verb = "" if parts else "end "
         parts.append(f"of {', '.join(some[:NAMED])}{', …' if len(some) > NAMED else ''} {verb}at {depth:,}")
