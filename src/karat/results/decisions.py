@@ -245,7 +245,7 @@ class Decision:
             margin=self.margin if self.margin is not None else UNSET,
             non_inferior=self.non_inferior if tested else UNSET,
             equivalent=self.equivalent if tested else UNSET,
-            depths=self.depths if self.depths is not None else UNSET,
+            depths=list(self.depths) if self.depths is not None else UNSET,
             noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
             inside_noise=self.inside_noise if self.noise is not None else UNSET,
         )
@@ -284,7 +284,7 @@ def read_decision(row: ComparisonJson) -> Decision:
         equivalent=None if row.equivalent is UNSET else row.equivalent,
         noise=None if row.noise_floor is UNSET else row.noise_floor,
         against_trend=row.against_trend or False,
-        depths=row.depths or None,
+        depths=(row.depths[0], row.depths[1]) if row.depths else None,
         family=Family(family.method, family.size, family.over) if family is not None else None,
     )
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.

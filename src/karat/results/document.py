@@ -133,7 +133,7 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     non_inferior: bool | UnsetType | None = UNSET
     equivalent: bool | UnsetType | None = UNSET
     depths: Annotated[
-        tuple[int, int] | UnsetType,
+        Annotated[list[int], Meta(min_length=2, max_length=2)] | UnsetType,
         Meta(description="Where the lists of baseline and candidate end, if the metric looks further or they differ."),
     ] = UNSET
     noise_floor: Number | UnsetType = UNSET
