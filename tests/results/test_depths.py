@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 QUERIES = 40
 SHORT, DEEP = 10, 100
-CUT = "lists of short end at 10, recall@100 counts nothing below"
-UNEQUAL = "lists of short end at 10, of deep at 100, map compares unequal depths"
+CUT = "lists of short end at rank 10, so recall@100 counts nothing below it"
+UNEQUAL = "lists of short end at rank 10, of deep at rank 100, so map compares lists of unequal depth"
 
 
 def lists(depth: int, relevant_at: tuple[int, ...]) -> dict[str, list[str]]:
@@ -71,9 +71,9 @@ def test_decisions_say_where_lists_end() -> None:
     found = karat.compare(GOLD, RUNS, "recall@100,recall@10,map")
     assert (found["recall@100"].depths, found["recall@10"].depths, found["map"].depths) == ((10, 100), None, (10, 100))
     for metric in ("recall@100", "map"):
-        assert found[metric].statement.endswith("; lists end at 10 and 100 (baseline and candidate)")
+        assert found[metric].statement.endswith("; lists end at rank 10 and 100 (baseline and candidate)")
     both = karat.compare(GOLD, {"short": RUNS["short"], "other": lists(SHORT, (1,))}, "recall@100")
-    assert both["recall@100"].statement.endswith("; lists end at 10")
+    assert both["recall@100"].statement.endswith("; lists end at rank 10")
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ def test_every_output_says_it(project: Path) -> None:
         assert json.loads((project / "o.json").read_text())["warnings"] == [CUT, UNEQUAL]
         for name in ("o.md", "o.tex", "o.html"):
             text = (project / name).read_text().replace("\u200b", "").replace("\\", "")
-            assert "lists of short end at 10, of deep at 100" in text, name
+            assert "lists of short end at rank 10, of deep at rank 100" in text, name
         assert json.loads((project / "o.sav").read_text())["warnings"] == [CUT, UNEQUAL]
     alone = run_karat("evaluate", "gold.txt", "short.run", "-m", "recall@100,mrr", cwd=project)
     (row,) = [line for line in alone.stdout.splitlines() if line.startswith("recall@100")]
-    assert row.rstrip().endswith("lists end at 10")
+    assert row.rstrip().endswith("lists end at rank 10")
 
 
 # --- gates ----------------------------------------------------------------------------------------------
@@ -110,9 +110,19 @@ def test_every_output_says_it(project: Path) -> None:
 @pytest.mark.parametrize(
     ("gate", "runs", "outcome", "told"),
     [
-        ("recall@100 >= 0.5", "short", "undecided", "lists of short end at 10, recall@100 counts nothing below"),
-        ("recall@100 >= 0.9", "short", "undecided", "lists of short end at 10, recall@100 counts nothing below"),
-        ("recall@100 >= 0.5 at the mean", "short", "undecided", "lists of short end at 10"),
+        (
+            "recall@100 >= 0.5",
+            "short",
+            "undecided",
+            "lists of short end at rank 10, so recall@100 counts nothing below it",
+        ),
+        (
+            "recall@100 >= 0.9",
+            "short",
+            "undecided",
+            "lists of short end at rank 10, so recall@100 counts nothing below it",
+        ),
+        ("recall@100 >= 0.5 at the mean", "short", "undecided", "lists of short end at rank 10"),
         ("recall@10 >= 0.5", "short", "pass", ""),
         ("recall >= 0.9", "short", "fail", ""),
         ("recall@100 >= 0.5 at any depth", "short", "pass", ""),
@@ -120,25 +130,25 @@ def test_every_output_says_it(project: Path) -> None:
             "map better than baseline",
             "short deep",
             "undecided",
-            "lists of short end at 10, of deep at 100, map compares",
+            "lists of short end at rank 10, of deep at rank 100, so map compares",
         ),
         (
             "map no worse than baseline",
             "deep short",
             "undecided",
-            "lists of short end at 10, of deep at 100, map compares",
+            "lists of short end at rank 10, of deep at rank 100, so map compares",
         ),
         (
             "recall@100 no worse than baseline by 0.05",
             "deep short",
             "undecided",
-            "lists of short end at 10, recall@100",
+            "lists of short end at rank 10, so recall@100",
         ),
         (
             "recall@100 no worse than baseline by 0.05",
             "short deep",
             "undecided",
-            "lists of short end at 10, recall@100",
+            "lists of short end at rank 10, so recall@100",
         ),
         ("recall@10 no worse than baseline by 0.05", "short deep", "fail", ""),
         ("map better than baseline at any depth", "deep short", "pass", ""),
@@ -165,9 +175,10 @@ def test_a_blessed_baseline_has_a_depth(tmp_path: Path) -> None:
     found = karat.check(result, ["map no worse than baseline by 0.01"], baseline=path)
     assert found.verdict == "INCONCLUSIVE"
     assert found.gates[0].judged.why.startswith(
-        "lists of main end at 10, of baseline at 100, map compares unequal depths"
+        "lists of main end at rank 10, of baseline at rank 100, so map compares lists of unequal depth"
     )
-    assert "lists of main end at 10, of baseline at 100, map compares unequal depths" in [r.text for r in found.remarks]
+    unequal = "lists of main end at rank 10, of baseline at rank 100, so map compares lists of unequal depth"
+    assert unequal in [r.text for r in found.remarks]
 
 
 def test_a_run_that_returns_nothing_fails() -> None:
@@ -199,4 +210,4 @@ def test_karat_yaml_takes_the_depth_of_a_gate(project: Path) -> None:
     done = run_karat("check", "--markdown", "c.md", "--junit", "c.xml", "--html", "c.html", cwd=project)
     assert done.returncode == 3
     for text in (done.stdout, *((project / name).read_text() for name in ("c.md", "c.xml", "c.html"))):
-        assert "lists of short end at 10, recall@100 counts nothing below" in text.replace("\u200b", "")
+        assert "lists of short end at rank 10, so recall@100 counts nothing below it" in text.replace("\u200b", "")

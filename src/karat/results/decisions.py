@@ -180,7 +180,7 @@ class Decision:
         if self.depths is None:
             return ""
         ends = dict.fromkeys(f"{depth:,}" for depth in self.depths)
-        return f"; lists end at {' and '.join(ends)}" + (" (baseline and candidate)" if len(ends) > 1 else "")
+        return f"; lists end at rank {' and '.join(ends)}" + (" (baseline and candidate)" if len(ends) > 1 else "")
 
     @property
     def _power(self) -> str:

@@ -31,9 +31,10 @@ class DepthGap:
     def reason(self) -> str:
         """Why nothing can be decided by the metric, and what to do."""
         if self.cutoff is not None:
-            return f"{ends_text(self.ends)}, {self.metric} counts nothing below; retrieve deeper lists, {_AS_IS}"
+            return f"{ends_text(self.ends)}, so {self.metric} counts nothing below it; retrieve deeper lists, {_AS_IS}"
         least = min(self.ends.values())
-        return f"{ends_text(self.ends)}, {self.metric} compares unequal depths; use a cutoff up to {least:,}, {_AS_IS}"
+        unequal = f"{ends_text(self.ends)}, so {self.metric} compares lists of unequal depth"
+        return f"{unequal}; use a cutoff up to {least:,}, {_AS_IS}"
 
 
 def depth_of(run: RunResult) -> int | None:
@@ -79,21 +80,21 @@ def describe_depths(runs: Sequence[RunResult]) -> list[str]:
         short = [m for m in run.values if find_depth_gap(m, [run]) is not None]
         if short:
             verb = "counts" if len(short) == 1 else "count"
-            out.append(f"{ends_text({run.name: depth_of(run) or 0})}, {', '.join(short)} {verb} nothing below")
+            out.append(f"{ends_text({run.name: depth_of(run) or 0})}, so {', '.join(short)} {verb} nothing below it")
     gaps = [gap for m in metrics if (gap := find_depth_gap(m, runs)) is not None and gap.cutoff is None]
     if gaps:
-        verb = "compares" if len(gaps) == 1 else "compare"
-        out.append(f"{ends_text(gaps[0].ends)}, {', '.join(gap.metric for gap in gaps)} {verb} unequal depths")
+        verb, names = "compares" if len(gaps) == 1 else "compare", ", ".join(gap.metric for gap in gaps)
+        out.append(f"{ends_text(gaps[0].ends)}, so {names} {verb} lists of unequal depth")
     return out
 
 
 def ends_text(ends: Mapping[str, int]) -> str:
-    """Where lists end: `lists of bm25 end at 100, of splade at 1,000`."""
+    """Where lists end: `lists of bm25 end at rank 100, of splade at rank 1,000`."""
     names: dict[int, list[str]] = {}
     for name, depth in ends.items():
         names.setdefault(depth, []).append(name)
     parts: list[str] = []
     for depth, some in sorted(names.items()):
         verb = "" if parts else "end "
-        parts.append(f"of {', '.join(some[:NAMED])}{', …' if len(some) > NAMED else ''} {verb}at {depth:,}")
+        parts.append(f"of {', '.join(some[:NAMED])}{', …' if len(some) > NAMED else ''} {verb}at rank {depth:,}")
     return f"lists {', '.join(parts)}"

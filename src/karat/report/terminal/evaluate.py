@@ -114,7 +114,7 @@ def best_of(name: str, values: list[float]) -> set[int]:
 
 def _beside(name: str, run: RunResult) -> str:
     """What stands beside a value: where the lists end if that is above its cutoff, and what the field makes of it."""
-    end = f"lists end at {depth_of(run):,}" if find_depth_gap(name, [run]) is not None else ""
+    end = f"lists end at rank {depth_of(run):,}" if find_depth_gap(name, [run]) is not None else ""
     reading = read_value(run, name)
     return "; ".join(filter(None, (end, reading.text if reading is not None else "")))
 
