@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,7 +111,26 @@ def test_the_output_format_of_the_contributors_guide_works(tmp_path: Path) -> No
     from karat.report.view import View, view_of
 
     names = {"write_text": write_text, "Format": Format, "Problem": Problem, "View": View}
-    exec(blocks(ROOT / "CONTRIBUTING.md", "FORMAT ="), names)
+    exec(blocks(ROOT / "CONTRIBUTING.md", "FORMAT = Format("), names)
     result = karat.evaluate({"q": {"a": 1}}, {"one": {"q": ["a"]}, "two": {"q": ["b"]}}, "mrr")
     names["FORMAT"].write(view_of(result), str(tmp_path / "t.tsv"))
     assert (tmp_path / "t.tsv").read_text() == "one\t1.0\ntwo\t0.0\n"
+
+
+def test_the_input_format_of_the_contributors_guide_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from karat.read.formats import all_formats
+
+    names: dict[str, Any] = {}
+    exec(blocks(ROOT / "CONTRIBUTING.md", "FORMAT = InputFormat("), names)
+    monkeypatch.setitem(all_formats(), "letor", names["FORMAT"])
+    path = tmp_path / "gold.letor"
+    path.write_text("2 qid:1 1:0.5 2:0.1 # d1\n0 qid:1 1:0.1 # d2\n1 qid:2 1:0.3 # d1\n")
+    assert karat.evaluate(path, {"1": ["d2", "d1"], "2": ["d1"]}, "mrr").mean["mrr"] == 0.75
+    assert karat.read_qrels(path, format="letor").query_ids == ["1", "2"]
+    path.write_text("2 qid:1 1:0.5 # d1\nhigh qid:1 # d2\n1 qid:2 1:0.3\n")
+    with pytest.raises(karat.InputError, match=r'gold.letor:2: expected .* found "high qid:1 # d2"\n.*letor:3: '):
+        karat.read_qrels(path)
+    places = [place for finding in karat.validate(path).findings if finding.code == "F001" for place in finding.where]
+    assert places == [f"{path}:2", f"{path}:3"]
+    with pytest.raises(karat.UsageError, match="the format must be one of csv"):
+        karat.read_run(path, format="letor")

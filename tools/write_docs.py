@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, all_metrics
+from karat.read.formats import all_formats
 from karat.report.terminal.metrics import constant, example, over_queries, value_range
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
 from karat.verbs.validate.rules import LINT_RULES, RULE_GROUPS
@@ -295,10 +296,24 @@ def result_schema() -> str:
 
 
 def architecture_page(before: str) -> str:
-    """docs/architecture.md with its list of modules, each with the first sentence of its docstring."""
-    begin, end = "<!-- modules: begin -->", "<!-- modules: end -->"
-    head, rest = before.split(begin)
-    return head + begin + "\n" + "\n".join(_modules()) + "\n" + end + rest.split(end)[1]
+    """docs/architecture.md with its list of modules."""
+    return _with_section(before, "modules", "\n".join(_modules()))
+
+
+def data_page(before: str) -> str:
+    """docs/data.md with its table of input formats."""
+    rows = ["| format | name | gold | runs | queries, docs |", "|---|---|---|---|---|"]
+    for form in all_formats().values():
+        name = f"`{form.name}`" if form.read else ""
+        rows.append(f"| {form.title} | {name} | {form.gold} | {form.runs} | {form.tables} |")
+    return _with_section(before, "formats", "\n".join(["", *rows]))
+
+
+def _with_section(page: str, name: str, section: str) -> str:
+    """A page with the part between two comments replaced."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    head, rest = page.split(begin)
+    return head + begin + "\n" + section + "\n" + end + rest.split(end)[1]
 
 
 def _modules() -> Iterator[str]:
@@ -319,9 +334,10 @@ def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
     diagnosis = DOCS / "diagnosis.md"
     before = diagnosis.read_text("utf-8") if diagnosis.exists() else ""
-    architecture = DOCS / "architecture.md"
+    architecture, data = DOCS / "architecture.md", DOCS / "data.md"
     pages = {
         architecture: architecture_page(architecture.read_text("utf-8")),
+        data: data_page(data.read_text("utf-8")),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "validate.md": validate_page(),
         diagnosis: diagnosis_page(before),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from karat.config.options import Settings
     from karat.errors import (
         AmbiguousFormat,
         InputError,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     )
     from karat.gates import Gate, parse_gate
     from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
-    from karat.model.options import Settings
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -106,7 +106,7 @@ _HOMES = {
     "karat.read.queries": ("read_queries",),
     "karat.read.sources": ("read_qrels", "read_run"),
     "karat.metrics": ("Measure", "Metric", "all_metrics", "lookup", "metric", "parse", "parse_all"),
-    "karat.model.options": ("Settings",),
+    "karat.config.options": ("Settings",),
     "karat.model.policy": ("Policy",),
     "karat.model.qrels": ("Qrels",),
     "karat.model.queries": ("Queries",),

@@ -14,22 +14,21 @@ from typer.testing import CliRunner
 import karat
 from karat.cli.app import app
 from karat.config.checks import config_options
-from karat.config.reading import read_config
-from karat.errors import UsageError
-from karat.model.engine import Engine, EngineOptions
-from karat.model.option import option, options_of
-from karat.model.options import (
+from karat.config.options import (
     GROUPS,
     Data,
     DataOptions,
-    IntervalOptions,
-    Intervals,
     Options,
     Settings,
     StatedOptions,
     all_options,
     stated_options,
 )
+from karat.config.reading import read_config
+from karat.errors import UsageError
+from karat.model.engine import Engine, EngineOptions
+from karat.model.intervals import IntervalOptions, Intervals
+from karat.model.option import option, options_of
 from karat.model.policy import Policy, PolicyOptions
 
 if TYPE_CHECKING:

@@ -271,7 +271,7 @@ REFUSED = [
     gold(
         "two-grades-json",
         b'{"q1": {"d1": 1, "d1": 2}}',
-        'qrels.json: "d1" is there twice, with 1 and with 2',
+        'qrels.json: "d1" appears twice, with 1 and with 2',
         name="qrels.json",
     ),
     gold(
@@ -354,10 +354,15 @@ REFUSED = [
     option(
         "format-unknown", ("--run-format", "jsnol"), "run_format must be one of", "'jsnol'", "did you mean 'jsonl'?"
     ),
-    option("format-unknown-gold", ("--qrels-format", "xml"), "qrels_format must be one of trec", "'xml'"),
+    option(
+        "format-unknown-gold",
+        ("--qrels-format", "xml"),
+        "qrels_format must be one of csv, json, jsonl, parquet, trec, tsv",
+        "'xml'",
+    ),
     option("format-csv-forced", ("--run-format", "csv"), "run.txt:1: no header", "q1 Q0 d2", "query_id,doc_id,score"),
     option(
-        "format-jsonl-forced", ("--run-format", "jsonl"), "run.txt:1: not JSON", "q1 Q0 d2", "one JSON object a line"
+        "format-jsonl-forced", ("--run-format", "jsonl"), "run.txt:1: not JSON", "q1 Q0 d2", "one JSON object per line"
     ),
     option(
         "format-json-forced", ("--qrels-format", "json"), "qrels.txt:1: not JSON", "q1 0 d1", "{query: {doc: value}}"

@@ -65,16 +65,16 @@ def evaluate(
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
+    from karat.config.options import Settings
     from karat.errors import UsageError
-    from karat.model.options import Settings
-    from karat.read.layout import head_of
+    from karat.read.files import read_head
     from karat.read.run_log import is_run_log
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
     from karat.report.view import view_of
 
-    alone = not runs and config is None and qrels is not None and isfile(qrels) and is_run_log(head_of(qrels))
+    alone = not runs and config is None and qrels is not None and isfile(qrels) and is_run_log(read_head(qrels))
     if no_gold or alone:
         if config is not None or components:
             raise UsageError("--no-gold goes without --config and --components, which need gold")

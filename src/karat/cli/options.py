@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from karat.model.options import Options as Options
-from karat.model.options import all_options, stated_options
+from karat.config.options import Options as Options
+from karat.config.options import all_options, stated_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

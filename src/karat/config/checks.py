@@ -10,12 +10,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from karat.config.options import Settings, stated_options
 from karat.errors import InputError, KaratError, nearest
 from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
-from karat.model.options import Settings, stated_options
-from karat.read.layout import checked_path
+from karat.read.files import check_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
 from karat.results.sampling import GOLD
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karat.config.models import RetrievalMetrics
+    from karat.config.options import Options, StatedOptions
     from karat.config.reading import Read
     from karat.gates.language import Gate
     from karat.metrics.grammar import Measure
-    from karat.model.options import Options, StatedOptions
     from karat.model.queries import Queries
 
 
@@ -51,14 +51,14 @@ def _data(read: Read) -> Iterator[str]:
     for key in ("qrels", "queries", "corpus"):
         path = getattr(data, key, None)
         if path is not None:
-            yield from _tried(read.at("dataset", key), checked_path, read.place(path))
+            yield from _tried(read.at("dataset", key), check_path, read.place(path))
     if isinstance(runs, dict):
         for name, path in runs.items():
             place, at = read.place(path), read.at("runs", name)
             if glob.has_magic(place) and not os.path.exists(place):
                 yield f"{at}: {path!r} is a pattern, and {name!r} is one run; patterns go in a list: runs: [{path!r}]"
             else:
-                yield from _tried(at, checked_path, place)
+                yield from _tried(at, check_path, place)
         return
     for i, path in enumerate([runs] if isinstance(runs, str) else runs or ()):
         yield from _tried(read.at("runs", i), _matching, read.place(path))
@@ -82,7 +82,7 @@ def _names(read: Read) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
-    return [checked_path(path) for path in run_files([pattern]).values()]
+    return [check_path(path) for path in run_files([pattern]).values()]
 
 
 def _tried(at: str, step: Callable[[str], object], path: str) -> Iterator[str]:

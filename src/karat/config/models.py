@@ -21,15 +21,19 @@ from pydantic import (
     field_validator,
 )
 
+from karat.config.options import all_options, stated_options
 from karat.errors import KaratError
 from karat.gates.kinds import KINDS, GateKind
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
-from karat.model.options import Format, all_options, stated_options
 from karat.stats.defaults import ALPHA
 
 if TYPE_CHECKING:
     from karat.model.option import Kind, Option
+
+    RunFormat = str
+else:
+    RunFormat = Literal[all_options()["run_format"].choices]
 
 
 class Part(BaseModel):
@@ -118,7 +122,7 @@ class _Dataset(Part):
     """Gold, and what is known of queries and docs."""
 
     name: str = Field("", description="A name for reports.")
-    qrels: Place = Field(description="Gold judgments: TREC qrels, BEIR tsv, CSV, JSONL, JSON or Parquet.")
+    qrels: Place = Field(description="Gold judgments, in any format that Karat reads.")
 
 
 class _Segments(Part):
@@ -311,7 +315,7 @@ class Config(Part):
     version: Literal[1] = 1
     dataset: Dataset | None = None
     runs: Runs | None = Field(None, description="Runs by name; or paths and globs, whose names are their files' stems.")
-    run_format: Format | None = Field(None, description=all_options()["run_format"].help)
+    run_format: RunFormat | None = Field(None, description=all_options()["run_format"].help)
     result: Place | None = Field(None, description="A saved result to judge, instead of dataset and runs.")
     candidate: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="The runs that the gates judge; all but the baseline unless named."

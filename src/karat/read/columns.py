@@ -1,8 +1,9 @@
-"""What the columns of a table are called, and which one is read where two claim the same role."""
+"""The names of columns, and which column is read where two claim the same role."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -16,6 +17,27 @@ SCORE_NAMES = ("score", "sim")
 _UNSURE = {"qrels": ("query", "doc", "chunk_id", "score"), "run": ("query", "doc", "chunk_id")}
 """Names that other columns have too: each claims its role only where no surer name does."""
 SUBTOPIC = "subtopic"
+Role = Literal["qrels", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """What the rows of a table are, and which columns may hold their ids."""
+
+    noun: str
+    plural: str
+    source: str
+    """What a table without a file is called."""
+    id_names: tuple[str, ...]
+
+
+QUERIES = TableKind("query", "queries", "queries", ("_id", "id", *QUERY_NAMES))
+DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", "chunk_id", *(n for n in DOC_NAMES if n != "chunk_id")))
+"""A corpus of chunks has `chunk_id`, and `doc_id` for the doc that each belongs to."""
+ID_NAMES = (*QUERIES.id_names, *DOC_NAMES)
+
+FieldRow = tuple[int, Mapping[str, Any]]
+"""A row of a table: its line, and its fields by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +80,7 @@ def _number(value: Any) -> float | None:
 
 
 @lru_cache(maxsize=256)
-def rivals_of(names: tuple[str, ...], role: Literal["qrels", "run"]) -> tuple[Rival, ...]:
+def rivals_of(names: tuple[str, ...], role: Role) -> tuple[Rival, ...]:
     """The columns that claim a role which another column has."""
     value = ("grade", GRADE_NAMES) if role == "qrels" else ("score", SCORE_NAMES)
     out: list[Rival] = []

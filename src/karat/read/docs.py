@@ -8,9 +8,10 @@ from typing import Any
 from karat.errors import shown
 from karat.model.docs import Docs
 from karat.model.policy import SEPARATOR
-from karat.read.exact import Problems
+from karat.read.columns import DOCS
 from karat.read.objects import text_id
-from karat.read.queries import DOCS, read_table
+from karat.read.problems import Problems
+from karat.read.queries import read_table
 
 PARENT = "doc_id"
 """The field that names the doc of a chunk, where another field is the id."""

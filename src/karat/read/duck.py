@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karat.read.files import BROKEN_PACKING, open_bytes, unpacking_error
 from karat.read.frames import connect, file_literal, quoted
-from karat.read.layout import BROKEN_PACKING, open_bytes, unpacking_error
 
 if TYPE_CHECKING:
     from karat.read.textfile import TextFile

@@ -13,10 +13,9 @@ import numpy as np
 from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
 from karat.model.items import UNNAMED
 from karat.read import frames
-from karat.read.columns import column
-from karat.read.layout import checked_path
+from karat.read.columns import ID_NAMES, column
+from karat.read.files import check_path
 from karat.read.objects import text_id
-from karat.read.queries import ID_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +64,7 @@ def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
     if isinstance(source, Embeddings):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path = checked_path(os.fspath(source))
+        path = check_path(os.fspath(source))
         if path == "-":
             raise InputError("-: embeddings are read from files, not from standard input")
         return Embeddings(path, path, model or _model_of(path))

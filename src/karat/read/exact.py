@@ -8,61 +8,26 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
+from karat.errors import shown
 from karat.model.run import Rows
 from karat.model.strings import Strings
 from karat.read.layout import ascii_split
+from karat.read.problems import Problems, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from karat.read.columns import Role
     from karat.read.layout import Layout
-
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-Row = tuple[int, str, str, float, str | None]
-"""Line, query, doc, value (grade or score), parent (of gold: the subtopic)."""
-
-
-class Problems:
-    """Collects what is wrong with one input, and stops when it is enough."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.items: list[Problem] = []
-
-    def add(self, line: int | None, text: str) -> None:
-        """Note a problem; one more than are shown ends the reading."""
-        self.items.append(Problem(self.name, line, text))
-        if len(self.items) > MAX_PROBLEMS:
-            raise InputError(self.items)
-
-    def check(self) -> None:
-        """Raise what was collected, if anything was."""
-        if self.items:
-            raise InputError(self.items)
-
-
-def number(text: str) -> float | None:
-    """The finite number that this text is, or None."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    value = float(text)
-    return value if math.isfinite(value) else None
+    from karat.read.problems import Row
 
 
 def read_rows(
-    data: bytes,
-    layout: Layout,
-    role: Literal["qrels", "run"],
-    name: str,
-    first_line: int = 1,
-    problems: Problems | None = None,
+    data: bytes, layout: Layout, role: Role, name: str, first_line: int = 1, problems: Problems | None = None
 ) -> list[Row]:
     """All rows of a piece of text that starts at a line, or an error with up to 20 problems."""
     problems = problems or Problems(name)
@@ -89,7 +54,7 @@ def read_rows(
                 problems.add(line, f"the {idea} id is empty, expected an id")
             elif "\x00" in cell:
                 problems.add(line, f"the {idea} id {shown(cell)} holds a NUL byte, expected text")
-        value = number(text.strip())
+        value = parse_number(text.strip())
         if value is None:
             problems.add(line, f"{what} must be a finite number, found {shown(text)}")
             continue
@@ -126,7 +91,7 @@ def cells_of(data: bytes, layout: Layout, problems: Problems, first_line: int) -
         problems.add(line, f"cannot be read as a table ({error})")
 
 
-def _shape(layout: Layout, role: Literal["qrels", "run"]) -> str:
+def _shape(layout: Layout, role: Role) -> str:
     if layout.header:
         return ", ".join(layout.header)
     shape = "query iter doc grade" if role == "qrels" else "query Q0 doc rank score tag"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import MAX_PROBLEMS, InputError, missing_package
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
+from karat.read.formats import ColumnRows
 from karat.read.layout import table_layout
 from karat.read.textfile import together
 
@@ -19,11 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.read.columns import FieldRow, Role
     from karat.read.layout import Layout
 
-Role = Literal["qrels", "run"]
-NotedRows = tuple[Rows, tuple[str, ...]]
-"""Rows, and notes on how they were read."""
 
 _TEXTS = ("VARCHAR", "UUID", "JSON")
 _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")) + (
@@ -59,7 +59,7 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
     return duckdb.connect(":memory:", config=config)
 
 
-def frame_rows(frame: object, role: Role, name: str) -> NotedRows:
+def frame_rows(frame: object, role: Role, name: str) -> ColumnRows:
     """The rows of a data frame."""
     connection = connect()
     source = registered(connection, frame, name)
@@ -89,7 +89,7 @@ class _Stream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def parquet_rows(path: str, role: Role) -> NotedRows:
+def parquet_rows(path: str, role: Role) -> ColumnRows:
     """The rows of a Parquet file."""
     import duckdb
 
@@ -98,6 +98,40 @@ def parquet_rows(path: str, role: Role) -> NotedRows:
         return relation_rows(connection, f"SELECT * FROM {parquet(path)}", role, path)
     except duckdb.Error as error:
         raise parquet_error(path, error) from None
+
+
+def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
+    """The rows of a data frame, each with its number and its fields."""
+    connection = connect()
+    return _field_rows(connection, f"SELECT * FROM {registered(connection, frame, name)}")
+
+
+def parquet_field_rows(path: str) -> Iterator[FieldRow]:
+    """The rows of a Parquet file, each with its number and its fields."""
+    import duckdb
+
+    try:
+        yield from _field_rows(connect(), f"SELECT * FROM {parquet(path)}")
+    except duckdb.Error as error:
+        raise parquet_error(path, error) from None
+
+
+def _field_rows(connection: Any, sql: str) -> Iterator[FieldRow]:
+    result = connection.execute(sql)
+    names = [str(column[0]) for column in result.description]
+    batches = iter(lambda: result.fetchmany(10_000), [])
+    for line, row in enumerate(chain.from_iterable(batches), start=1):
+        yield line, dict(zip(names, row, strict=True))
+
+
+def parquet_numbers(path: str, name: str) -> dict[int, float]:
+    """The numbers in a column of a Parquet file by row, counted from 1; none if there is no such column."""
+    connection, source = connect(), parquet(path)
+    names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    if name not in names:
+        return {}
+    rows = connection.execute(f"SELECT TRY_CAST({identifier(names[name])} AS DOUBLE) FROM {source}").fetchall()
+    return {row: value for row, (value,) in enumerate(rows, start=1) if value is not None}
 
 
 def parquet_error(path: str, error: Exception) -> InputError:
@@ -125,11 +159,11 @@ def parquet(path: str) -> str:
     return f"read_parquet({file_literal(path)}, hive_partitioning = false)"
 
 
-def relation_rows(connection: Any, sql: str, role: Role, name: str) -> NotedRows:
+def relation_rows(connection: Any, sql: str, role: Role, name: str) -> ColumnRows:
     """What a query yields, as rows (ids as text, values as checked numbers), with notes on ignored columns."""
     described = connection.execute(f"DESCRIBE {sql}").fetchall()
     names, types = [str(r[0]) for r in described], [str(r[1]) for r in described]
-    layout = table_layout(name, role, [n.lower() for n in names], None)
+    layout = table_layout(name, role, [n.lower() for n in names])
     picked = _picked(layout, names, types, role, name)
     parts = list(_batches(connection, f"SELECT {', '.join(picked)} FROM ({sql})"))
     rows = together([p for p in parts if len(p)])
@@ -137,7 +171,7 @@ def relation_rows(connection: Any, sql: str, role: Role, name: str) -> NotedRows
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
     _check_rivals(connection, sql, layout, dict(zip(layout.header, names, strict=True)), name)
-    return rows, tuple(rival.note for rival in layout.rivals)
+    return ColumnRows(rows, tuple(rival.note for rival in layout.rivals))
 
 
 def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str, str], name: str) -> None:

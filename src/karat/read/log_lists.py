@@ -10,7 +10,7 @@ from karat.model.dates import A_DATE, day_of
 from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, Run
 from karat.model.run_log import has_gaps, ordered_items
-from karat.read.exact import Problems
+from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from karat.errors import InputError, shown
 from karat.model.policy import SEPARATOR, parent_of
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
-from karat.read.exact import Problems
+from karat.read.problems import Problems
 
 LOOKED_AT = 300_000
 """Docs of a run in memory whose ids are all looked at before the run is trusted."""

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import shown
-from karat.read.exact import Problems
 from karat.read.objects import text_id
+from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from karat.model.queries import Queries

@@ -15,9 +15,9 @@ import msgspec
 from karat.errors import MAX_PROBLEMS, InputError, shown
 from karat.model.dates import A_DATE
 from karat.model.run_log import LogItem, LogProblem, RunFacts, RunLog, Trace
-from karat.read.exact import Problems
-from karat.read.jsonl import NOT_JSON, numbered_lines, reason
+from karat.read.json_lines import NOT_JSON, numbered_lines, reason
 from karat.read.objects import is_finite, text_id
+from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -116,7 +116,7 @@ def log_lines(
             yield number, query, line
     problems.check()
     if not number:
-        raise InputError(f"{path}: is empty, expected a run log with one JSON object a line")
+        raise InputError(f"{path}: is empty, expected a run log with one JSON object per line")
 
 
 def decode_line(raw: bytes) -> Trace | LooseLine:

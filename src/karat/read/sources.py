@@ -1,15 +1,13 @@
-"""Anything that holds gold, a run or queries → the model. The one place that looks at types."""
+"""Anything that holds gold or a run → the model. The one place that looks at types."""
 
 from __future__ import annotations
 
 import glob
-import io
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +17,12 @@ from karat.model.qrels import Qrels
 from karat.model.run import Run, Table
 from karat.model.strings import hashed
 from karat.read import frames
-from karat.read.exact import Problems, as_rows, number
-from karat.read.layout import (
-    BROKEN_PACKING,
-    PACKED,
-    checked_path,
-    detect,
-    head_of,
-    lines_of,
-    unpacked_zstd,
-    unpacking_error,
-)
+from karat.read.exact import as_rows
+from karat.read.files import HEAD, PACKED, check_path, open_input
+from karat.read.formats import ColumnRows, LineRows, all_formats, read_content
+from karat.read.layout import lines_of
 from karat.read.objects import qrels_from_mapping, run_from_mapping
+from karat.read.problems import Problems, parse_number
 from karat.read.textfile import TextFile
 
 if TYPE_CHECKING:
@@ -40,20 +32,12 @@ if TYPE_CHECKING:
 
     from karat.model.run import Rows
     from karat.model.run_log import RunLog
-    from karat.read.exact import Row
+    from karat.read.formats import Content
     from karat.read.layout import Layout
+    from karat.read.problems import Row
 
-Role = Literal["qrels", "run"]
-LOOKED_AT = 500
-"""Rows of a run at whose scores is looked for grades."""
-
-ENDINGS = frozenset(
-    (
-        *(".run", ".trec", ".txt", ".res", ".csv", ".tsv", ".tab", ".json", ".jsonl", ".ndjson", ".parquet", ".pq"),
-        *(".qrels", ".qrel", ".npy", ".npz"),
-    )
-)
-"""Endings of file names that are no part of a run's name."""
+ROWS_FOR_DOUBTS = 500
+"""Rows of a run whose scores are searched for grades."""
 
 
 def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
@@ -73,12 +57,13 @@ def _read_qrels(source: Any, format: str | None, subtopics: bool | None) -> Qrel
     if isinstance(source, Qrels):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _qrels_from_file(checked_path(os.fspath(source)), format, subtopics)
+        path = check_path(os.fspath(source))
+        content = read_content(open_input(path), "qrels", Problems(path), name=format)
+        return _qrels_of(content, path, subtopics)
     if isinstance(source, Mapping):
         return qrels_from_mapping(source)
     if frames.is_frame(source):
-        rows, notes = frames.frame_rows(source, "qrels", "qrels")
-        return replace(qrels_from_rows(_wanted(rows, subtopics), "qrels"), notes=notes)
+        return _qrels_of(frames.frame_rows(source, "qrels", "qrels"), "qrels", subtopics)
     raise InputError(f"qrels: expected a path, a dict, a data frame or karat.Qrels, found {type(source).__name__}")
 
 
@@ -98,16 +83,15 @@ def read_run(
     """
     chosen = policy or Policy()
     if isinstance(source, (str, os.PathLike)):
-        read = _run_from_file(checked_path(os.fspath(source)), name, format, chosen.separator)
-        return _chosen_run(read, chosen, as_of, dated)
+        run = _run_from_file(check_path(os.fspath(source)), name, format, chosen.separator)
+        return _chosen_run(run, chosen, as_of, dated)
     if isinstance(source, Run):
         return _chosen_run(source, chosen, as_of, dated)
     if isinstance(source, Mapping):
-        run = run_from_mapping(source, name or "run", separator=chosen.separator)
-        return _chosen_run(run, chosen, as_of, dated)
+        return _chosen_run(run_from_mapping(source, name or "run", separator=chosen.separator), chosen, as_of, dated)
     if frames.is_frame(source):
-        rows, notes = frames.frame_rows(source, "run", name or "run")
-        return _chosen_run(Run(name or "run", Table(rows), notes=notes), chosen, as_of, dated)
+        table = frames.frame_rows(source, "run", name or "run")
+        return _chosen_run(Run(name or "run", Table(table.rows), notes=table.notes), chosen, as_of, dated)
     raise InputError(
         f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
     )
@@ -161,7 +145,8 @@ def run_name(path: str) -> str:
     for ending in PACKED:
         base = base.removesuffix(ending)
     stem, ending = os.path.splitext(base)
-    return stem if ending.lower() in ENDINGS else base
+    known = {".npy", ".npz"}.union(*(form.endings for form in all_formats().values()))
+    return stem if ending.lower() in known else base
 
 
 def _with_folder(path: str, stem: str, depth: int) -> str:
@@ -169,58 +154,28 @@ def _with_folder(path: str, stem: str, depth: int) -> str:
     return "/".join([*folders[-depth:], stem])
 
 
-def head_and_stdin(path: str) -> tuple[bytes, bytes | None]:
-    """A file's first bytes; standard input is read whole, since it comes only once."""
-    if path != "-":
-        return head_of(path), None
-    data = sys.stdin.buffer.read()
-    if not data:
-        raise InputError("-: standard input is empty, or was read already; name at most one input -")
-    try:
-        if data[:2] == b"\x1f\x8b":
-            import gzip
-
-            data = gzip.decompress(data)
-        elif data[:4] == b"\x28\xb5\x2f\xfd":
-            data = unpacked_zstd(path, io.BytesIO(data)).read()
-    except BROKEN_PACKING as error:
-        raise unpacking_error(path, error) from None
-    return data[: 1 << 16].removeprefix(b"\xef\xbb\xbf"), data
-
-
-def _wanted(rows: Rows, subtopics: bool | None) -> Rows:
-    return replace(rows, parent=None) if subtopics is False else rows
-
-
-def _qrels_from_file(path: str, format: str | None, subtopics: bool | None) -> Qrels:
-    head, stdin = head_and_stdin(path)
-    layout = detect(path, "qrels", format, head)
-    notes = tuple(rival.note for rival in layout.rivals)
+def _qrels_of(content: Content, path: str, subtopics: bool | None) -> Qrels:
+    if isinstance(content, Mapping):
+        return qrels_from_mapping(content, path)
+    if isinstance(content, LineRows):
+        rows = [(*row[:4], None) for row in content.rows] if subtopics is False else content.rows
+        return replace(_qrels_with_lines(rows, path), notes=content.notes)
+    if isinstance(content, ColumnRows):
+        columns = replace(content.rows, parent=None) if subtopics is False else content.rows
+        return replace(qrels_from_rows(columns, path), notes=content.notes)
+    assert isinstance(content, TextFile)
     if subtopics is not None:
         from karat.read.subtopics import layout_with
 
-        layout = layout_with(layout, path, subtopics)
-    if layout.kind in ("json", "jsonl"):
-        from karat.read import jsonl
-
-        if layout.kind == "json":
-            return jsonl.read_json(path, "qrels", path, stdin)  # type: ignore[return-value]
-        listed = jsonl.read_json_rows(path, "qrels", stdin)
-        if subtopics is False:
-            listed = [(*row[:4], None) for row in listed]
-        return replace(_qrels_with_lines(listed, path, layout), notes=notes)
-    if layout.kind == "parquet":
-        rows, notes = frames.parquet_rows(path, "qrels")
-        return replace(qrels_from_rows(_wanted(rows, subtopics), path), notes=notes)
-    text = TextFile(path, layout, "qrels", stdin=stdin)
-    rows = text.everything()
-    if len(rows) == 0:
+        content = replace(content, layout=layout_with(content.layout, path, subtopics))
+    columns = content.everything()
+    if len(columns) == 0:
         raise InputError(f"{path}: holds no judgments, expected at least one")
-    check_rivals(text, Problems(path))
+    check_rivals(content, Problems(path))
     try:
-        return replace(qrels_from_rows(rows, path), notes=notes)
+        return replace(qrels_from_rows(columns, path), notes=content.notes)
     except _Contradiction:
-        return _qrels_with_lines(text.exact_rows(), path, layout)
+        return _qrels_with_lines(content.exact_rows(), path, trec=not content.layout.header)
 
 
 def check_rivals(file: TextFile, problems: Problems) -> None:
@@ -240,7 +195,7 @@ class _Contradiction(InputError):
     """A pair judged with two grades, before the lines are known."""
 
 
-def _qrels_with_lines(rows: list[Row], path: str, layout: Layout) -> Qrels:
+def _qrels_with_lines(rows: Sequence[Row], path: str, *, trec: bool = False) -> Qrels:
     """Gold from rows that know their lines: a contradiction names both places."""
     problems = Problems(path)
     if any(row[4] is not None for row in rows):
@@ -248,7 +203,7 @@ def _qrels_with_lines(rows: list[Row], path: str, layout: Layout) -> Qrels:
 
         missing_names(rows, problems)
         return gold_from_rows(rows, path, "line")
-    hint = "" if layout.kind != "trec" else ", or say --subtopics (subtopics=True) if the second column is a subtopic"
+    hint = ", or say --subtopics (subtopics=True) if the second column is a subtopic" if trec else ""
     first: dict[tuple[str, str], tuple[int, float]] = {}
     for line, query, doc, grade, _ in rows:
         before = first.setdefault((query, doc), (line, grade))
@@ -313,45 +268,33 @@ def _by_subtopic(rows: Rows, source: str) -> Qrels:
 
 
 def _run_from_file(path: str, name: str | None, format: str | None, separator: str) -> Run | RunLog:
-    head, stdin = head_and_stdin(path)
-    layout = detect(path, "run", format, head)
+    file = open_input(path)
+    content = read_content(file, "run", Problems(path), name=format)
     name = name or run_name(path)
-    ignored = tuple(rival.note for rival in layout.rivals)
-    if layout.kind in ("json", "jsonl"):
-        return _run_from_json(path, name, layout, head, separator, stdin)
-    if layout.kind == "parquet":
-        rows, ignored = frames.parquet_rows(path, "run")
-        few = rows.query.take(np.arange(min(len(rows), LOOKED_AT))).texts()
-        doubts = _doubts(zip(few, rows.score.tolist(), strict=False))
-        return Run(name, Table(rows), path=path, notes=(*ignored, *doubts))
-    facts = {"tag": tag} if (tag := _tag(layout, head)) else {}
-    doubts = _doubts(_first_scores(layout, head)) if layout.kind == "table" else ()
-    file = TextFile(path, layout, "run", stdin=stdin)
-    check_rivals(file, Problems(path))
-    return Run(name, file, facts, path if stdin is None else None, (*ignored, *doubts))
-
-
-def _run_from_json(
-    path: str, name: str, layout: Layout, head: bytes, separator: str, stdin: bytes | None
-) -> Run | RunLog:
-    from karat.read import jsonl
-    from karat.read.run_log import is_run_log, read_run_log
-
-    if layout.kind == "json":
-        return jsonl.read_json(path, "run", name, stdin, separator)  # type: ignore[return-value]
-    if is_run_log(head):
-        return read_run_log(path, name, stdin)
-    rows = jsonl.read_json_rows(path, "run", stdin)
-    doubts = _doubts((r[1], r[3]) for r in rows[:LOOKED_AT])
-    return Run(name, Table(as_rows(rows)), path=path, notes=(*(rival.note for rival in layout.rivals), *doubts))
+    if isinstance(content, Mapping):
+        return run_from_mapping(content, name, path, separator=separator)
+    if isinstance(content, LineRows):
+        doubts = _doubts((row[1], row[3]) for row in content.rows[:ROWS_FOR_DOUBTS])
+        return Run(name, Table(as_rows(content.rows)), path=path, notes=(*content.notes, *doubts))
+    if isinstance(content, ColumnRows):
+        rows = content.rows
+        queries = rows.query.take(np.arange(min(len(rows), ROWS_FOR_DOUBTS))).texts()
+        doubts = _doubts(zip(queries, rows.score.tolist(), strict=False))
+        return Run(name, Table(rows), path=path, notes=(*content.notes, *doubts))
+    if not isinstance(content, TextFile):
+        return replace(content, name=name)
+    facts = {"tag": tag} if (tag := _tag(content.layout, file.head)) else {}
+    doubts = _doubts(_first_scores(content.layout, file.head)) if content.layout.header else ()
+    check_rivals(content, Problems(path))
+    return Run(name, content, facts, path if file.stdin is None else None, (*content.notes, *doubts))
 
 
 def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:
     """Query and score of the first rows of a table; the last line of the head may be cut."""
-    whole = head if len(head) < 1 << 16 else head[: head.rfind(b"\n")]
-    for _, line in islice(lines_of(whole), 1, 1 + LOOKED_AT):
+    whole = head if len(head) < HEAD else head[: head.rfind(b"\n")]
+    for _, line in islice(lines_of(whole), 1, 1 + ROWS_FOR_DOUBTS):
         cells = line.split(layout.delimiter)
-        if len(cells) == layout.width and (score := number(cells[layout.value].strip('"'))) is not None:
+        if len(cells) == layout.width and (score := parse_number(cells[layout.value].strip('"'))) is not None:
             yield cells[layout.query], score
 
 
@@ -362,12 +305,12 @@ def _doubts(scores: Iterable[tuple[str, float]]) -> tuple[str, ...]:
     small = bool(values) and all(v == int(v) and -2 <= v <= 4 for v in values)
     if not small or len(rows) < 2 or (len(set(rows)) == len(rows) and len(values) > 1):
         return ()
-    listed = ", ".join(f"{v:g}" for v in values)
-    return (f"every score is a small whole number ({listed}): is this gold? A run holds the scores of a system",)
+    numbers = ", ".join(f"{v:g}" for v in values)
+    return (f"every score is a small whole number ({numbers}): is this gold? A run holds the scores of a system",)
 
 
 def _tag(layout: Layout, head: bytes) -> str | None:
-    if layout.kind != "trec" or layout.width != 6:
+    if layout.header or layout.width != 6:
         return None
     for line in head.split(b"\n")[:50]:
         cells = line.split()

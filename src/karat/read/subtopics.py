@@ -11,8 +11,8 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.model.qrels import Subtopics
 from karat.read.columns import SUBTOPIC
-from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite, text_id
+from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,13 +24,11 @@ Judged = dict[str, dict[str, dict[str, float]]]
 """The grade of each query, doc and subtopic."""
 
 
-def layout_with(layout: Layout, path: str, wanted: bool | None) -> Layout:
+def layout_with(layout: Layout, path: str, wanted: bool) -> Layout:
     """The layout with the column of subtopics where it is wanted: by its name, in TREC files only if asked for."""
-    if wanted is None or layout.kind in ("json", "jsonl", "parquet"):
-        return layout
     if not wanted:
         return replace(layout, parent=None)
-    if layout.kind == "trec":
+    if not layout.header:
         return replace(layout, parent=1)
     if layout.parent is None:
         raise lacking(path)

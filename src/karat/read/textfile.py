@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from karat.model.decimals import decimals
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.exact import as_rows, cells_of, read_rows
-from karat.read.layout import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
+from karat.read.files import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
 from karat.read.scan import fields
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.read.exact import Problems, Row
+    from karat.read.columns import Role
     from karat.read.layout import Layout
+    from karat.read.problems import Problems, Row
 
 FRONT = b"x" * PAD
 NEWLINE = ord("\n")
@@ -50,11 +51,16 @@ class TextFile:
 
     path: str
     layout: Layout
-    role: Literal["qrels", "run"]
+    role: Role
     watchers: tuple[Callable[[memoryview], None], ...] = field(default=(), compare=False)
     stdin: bytes | None = field(default=None, compare=False, repr=False)
     batch: int | None = None
     """At most so many queries in a block, where the file is grouped by query."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which columns are ignored."""
+        return tuple(rival.note for rival in self.layout.rivals)
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.model.field_group import INSIDE, OUTSIDE, read_group
-from karat.model.options import Intervals
+from karat.model.intervals import Intervals
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units

@@ -147,17 +147,17 @@ def is_saved(source: object) -> bool:
     """Whether this names a file that Karat wrote: a saved result or a baseline."""
     if not isinstance(source, (str, os.PathLike)) or source == "-" or not os.path.isfile(source):
         return False
-    from karat.read.layout import head_of
+    from karat.read.files import read_head
 
-    head = head_of(os.fspath(source)).lstrip()[:400]
+    head = read_head(os.fspath(source)).lstrip()[:400]
     return head.startswith(b"{") and b'"format_version"' in head and b'"kind"' in head
 
 
 def load_any(source: str) -> Result:
     """A saved result, or a baseline."""
-    from karat.read.layout import head_of
+    from karat.read.files import read_head
 
-    return load_baseline(source) if b'"baseline"' in head_of(os.fspath(source))[:400] else load(source)
+    return load_baseline(source) if b'"baseline"' in read_head(os.fspath(source))[:400] else load(source)
 
 
 def load_baseline(path: str) -> Result:
@@ -209,9 +209,9 @@ def _same(value: float, stored: float | None) -> bool:
 
 def _content(path: str, expected: str) -> tuple[str, bytes]:
     """A file's path as messages name it, and its bytes, unpacked."""
-    from karat.read.layout import checked_path, open_bytes
+    from karat.read.files import check_path, open_bytes
 
-    path = checked_path(os.fspath(path))
+    path = check_path(os.fspath(path))
     try:
         with open_bytes(path) as file:
             return path, b"".join(iter(lambda: file.read(1 << 20), b""))

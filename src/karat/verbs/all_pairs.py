@@ -18,7 +18,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.model.options import Settings
+    from karat.config.options import Settings
     from karat.results.document import PairsJson
     from karat.results.result import Result
 

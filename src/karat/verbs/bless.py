@@ -17,8 +17,8 @@ from karat.store.codec import as_plain, rounded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karat.config.options import Options
     from karat.config.reading import Read
-    from karat.model.options import Options
     from karat.results.document import DocumentJson
     from karat.results.result import Result, RunResult
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.checks import check_files, check_gates, config_options, evaluation_of
+from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.gates.attainable import refuse_impossible
@@ -18,7 +19,6 @@ from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
-from karat.model.options import Settings, takes_options
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable
 from karat.results.remarks import remarks_of
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
+    from karat.config.options import Options
     from karat.config.reading import Read
     from karat.gates.evidence import Judgment
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
-    from karat.model.options import Options
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from karat.align.stream import default_threads
+from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse, parse_all
-from karat.model.options import Settings, takes_options
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable
@@ -28,8 +28,8 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.config.options import Options
     from karat.metrics.grammar import Measure
-    from karat.model.options import Options
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference

@@ -15,15 +15,15 @@ from karat.align import align, find, find_queries
 from karat.align.gold import unjudged_queries
 from karat.align.hits import without_judgments
 from karat.align.stream import default_threads
+from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.metrics.grammar import DEFAULT_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
-from karat.model.options import Settings, takes_options
 from karat.model.policy import is_relevant
 from karat.model.run import Run
+from karat.read.files import is_packed
 from karat.read.frames import is_frame
-from karat.read.layout import is_packed
 from karat.read.sources import read_run, run_files
 from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from karat.align.hits import Aligned
     from karat.align.needs import Needs
+    from karat.config.options import Options
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.engine import Watch
-    from karat.model.options import Options
     from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings

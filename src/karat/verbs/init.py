@@ -13,7 +13,7 @@ from karat.errors import InputError, KaratError, install_command
 from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
 from karat.metrics.grammar import parse_all
-from karat.read.layout import head_of
+from karat.read.files import read_head
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.depths import depth_of
@@ -27,7 +27,7 @@ from karat.verbs.validate.tables import TableFile
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.results.result import Result, RunResult
 
 DEPTH, MOST = 3, 500
@@ -108,7 +108,7 @@ def _find_files(folder: str) -> FolderFiles:
     out = FolderFiles()
     for path in _files(folder):
         try:
-            role = detect_role(path, head_of(path))
+            role = detect_role(path, read_head(path))
             if role in ("qrels", "run") and path.lower().endswith(".json"):  # any JSON object may look like one
                 role = role_by_name(path, ("qrels", "run"))
                 (read_qrels if role == "qrels" else read_run)(path)

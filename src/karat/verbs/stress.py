@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.model.docs import text_of, title_and_text
-from karat.model.options import Settings, takes_options
 from karat.model.policy import is_relevant
 from karat.read import query_fields
 from karat.read.docs import read_docs
-from karat.read.exact import Problems
 from karat.read.objects import build_qrels, is_finite
+from karat.read.problems import Problems
 from karat.read.queries import read_queries
 from karat.results.figures import figure
 from karat.store.codec import rounded
@@ -29,8 +29,8 @@ from karat.verbs.components.reranker import reranking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from karat.config.options import Options
     from karat.model.docs import Docs
-    from karat.model.options import Options
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison

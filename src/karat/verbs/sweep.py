@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from karat.config.options import Settings, takes_options
 from karat.errors import UsageError
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
-from karat.model.options import Settings, takes_options
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
@@ -22,7 +22,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.results.document import CurveJson, DocumentJson
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
+from karat.config.options import Settings, StatedOptions, takes_options
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
-from karat.model.options import Settings, StatedOptions, takes_options
 from karat.read.sources import read_run
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
@@ -32,8 +32,8 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from karat.config.options import Options
     from karat.metrics.grammar import Measure
-    from karat.model.options import Options
     from karat.results.document import DocumentJson
     from karat.results.result import Result
     from karat.retrieve.corpus import Corpus

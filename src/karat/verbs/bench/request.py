@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from karat.config.checks import config_options
+from karat.config.options import Data
 from karat.config.reading import DEFAULT_NAMES, find_config, read_config
 from karat.errors import InputError, UsageError
 from karat.model.option import options_of
-from karat.model.options import Data
 from karat.verbs.bench.dataset import config_in
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 
 from karat.errors import InputError, KaratError, UsageError, shown
 from karat.model.run_log import FACTS
-from karat.read.jsonl import NOT_JSON
+from karat.read.json_lines import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
 from karat.retrieve.protocol import read_answer
 from karat.retrieve.spec import parse_spec

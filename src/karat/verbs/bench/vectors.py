@@ -17,7 +17,7 @@ from karat.verbs.bench.warnings import ids_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.model.options import DataOptions
+    from karat.config.options import DataOptions
     from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store

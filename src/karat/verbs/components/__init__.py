@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.config.options import Settings, takes_options
 from karat.errors import UsageError
-from karat.model.options import Settings, takes_options
 from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
 from karat.read.sources import read_run
@@ -25,7 +25,7 @@ from karat.verbs.components.inputs import as_logged, material_of, no_log, read_m
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.verbs.components.inputs import Material
 
 

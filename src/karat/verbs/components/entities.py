@@ -12,7 +12,7 @@ from karat.verbs.components.estimator import Estimator
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from karat.model.options import Options
+    from karat.config.options import Options
 
 
 def entity_metrics(

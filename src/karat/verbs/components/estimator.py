@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from karat.model.options import Settings
+from karat.config.options import Settings
 from karat.results.sampling import Sampling, sampling
 from karat.stats.aggregates import Statistic, estimate_figures
 from karat.stats.ratios import ratio_interval
@@ -15,7 +15,7 @@ from karat.stats.ratios import ratio_interval
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.stats.intervals import Interval
 
 SHARE = (0.0, 1.0)

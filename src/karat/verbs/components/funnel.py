@@ -12,7 +12,7 @@ from karat.verbs.components.estimator import Estimator
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.model.options import Options
+    from karat.config.options import Options
 
 NEVER, CUT, DELIVERED = "never_retrieved", "cut", "delivered"
 LOST = "lost_at."

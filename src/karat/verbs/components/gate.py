@@ -12,7 +12,7 @@ from karat.verbs.components.estimator import Estimator
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.model.options import Options
+    from karat.config.options import Options
 
 ALONE = "gate_efficiency alone also rewards skipping everything: read it with skip_precision and harmful_skips"
 

@@ -33,7 +33,7 @@ from karat.verbs.evaluate import named_runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karat.model.options import Settings
+    from karat.config.options import Settings
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries

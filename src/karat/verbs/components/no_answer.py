@@ -15,7 +15,7 @@ from karat.verbs.components.estimator import Estimator
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.verbs.components.inputs import Material
 
     Top = Mapping[str, Sequence[tuple[str, float | None]]]

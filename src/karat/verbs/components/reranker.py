@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.model.options import Settings
+from karat.config.options import Settings
 from karat.model.policy import RELEVANT, is_relevant
 from karat.model.run import OrderedLists
 from karat.results.components import Component
@@ -13,7 +13,7 @@ from karat.verbs.components.estimator import of_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.model.options import Options
+    from karat.config.options import Options
     from karat.model.run import Run
     from karat.model.run_log import Trace
     from karat.verbs.components.inputs import Material

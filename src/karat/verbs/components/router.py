@@ -13,7 +13,7 @@ from karat.verbs.components.estimator import Estimator
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.model.options import Options
+    from karat.config.options import Options
 
 NOWHERE = "(none)"
 

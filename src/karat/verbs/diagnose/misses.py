@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.model.options import Settings
+from karat.config.options import Settings
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
@@ -18,8 +18,8 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.config.options import Options
     from karat.model.docs import Docs
-    from karat.model.options import Options
     from karat.results.losses import Loss
     from karat.results.result import RunResult
     from karat.results.top_lists import TopDoc

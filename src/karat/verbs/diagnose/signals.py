@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError
-from karat.model.options import Intervals
+from karat.model.intervals import Intervals
 from karat.model.policy import is_relevant, parent_of
 from karat.read.objects import build_qrels
 from karat.results.other_lists import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.options import Fields
+    from karat.model.intervals import Fields
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run import OrderedLists

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError
 from karat.model.policy import SEPARATOR
-from karat.read.layout import checked_path, head_of
+from karat.read.files import check_path, read_head
 from karat.verbs.validate.findings import (
     LintFinding,
     Validation,
@@ -97,7 +97,7 @@ def _stated_roles(stated: tuple[tuple[FileRole, Paths], ...]) -> tuple[FileRoles
 def _detected_role(path: str) -> tuple[FileRole | None, list[LintFinding]]:
     """The role of a file, or why its content cannot be read at all."""
     try:
-        head = head_of(path)
+        head = read_head(path)
     except InputError as error:  # compressed data breaks off
         return None, [make_finding("F001", path, str(error).removeprefix(f"{path}: "), [path])]
     role = detect_role(path, head)
@@ -128,7 +128,7 @@ def _paths(paths: Paths, *, folders: bool = False) -> list[str]:
         matches = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
         if not matches:
             raise InputError(f"{path}: no file matches, expected at least one; check the folder and the pattern")
-        out += [checked_path(p) for p in matches]
+        out += [check_path(p) for p in matches]
     return list(dict.fromkeys(out))
 
 

@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any, Literal
 
 from karat.model.docs import TEXT_FIELDS
-from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, column
-from karat.read.exact import number
+from karat.read.columns import DOC_NAMES, GRADE_NAMES, ID_NAMES, QUERY_NAMES, SCORE_NAMES, column
+from karat.read.files import InputFile
+from karat.read.formats import recognise_format
 from karat.read.layout import ascii_split, lines_of
-from karat.read.queries import ID_NAMES
-from karat.read.topics import is_topics
+from karat.read.problems import parse_number
 
 FileRole = Literal["qrels", "queries", "run", "corpus", "result", "config"]
 ROLES: dict[FileRole, str] = {
@@ -39,14 +39,15 @@ def detect_role(path: str, head: bytes) -> FileRole | None:
     """The role of a file by its first bytes; None if it is unclear."""
     if re.search(r"\.ya?ml$", path, re.IGNORECASE):
         return "config"
-    if head[:4] == b"PAR1":
+    form = recognise_format(InputFile(path, head))
+    if form.name == "parquet":
         return _by_rows(path, _parquet_rows(path))
-    if is_topics(head):
-        return "queries"
-    text = head.lstrip()
-    if text[:1] in (b"{", b"["):
-        return _json_role(path, text)
-    return _text_role(path, head)
+    if form.name in ("json", "jsonl"):
+        return _json_role(path, head.lstrip())
+    if form.name in ("csv", "trec", "tsv"):
+        return _text_role(path, head)
+    roles: list[FileRole] = [role for role in ("qrels", "run") if form.holds(role)]
+    return role_by_name(path, tuple(roles)) if len(roles) > 1 else roles[0] if roles else "queries"
 
 
 def role_by_name(path: str, among: tuple[FileRole, ...]) -> FileRole | None:
@@ -132,7 +133,7 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | N
     named = role_by_name(path, ("qrels", "run"))
     if named is not None:
         return named
-    numbers = [number(str(v)) for v in values]
+    numbers = [parse_number(str(v)) for v in values]
     whole = [v for v in numbers if v is not None and v == int(v)]
     if len(whole) < len(numbers):
         return "run"
@@ -167,9 +168,9 @@ def _text_role(path: str, head: bytes) -> FileRole | None:
             rows = [dict(zip(names, row, strict=False)) for row in cells[1:]]
             return _by_rows(path, rows or [dict.fromkeys(names)])
     words = ascii_split(lines[0])
-    if len(words) in (5, 6) and number(words[3]) is not None and number(words[4]) is not None:
+    if len(words) in (5, 6) and parse_number(words[3]) is not None and parse_number(words[4]) is not None:
         return "run"
-    if len(words) == 4 and number(words[3]) is not None and "\t" not in lines[0].strip().replace("\t", "", 3):
+    if len(words) == 4 and parse_number(words[3]) is not None and "\t" not in lines[0].strip().replace("\t", "", 3):
         return "qrels"
     named = role_by_name(path, ("qrels", "run", "queries", "corpus"))
     if named in ("qrels", "run"):

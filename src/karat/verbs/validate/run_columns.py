@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +11,14 @@ import numpy as np
 from karat.errors import InputError
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import Policy
-from karat.model.run import OrderedLists, Run, ScoredLists
+from karat.model.run import OrderedLists, ScoredLists
+from karat.model.run_log import RunLog
 from karat.model.strings import PAD, hashed
-from karat.read import frames
-from karat.read.exact import number, read_rows
-from karat.read.layout import detect, head_of, lines_of
+from karat.read.exact import read_rows
+from karat.read.files import InputFile, read_head
+from karat.read.formats import ColumnRows, LineRows, read_content, recognise_format
+from karat.read.layout import lines_of
+from karat.read.objects import run_from_mapping
 from karat.read.scan import fields
 from karat.read.sources import check_rivals
 from karat.read.textfile import Irregular, TextFile
@@ -22,13 +26,14 @@ from karat.verbs.validate.tables import LogLine, RunFile
 from karat.verbs.validate.tolerant import FileProblems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from karat.model.run import Rows, Run
     from karat.model.strings import Strings
-    from karat.read.exact import Row
     from karat.read.layout import Layout
+    from karat.read.problems import Row
     from karat.read.textfile import Block
 
 MOST_ROWS = 5_000_000
@@ -120,33 +125,30 @@ def read_run_columns(path: str, problems: FileProblems) -> RunFile | None:
         return None
 
 
-def _run(path: str, problems: FileProblems) -> RunFile | None:
-    from karat.read import jsonl
+def _run(path: str, problems: FileProblems) -> RunFile:
     from karat.read.run_log import is_run_log
 
-    head = head_of(path)
-    layout = detect(path, "run", None, head)
-    problems.notes = tuple(rival.note for rival in layout.rivals)
-    if layout.kind == "json":
-        run = jsonl.read_json(path, "run", path)
-        assert isinstance(run, Run)
-        return _from_lists(path, run)
-    if layout.kind == "parquet":
-        return _from_parquet(path, problems)
-    if layout.kind == "jsonl" and is_run_log(head):
+    file = InputFile(path, read_head(path))
+    form = recognise_format(file, "run")
+    if form.name == "jsonl" and is_run_log(file.head):
         return _from_log(path, problems)
-    if layout.kind == "jsonl":
-        rows = jsonl.read_json_rows(path, "run", None, problems)
-        ranks = _json_ranks(path) if b'"rank"' in head else {}
-        return _from_rows(path, rows, ranks, problems)
-    file = TextFile(path, layout, "run")
-    check_rivals(file, problems)
-    at = 3 if layout.kind == "trec" else layout.header.index("rank") if "rank" in layout.header else None
+    content = read_content(file, "run", problems)
+    if isinstance(content, Mapping):
+        return _from_lists(path, run_from_mapping(content, path))
+    assert not isinstance(content, RunLog)
+    problems.notes = content.notes
+    ranks = form.ranks(file) if form.ranks is not None else {}
+    if isinstance(content, ColumnRows):
+        return _from_columns(path, content.rows, ranks)
+    if isinstance(content, LineRows):
+        return _from_rows(path, content.rows, ranks, problems)
+    check_rivals(content, problems)
+    layout = content.layout
+    at = 3 if not layout.header else layout.header.index("rank") if "rank" in layout.header else None
     try:
-        return _in_blocks(file, at, head, problems)
+        return _in_blocks(content, at, file.head, problems)
     except Irregular:
-        rows = file.exact_rows(problems)
-    ranks = {}
+        rows = content.exact_rows(problems)
     if at is not None:
         with_ranks = TextFile(path, replace(layout, value=at), "run")
         ranks = {row[0]: row[3] for row in with_ranks.exact_rows(FileProblems(path))}
@@ -214,38 +216,10 @@ def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], probl
     return out.run(path, parents={r[2]: r[4] for r in rows if r[4]})
 
 
-def _json_ranks(path: str) -> dict[int, float]:
-    """The rank on each line of a JSONL file that has one."""
-    import msgspec
-
-    from karat.read.jsonl import NOT_JSON, numbered_lines
-
-    out, decoder = {}, msgspec.json.Decoder()
-    for line, raw in numbered_lines(path):
-        try:
-            rank = decoder.decode(raw).get("rank")
-        except (*NOT_JSON, AttributeError):
-            continue
-        value = number(str(rank))
-        if value is not None:
-            out[line] = value
-    return out
-
-
-def _from_parquet(path: str, problems: FileProblems) -> RunFile:
-    rows, problems.notes = frames.parquet_rows(path, "run")
-    connection = frames.connect()
-    source = frames.parquet(path)
-    names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-    rank = np.full(len(rows), np.nan)
-    if "rank" in names:
-        found = connection.execute(
-            f"SELECT TRY_CAST({frames.identifier(names['rank'])} AS DOUBLE) AS r FROM {source}"
-        ).fetchnumpy()["r"]
-        rank = np.ma.filled(np.ma.asarray(found, dtype=np.float64), np.nan)
-    out = _Columns()
-    numbers = out.queries.of_all(rows.query), out.docs.of_all(rows.doc)
-    out.add(*numbers, rows.score, rank, np.arange(1, len(rows) + 1))
+def _from_columns(path: str, rows: Rows, ranks: Mapping[int, float]) -> RunFile:
+    out, lines = _Columns(), range(1, len(rows) + 1)
+    codes = out.queries.of_all(rows.query), out.docs.of_all(rows.doc)
+    out.add(*codes, rows.score, [ranks.get(line, np.nan) for line in lines], lines)
     parents = dict(zip(rows.doc.texts(), rows.parent.texts(), strict=True)) if rows.parent is not None else {}
     return out.run(path, parents=parents)
 

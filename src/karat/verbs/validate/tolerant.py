@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, Problem
 from karat.model.docs import title_and_text
-from karat.read import frames
+from karat.model.run_log import RunLog
+from karat.read.columns import DOCS, QUERIES
 from karat.read.docs import PARENT
-from karat.read.exact import Problems
-from karat.read.layout import detect, head_of
-from karat.read.objects import text_id
-from karat.read.queries import DOCS, rows_with_ids, table_rows
+from karat.read.files import InputFile, read_head
+from karat.read.formats import ColumnRows, LineRows, read_content, read_table_rows
+from karat.read.objects import qrels_from_mapping, text_id
+from karat.read.problems import Problems
+from karat.read.queries import rows_with_ids
 from karat.read.sources import check_rivals
 from karat.read.textfile import TextFile
 from karat.verbs.validate.dates import as_date
@@ -22,9 +25,8 @@ from karat.verbs.validate.findings import make_finding, many
 from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
-    from karat.read.exact import Row
     from karat.verbs.validate.findings import LintFinding
 
 EACH = 20
@@ -76,49 +78,41 @@ def read_gold_rows(path: str, problems: FileProblems) -> GoldFile | None:
         return None
 
 
-def _gold(path: str, problems: FileProblems) -> GoldFile | None:
-    head = head_of(path)
-    layout = detect(path, "qrels", None, head)
-    problems.notes = tuple(rival.note for rival in layout.rivals)
-    if layout.kind == "json":
-        from karat.model.qrels import Qrels
-        from karat.read.jsonl import read_json
-
-        gold = read_json(path, "qrels", path)
-        assert isinstance(gold, Qrels)
+def _gold(path: str, problems: FileProblems) -> GoldFile:
+    file = InputFile(path, read_head(path))
+    before = len(problems.items)
+    content = read_content(file, "qrels", problems)
+    if isinstance(content, Mapping):
+        gold = qrels_from_mapping(content, path)
         names = [gold.query_ids[i] for i in gold.query_of.tolist()]
         return GoldFile(path, [-1] * len(names), names, list(gold.docs), gold.grades)
-    if layout.kind == "parquet":
-        rows, problems.notes = frames.parquet_rows(path, "qrels")
-        topics = rows.parent.texts() if rows.parent is not None else ()
-        return GoldFile(path, range(1, len(rows) + 1), rows.query.texts(), rows.doc.texts(), rows.score, topics)
-    before = len(problems.items)
-    listed: Sequence[Row]
-    if layout.kind == "jsonl":
-        from karat.read.jsonl import read_json_rows
-
-        listed = read_json_rows(path, "qrels", None, problems)
-    else:
-        file = TextFile(path, layout, "qrels")
-        listed = file.exact_rows(problems)
-        check_rivals(file, problems)
-    if not listed and len(problems.items) == before:
+    assert not isinstance(content, RunLog)
+    problems.notes = content.notes
+    if isinstance(content, ColumnRows):
+        columns = content.rows
+        topics = columns.parent.texts() if columns.parent is not None else ()
+        lines = range(1, len(columns) + 1)
+        return GoldFile(path, lines, columns.query.texts(), columns.doc.texts(), columns.score, topics)
+    rows = content.rows if isinstance(content, LineRows) else content.exact_rows(problems)
+    if isinstance(content, TextFile):
+        check_rivals(content, problems)
+    if not rows and len(problems.items) == before:
         raise InputError(f"{path}: holds no judgments, expected at least one")
-    rows_ = [row for row in listed if row[1] and row[2]]
+    whole = [row for row in rows if row[1] and row[2]]
     return GoldFile(
         path,
-        [r[0] for r in rows_],
-        [r[1] for r in rows_],
-        [r[2] for r in rows_],
-        np.array([r[3] for r in rows_], dtype=np.float64),
-        [r[4] for r in rows_],
+        [r[0] for r in whole],
+        [r[1] for r in whole],
+        [r[2] for r in whole],
+        np.array([r[3] for r in whole], dtype=np.float64),
+        [r[4] for r in whole],
     )
 
 
 def read_query_table(path: str, problems: FileProblems) -> TableFile | None:
     """The queries that can be read; an id that appears twice is left in."""
     try:
-        rows = list(rows_with_ids(table_rows(path, head_of(path), None, problems), problems))
+        rows = list(rows_with_ids(read_table_rows(InputFile(path, read_head(path)), problems, QUERIES), problems))
     except InputError as error:
         problems.add_error(error)
         return None
@@ -135,7 +129,7 @@ def read_corpus_rows(path: str, problems: FileProblems, wanted: Collection[str])
     parents: dict[str, str] = {}
     whole = True
     try:
-        rows = table_rows(path, head_of(path), None, problems, DOCS)
+        rows = read_table_rows(InputFile(path, read_head(path)), problems, DOCS)
         for line, doc, fields in rows_with_ids(rows, problems, DOCS):
             if len(ids) >= MOST_DOCS:
                 whole = False

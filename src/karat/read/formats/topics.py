@@ -7,11 +7,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from karat.model.docs import TEXT_FIELDS, TITLE
+from karat.read.formats import InputFormat
+from karat.read.text_tables import decode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.read.exact import Problems
+    from karat.read.columns import FieldRow, TableKind
+    from karat.read.files import InputFile
+    from karat.read.problems import Problems
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>", re.IGNORECASE)
 _TAG = re.compile(r"<([A-Za-z][\w.:-]*)([^>]*)>")
@@ -28,14 +32,15 @@ _TEXT_NAMES = (TITLE, *TEXT_FIELDS, "description", "")
 """What the text of a topic is, the likeliest first; "" is text outside of any field."""
 
 
-def is_topics(head: bytes) -> bool:
+def recognise(file: InputFile) -> bool:
     """Whether a file begins like TREC topics."""
-    start = head.lstrip()
+    start = file.head.lstrip()
     return start.startswith(b"<") and _TOPIC.search(start.decode("utf-8", "replace")) is not None
 
 
-def topic_rows(text: str, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
     """The topics of a file, each with its line and its fields: `_id`, `text`, `description`, `narrative`, …"""
+    text = decode_text(file)
     text = re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
     starts = list(_TOPIC.finditer(text))
     line, place = 1, 0
@@ -94,3 +99,8 @@ def _elements(attributes: str, body: str) -> Iterator[tuple[str, str]]:
 def _plain(text: str) -> str:
     """The text without tags, entities and needless white space."""
     return " ".join(html.unescape(_ANY_TAG.sub(" ", text)).split())
+
+
+FORMAT = InputFormat(
+    "topics", "TREC topics", recognise, tables="`<top>` or `<topic>`, as TREC writes its queries", read_table=read_table
+)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, cast
 
 from karat.errors import UsageError, nearest
 from karat.model.engine import Engine, EngineOptions
+from karat.model.intervals import IntervalOptions, Intervals
 from karat.model.option import Option, OptionGroup, option, options_of
 from karat.model.policy import PRESETS, Policy, PolicyOptions, policy
-from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED, Method
+from karat.read.formats import format_names
 
 if TYPE_CHECKING:
     from karat.model.engine import Watch
-
-Format = Literal["trec", "csv", "tsv", "jsonl", "json", "parquet"]
-Fields = str | Sequence[str | Sequence[str]]
-"""One field, or several; fields that stand together are a cross."""
 
 
 class DataOptions(TypedDict, total=False):
@@ -52,44 +49,16 @@ class Data(OptionGroup):
         None, "The model that made the vectors; by default the name in the file, or its fingerprint.", metavar="NAME"
     )
     subtopics: bool | None = option(None, "Read the second column of TREC qrels as a subtopic.")
-    qrels_format: Format | None = option(None, "Format of the gold; detected by default.", metavar="FORMAT")
-    run_format: Format | None = option(
-        None, "Format of the runs; detected by default.", metavar="FORMAT", key="run_format"
+    qrels_format: str | None = option(
+        None, "Format of the gold; detected by default.", choices=format_names("qrels"), metavar="FORMAT"
     )
-
-
-class IntervalOptions(TypedDict, total=False):
-    """The fields of `Intervals`, as type checkers see keyword arguments."""
-
-    by: Fields | None
-    min_segment: int | None
-    confidence: float | None
-    method: str | None
-    resamples: int | None
-    seed: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals(OptionGroup):
-    """How sure the figures are, and over which segments."""
-
-    PANEL: ClassVar[str] = "Intervals and segments"
-    BLOCK: ClassVar[str] = "confidence"
-
-    by: Fields | None = option(
+    run_format: str | None = option(
         None,
-        "Slice the queries by a field, a cross of fields (a,b), quantiles (a:4) or a field of the gold docs (gold.a).",
-        kind="fields",
-        key="segments.by",
-        metavar="FIELD",
+        "Format of the runs; detected by default.",
+        choices=format_names("run"),
+        metavar="FORMAT",
+        key="run_format",
     )
-    min_segment: int = option(
-        MIN_SEGMENT, "Queries that a segment needs to be judged on its own.", key="segments.minimum", metavar="N"
-    )
-    confidence: float = option(CONFIDENCE, "Confidence level.", key="confidence.level", metavar="SHARE")
-    method: Method = option("auto", "How intervals are computed.", choices=get_args(Method), metavar="NAME")
-    resamples: int = option(RESAMPLES, "Bootstrap resamples.", least=100, metavar="N")
-    seed: int = option(SEED, "Seed of the resamples; the same seed gives the same output.", least=0, metavar="N")
 
 
 class StatedOptions(DataOptions, PolicyOptions, IntervalOptions, EngineOptions, total=False):

@@ -1,0 +1,192 @@
+"""Files as bytes: opened, unpacked, and their first bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import zlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from karat.errors import InputError, missing_package, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKED = (".gz", ".zst", ".zstd")
+BROKEN_PACKING = (EOFError, OSError, zlib.error)
+"""What reading a packed file raises when it breaks off or is damaged."""
+HEAD = 1 << 16
+"""Bytes from which a format is recognised."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to read: its path, its first bytes, and for standard input all of them."""
+
+    path: str
+    head: bytes
+    """Unpacked, without a byte-order mark."""
+    stdin: bytes | None = None
+    """Standard input is read whole, since it comes only once."""
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines that are not blank, with their numbers."""
+        return numbered_lines(self.path, self.stdin)
+
+    def all_bytes(self) -> bytes:
+        """All bytes, unpacked, without a byte-order mark."""
+        try:
+            with _open(self.path, self.stdin) as file:
+                data = b"".join(iter(lambda: file.read(1 << 20), b""))
+        except BROKEN_PACKING as error:
+            raise unpacking_error(self.path, error) from None
+        return data.removeprefix(_BYTE_ORDER_MARK)
+
+
+def open_input(path: str) -> InputFile:
+    """The file at a path; `-` is standard input."""
+    if path != "-":
+        return InputFile(path, read_head(path))
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise InputError("-: standard input is empty, or was read already; name at most one input -")
+    try:
+        if data[:2] == b"\x1f\x8b":
+            import gzip
+
+            data = gzip.decompress(data)
+        elif data[:4] == b"\x28\xb5\x2f\xfd":
+            data = unpack_zstd(path, io.BytesIO(data)).read()
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+    return InputFile(path, data[:HEAD].removeprefix(_BYTE_ORDER_MARK), data)
+
+
+def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers."""
+    try:
+        with _open(path, stdin) as file:
+            buffered = file if hasattr(file, "peek") or stdin is not None else io.BufferedReader(cast("Any", file))
+            for number, raw in enumerate(buffered, start=1):
+                line = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+                if line.strip():
+                    yield number, line
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+
+
+def _open(path: str, stdin: bytes | None) -> IO[bytes]:
+    return open_bytes(path) if stdin is None else io.BytesIO(stdin)
+
+
+def check_path(path: str) -> str:
+    """The path, if there is a file there that can be read."""
+    if path == "-":
+        return path
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a directory, expected a file; name a file in it")
+    if not os.path.exists(path):
+        folder, base = os.path.split(path)
+        beside = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        pattern = any(c in base for c in "*?[")
+        near = nearest(base, beside) if not pattern else None
+        hint = f"did you mean {os.path.join(folder, near)!r}?" if near else "check the path"
+        if pattern:
+            hint = "patterns are understood for runs alone: name the file"
+        elif folder and not os.path.isdir(folder):
+            hint = f"there is no folder {folder!r}"
+        raise InputError(f"{path}: no such file; {hint}")
+    try:
+        with open(path, "rb"):
+            return path
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({error.strerror}); check its permissions") from None
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """The file's bytes, unpacked if it is gzip or zstd. `-` is standard input."""
+    if path == "-":
+        return sys.stdin.buffer
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    if magic[:2] == b"\x1f\x8b":
+        import gzip
+
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    if magic == b"\x28\xb5\x2f\xfd":
+        return unpack_zstd(path, open(path, "rb"))
+    return open(path, "rb", buffering=0)
+
+
+def unpack_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
+    """What is packed in a zstd file."""
+    try:
+        import zstandard
+    except ImportError:
+        raise missing_package(f"{path}: reading zstd", "zstandard") from None
+    return io.BufferedReader(_Zstd(file, zstandard), 1 << 16)
+
+
+class _Zstd(io.RawIOBase):
+    """The unpacked bytes of all frames of a zstd file; unlike zstandard's own reader it tells when one breaks off."""
+
+    def __init__(self, file: IO[bytes], zstandard: Any) -> None:
+        self._file, self._zstandard = file, zstandard
+        self._frame: Any = None
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            self._packed = self._packed or self._file.read(1 << 16)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("it ended before the end of its last frame")
+                return 0
+            self._frame = self._frame or self._zstandard.ZstdDecompressor().decompressobj()
+            try:
+                self._ready = memoryview(self._frame.decompress(self._packed))
+            except self._zstandard.ZstdError as error:
+                raise OSError(str(error)) from None
+            self._packed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def is_packed(path: str) -> bool:
+    """Whether the file is gzip or zstd."""
+    if path == "-":
+        return False
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"
+
+
+def unpacking_error(path: str, error: Exception) -> InputError:
+    """The error for a packed file that breaks off or is damaged."""
+    return InputError(f"{path}: the compressed data breaks off or is damaged ({error}); copy or pack the file again")
+
+
+def read_head(path: str) -> bytes:
+    """The first bytes of the unpacked file, without a byte-order mark."""
+    try:
+        with open_bytes(path) as file:
+            head = file.read(HEAD)
+            while len(head) < HEAD and (more := file.read(HEAD - len(head))):
+                head += more
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+    return head.removeprefix(_BYTE_ORDER_MARK)

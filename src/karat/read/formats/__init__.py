@@ -1,0 +1,124 @@
+"""Input formats: one module each, found by its declaration `FORMAT`.
+
+Detection, the choices of `--qrels-format` and `--run-format`, what errors say about formats, and the table in
+docs/data.md follow from the declaration: to add a format, add a module. Modules are imported to print help: what is
+slow to import belongs in the functions.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from karat.errors import InputError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from karat.model.run import Rows
+    from karat.model.run_log import RunLog
+    from karat.read.columns import FieldRow, Role, TableKind
+    from karat.read.files import InputFile
+    from karat.read.problems import Problems, Row
+    from karat.read.textfile import TextFile
+
+
+@dataclass(frozen=True, slots=True)
+class LineRows:
+    """Rows that know their lines, and notes on how they were read."""
+
+    rows: Sequence[Row]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """Rows as columns, and notes on how they were read."""
+
+    rows: Rows
+    notes: tuple[str, ...] = ()
+
+
+Content: TypeAlias = "TextFile | LineRows | ColumnRows | Mapping[str, Any] | RunLog"
+"""What a file of gold or a run holds; a mapping is {query: {doc: value}} or {query: docs}."""
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """One way in which files hold gold, runs, or tables of queries and docs."""
+
+    name: str
+    title: str
+    """What people call it."""
+    recognises: Callable[[InputFile], bool]
+    """Whether a file has this format, by its first bytes."""
+    guess: bool = False
+    """Whether that is a guess: such formats are tried last."""
+    endings: tuple[str, ...] = ()
+    """Endings of file names, which are not part of a run's name."""
+    gold: str = ""
+    """How gold looks in it, in Markdown; empty where it cannot hold any."""
+    runs: str = ""
+    tables: str = ""
+    read: Callable[[InputFile, Role, Problems], Content] | None = None
+    """Read gold or a run."""
+    read_table: Callable[[InputFile, Problems, TableKind], Iterable[FieldRow]] | None = None
+    """Read a table of queries or docs."""
+    ranks: Callable[[InputFile], Mapping[int, float]] | None = None
+    """The rank on each line, where the file states ranks beside its scores: the linter compares them."""
+
+    def holds(self, role: Role | Literal["table"]) -> bool:
+        """Whether files of this format can hold gold, runs, or tables of queries and docs."""
+        return bool({"qrels": self.gold, "run": self.runs, "table": self.tables}[role])
+
+
+@cache
+def all_formats() -> dict[str, InputFormat]:
+    """Every format by its name."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    formats = [import_module(f"{__name__}.{module}").FORMAT for module in modules]
+    return {one.name: one for one in formats}
+
+
+def format_names(role: Role) -> tuple[str, ...]:
+    """The formats that can hold gold, or a run."""
+    return tuple(one.name for one in all_formats().values() if one.holds(role))
+
+
+def describe_formats(role: Role) -> str:
+    """The formats that can hold gold, or a run, as an error names them."""
+    trec = "TREC qrels (query iter doc grade)" if role == "qrels" else "a TREC run (query Q0 doc rank score tag)"
+    others = [all_formats()[name].title for name in format_names(role) if name != "trec"]
+    return f"{', '.join([trec, *others[:-1]])} or {others[-1]}"
+
+
+def read_content(file: InputFile, role: Role, problems: Problems, *, name: str | None = None) -> Content:
+    """What a file of gold or a run holds. A format that is stated by name is not questioned."""
+    names = format_names(role)
+    if name is not None and name not in names:
+        near = nearest(name, names)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"{file.path}: the format must be one of {', '.join(names)}, found {name!r}{hint}")
+    if not file.head:
+        raise InputError(f"{file.path}: is empty, expected {describe_formats(role)}")
+    form = all_formats()[name] if name else recognise_format(file, role)
+    assert form.read is not None
+    return form.read(file, role, problems)
+
+
+def read_table_rows(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
+    """The rows of a file of queries or docs, each with its line and its fields."""
+    if not file.head.strip():
+        raise InputError(f"{file.path}: is empty, expected a table of {kind.plural}")
+    form = recognise_format(file, "table")
+    assert form.read_table is not None
+    yield from form.read_table(file, problems, kind)
+
+
+def recognise_format(file: InputFile, role: Role | Literal["table"] | None = None) -> InputFormat:
+    """The format that a file has, among those that can hold this; what nothing else fits is guessed to be TREC."""
+    formats = sorted(all_formats().values(), key=lambda one: one.guess)
+    return next(one for one in formats if (role is None or one.holds(role)) and one.recognises(file))

@@ -1,0 +1,81 @@
+"""JSON: one object that maps queries to docs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import InputError, shown
+from karat.read.formats import InputFormat, jsonl
+
+if TYPE_CHECKING:
+    from karat.read.columns import Role
+    from karat.read.files import InputFile
+    from karat.read.problems import Problems
+
+
+def recognise(file: InputFile) -> bool:
+    """Whether this is JSON, and not one object per line."""
+    return file.head.lstrip()[:1] in (b"{", b"[") and not jsonl.recognise(file)
+
+
+def read(file: InputFile, role: Role, problems: Problems) -> dict[str, Any]:
+    """The object: {query: {doc: value}} or {query: docs}."""
+    import re
+
+    import msgspec
+
+    from karat.read.json_lines import NOT_JSON, reason
+
+    raw = file.all_bytes()
+    try:
+        data = msgspec.json.decode(raw)
+    except NOT_JSON as error:
+        at = re.search(r"\(byte (\d+)\)", str(error))
+        line = f":{raw[: int(at[1])].count(10) + 1}" if at else ""
+        problem = reason(error, raw, "expected a JSON object {query: {doc: value}}")
+        raise InputError(f"{file.path}{line}: {problem}") from None
+    if not isinstance(data, dict):
+        raise InputError(
+            f"{file.path}: expected a JSON object {{query: {{doc: value}}}}, found {shown(raw.strip())}. "
+            "Rows and run logs are written as JSONL, one object per line"
+        )
+    if "format_version" in data and "kind" in data:
+        what = "gold" if role == "qrels" else "a run"
+        raise InputError(f"{file.path}: is a result of Karat, expected {what}; karat.load reads results")
+    if role == "run" and isinstance(data.get("topk"), list):
+        raise InputError(
+            f"{file.path}: looks like one line of a run log; expected JSONL: write each object on one line"
+        )
+    if role == "qrels":
+        _check_keys(raw, file.path)
+    return data
+
+
+def _check_keys(raw: bytes, path: str) -> None:
+    """A key that appears twice with two values is an error: decoding would keep the last and say nothing."""
+    import json
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, value in pairs:
+            if out.setdefault(key, value) != value:
+                raise InputError(
+                    f"{path}: {shown(key)} appears twice, with {shown(out[key])} and with {shown(value)}; "
+                    "expected one of them: remove one"
+                )
+        return out
+
+    json.loads(raw, object_pairs_hook=once)
+
+
+FORMAT = InputFormat(
+    "json",
+    "JSON",
+    recognise,
+    endings=(".json",),
+    gold="`{query: {doc: grade}}`, `{query: [docs]}`",
+    runs="`{query: {doc: score}}`, `{query: [docs in order]}`",
+    tables="as JSONL",
+    read=read,
+    read_table=jsonl.read_table,
+)

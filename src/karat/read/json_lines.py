@@ -1,0 +1,66 @@
+"""JSON, one object per line, and why a text is not JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from karat.errors import InputError, Problem, shown
+from karat.read import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for a text that is not JSON, or not the JSON that was expected."""
+
+
+def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers."""
+    for number, line in files.numbered_lines(path, stdin):
+        if line.strip() in (b"{", b"["):
+            problem = "JSON spread over several lines; expected one JSON object per line: write each on one line"
+            raise InputError(Problem(path, number, problem))
+        yield number, line
+
+
+def reason(error: Exception, raw: bytes, expected: str) -> str:
+    """Why this text could not be decoded, and what was expected instead."""
+    if isinstance(error, UnicodeDecodeError):
+        near = error.object[max(0, error.start - 10) : error.start + 10]
+        return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
+    if isinstance(error, RecursionError):
+        return f"nested too deeply; {expected}"
+    text = str(error)
+    if "truncated" in text:
+        return f"the JSON breaks off after {shown(raw.strip()[-20:])}; {expected}"
+    at = re.search(r"\(byte (\d+)\)", text)
+    if at:
+        found = raw[int(at[1]) :].strip()[:20]
+        if found.startswith((b"NaN", b"Infinity", b"-Infinity")):
+            key = re.search(rb'"([^"]*)"\s*:\s*$', raw[: int(at[1])])
+            place = f" in {shown(key[1])}" if key else ""
+            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', found)[0])}{place}"
+        return f"not JSON at {shown(found)}; {expected}"
+    if text.startswith("Number out of range"):
+        return f"a number is too large, expected a finite one; {expected}"
+    wrong = re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?([^`]*)`)?", text)
+    if wrong is None:
+        return f"{text[:1].lower()}{text[1:]}; {expected}"
+    wanted, found_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))
+    item = re.fullmatch(r"topk\[(\d+)\]", wrong[3] or "")
+    place = f"topk item {int(item[1]) + 1}: " if item else f"{wrong[3]}: " if wrong[3] else ""
+    return f"{place}expected {wanted}, found {found_type}" if place else f"found {found_type}; {expected}"
+
+
+_TYPES = {
+    "array": "a list",
+    "object": "an object",
+    "str": "text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+}

@@ -1,0 +1,39 @@
+"""Rows that know their lines, and what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from karat.errors import MAX_PROBLEMS, InputError, Problem
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+Row = tuple[int, str, str, float, str | None]
+"""Line, query, doc, value (grade or score), parent (of gold: the subtopic)."""
+
+
+class Problems:
+    """Collects what is wrong with one input, and stops when it is enough."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.items: list[Problem] = []
+
+    def add(self, line: int | None, text: str) -> None:
+        """Note a problem; one more than are shown ends the reading."""
+        self.items.append(Problem(self.name, line, text))
+        if len(self.items) > MAX_PROBLEMS:
+            raise InputError(self.items)
+
+    def check(self) -> None:
+        """Raise what was collected, if anything was."""
+        if self.items:
+            raise InputError(self.items)
+
+
+def parse_number(text: str) -> float | None:
+    """The finite number that this text is, or None."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None

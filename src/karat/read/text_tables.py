@@ -1,0 +1,109 @@
+"""Tables of queries and docs as delimited text: with a header, or an id and a text on each line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from karat.errors import InputError, Problem, shown
+from karat.read.problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karat.read.columns import FieldRow, TableKind
+    from karat.read.files import InputFile
+
+
+def decode_text(file: InputFile) -> str:
+    """The whole file as text."""
+    data = file.all_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        problem = Problem(file.path, line, "not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv")
+        raise InputError(problem) from None
+
+
+def read_text_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
+    """A table with a header, else a topic file: an id and a text on each line."""
+    text = decode_text(file)
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    for mark in ("\t", ",", ";"):
+        names = [n.strip().strip('"').lower() for n in first.split(mark)]
+        if len(names) > 1 and any(name in kind.id_names for name in names):
+            yield from _named_cells(_lines_of_cells(text, mark, problems), problems)
+            return
+    if first.strip().lower() in kind.id_names:
+        yield from _named_cells(_lines_of_cells(text, ",", problems), problems)
+        return
+    yield from _topics_by_line(text, first, problems, kind)
+
+
+def _lines_of_cells(text: str, mark: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row that is not blank. A quote that is not closed never swallows the rows after it."""
+    csv.field_size_limit(1 << 30)
+    if mark == "\t":  # tab-separated texts often hold single quotes, which are text
+        for line, content in enumerate(text.split("\n"), start=1):
+            row = content.removesuffix("\r")
+            if row.strip():
+                try:
+                    yield line, next(csv.reader([row], delimiter=mark, strict=True)) if '"' in row else row.split(mark)
+                except csv.Error:
+                    yield line, row.split(mark)
+        return
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cells):
+                yield line, cells
+            line = 1 + reader.line_num
+    except csv.Error:
+        problems.add(line, 'a quoted cell that begins here is not closed; write a quote inside a text twice ("")')
+
+
+def _named_cells(table: Iterator[tuple[int, list[str]]], problems: Problems) -> Iterator[FieldRow]:
+    """The rows below a header."""
+    line, header = next(table, (1, []))
+    names = [n.strip().lower() for n in header]
+    if twice := next((n for n in names if n and names.count(n) > 1), None):
+        problems.add(line, f"the column {shown(twice)} appears twice; rename or remove one")
+        return
+    for line, cells in table:
+        if len(cells) != len(names):
+            problems.add(line, f"found {len(cells)} columns, expected {len(names)} ({', '.join(names)})")
+        else:
+            yield line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}
+
+
+def _topics_by_line(text: str, first: str, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
+    """An id and a text on each line, with a tab, a comma, a semicolon or white space between them."""
+    rows: list[tuple[int, list[str]]] = []
+    for mark in ("\t", ",", ";"):
+        if mark in first:
+            rows = list(_lines_of_cells(text, mark, Problems("")))
+            if mark == "\t" or _is_table(rows):
+                break
+    else:
+        lines = enumerate(text.split("\n"), start=1)
+        rows = [(line, content.split(None, 1)) for line, content in lines if content.strip()]
+    if not rows:
+        problems.add(None, f"holds no rows, expected a table of {kind.plural}")
+    for line, cells in rows:
+        if len(cells) == 2 and cells[0].strip():
+            yield line, {"_id": cells[0].strip(), "text": cells[1].strip()}
+        else:
+            problems.add(
+                line,
+                f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(' '.join(cells))}), expected an id "
+                f"and a text, or a header with one of {', '.join(kind.id_names)}",
+            )
+
+
+def _is_table(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether rows cut at commas look like a table, rather than like texts with commas in them."""
+    widths = {len(cells) for _, cells in rows}
+    return len(widths) <= 1 and widths != {1} and all(len(cells[0].split()) == 1 for _, cells in rows[1:])
