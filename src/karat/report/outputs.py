@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from karat.config.checks import config_options
 from karat.errors import InputError, KaratError, UsageError
 from karat.report.formats import Problem, all_formats
 from karat.store.atomic import encoded
@@ -95,6 +94,8 @@ def make_folder(path: str) -> None:
 
 def texts(read: Read) -> dict[str, str | None]:
     """The tables of queries and docs that a config names."""
+    from karat.config.checks import config_options
+
     options = config_options(read)
     return {"queries": options.get("queries"), "docs": options.get("docs")}
 

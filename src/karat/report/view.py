@@ -14,13 +14,10 @@ from karat.metrics.grammar import PRIMARY, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import remarks_of, unjudged
+from karat.results.result import Result
 from karat.results.words import queries_text, segment_text
 from karat.stats.defaults import ALPHA
 from karat.stats.paired import DRAWS
-from karat.verbs.all_pairs import all_pairs_of
-from karat.verbs.check import Check
-from karat.verbs.compare import Comparison
-from karat.verbs.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +28,11 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.remarks import Remark
-    from karat.results.result import Result, RunResult
+    from karat.results.result import RunResult
     from karat.verbs.all_pairs import PairwiseTest
+    from karat.verbs.check import Check
+    from karat.verbs.compare import Comparison
+    from karat.verbs.sweep import Sweep
 
     Source = Result | Comparison | Check | Sweep
 
@@ -113,6 +113,9 @@ class View:
     """All that an output may say."""
 
     source: Source
+    """What a verb returned."""
+    record: Result | Comparison | Check
+    """What is saved and reported; of a sweep, the result that it rests on."""
     result: Result
     metrics: tuple[str, ...]
     systems: tuple[System, ...]
@@ -133,13 +136,12 @@ class View:
     alpha: float = ALPHA
     """The level at which differences are significant."""
     link: str | None = None
+    baseline_file: str | None = None
+    """The file that the baseline was read from."""
+    known_pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
+    """By metric: the test of all pairs, where a comparison made it."""
     tables: Mapping[str, str | None] = field(default_factory=dict)
     """Files with the texts of queries and docs, for the page."""
-
-    @property
-    def record(self) -> Result | Comparison | Check:
-        """What is saved and reported; of a sweep, the result that it rests on."""
-        return self.source.result if isinstance(self.source, Sweep) else self.source
 
     @property
     def baseline(self) -> System | None:
@@ -171,7 +173,7 @@ class View:
         queries = max((r.counts["queries"] for r in self.result.runs), default=0)
         names = [s.name for s in self.candidates or self.systems]
         runs = ", ".join(names) if len(names) <= QUERIES else f"{len(names)} runs"
-        file = self.source.baseline_file if isinstance(self.source, Check) else None
+        file = self.baseline_file
         base = self.baseline
         against = f" against {base.label}{f' ({file})' if file else ''}" if base is not None else ""
         return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}")))
@@ -179,8 +181,10 @@ class View:
     @cached_property
     def pairs(self) -> Mapping[str, PairwiseTest]:
         """By metric: p of every pair of runs by randomised Tukey HSD, as `compare --all-pairs` has it."""
-        if isinstance(self.source, Comparison) and self.source.pairs:
-            return self.source.pairs
+        from karat.verbs.all_pairs import all_pairs_of
+
+        if self.known_pairs:
+            return self.known_pairs
         runs = tuple(replace(s.run, name=s.name) for s in self.systems)
         if len(runs) < 2:
             return {}
@@ -215,17 +219,25 @@ def view_of(
     source: Source, *, title: str = "", link: str | None = None, tables: Mapping[str, str | None] | None = None
 ) -> View:
     """The view of a result, a comparison, a check or a sweep; `title` names the dataset."""
-    if isinstance(source, Check):
-        view = _view_check(source)
-    elif isinstance(source, Comparison):
-        view = _view_comparison(source)
-    else:
-        result = source.result if isinstance(source, Sweep) else source
-        metrics = tuple(m for m in result.metrics if not (isinstance(source, Sweep) and m == "num_ret"))
-        systems = tuple(System(run.name, "", run) for run in result.runs)
-        notes = source.notes if isinstance(source, Sweep) else ()
-        view = View(source, result, metrics, systems, remarks=remarks_of(result.runs), notes=notes)
+    view = _view_result(source) if isinstance(source, Result) else _view_verb(source)
     return replace(view, title=title or view.title, link=link or view.link, tables=tables or {})
+
+
+def _view_result(result: Result, notes: tuple[str, ...] = ()) -> View:
+    systems = tuple(System(run.name, "", run) for run in result.runs)
+    return View(result, result, result, result.metrics, systems, remarks=remarks_of(result.runs), notes=notes)
+
+
+def _view_verb(source: Comparison | Check | Sweep) -> View:
+    from karat.verbs.compare import Comparison
+    from karat.verbs.sweep import Sweep
+
+    if isinstance(source, Comparison):
+        return _view_comparison(source)
+    if isinstance(source, Sweep):
+        view = _view_result(source.result, source.notes)
+        return replace(view, source=source, metrics=tuple(m for m in view.metrics if m != "num_ret"))
+    return _view_check(source)
 
 
 def _view_comparison(source: Comparison) -> View:
@@ -234,6 +246,7 @@ def _view_comparison(source: Comparison) -> View:
         System(run.name, "baseline" if run.name == source.baseline else "candidate", run) for run in result.runs
     )
     return View(
+        source,
         source,
         result,
         result.metrics,
@@ -244,6 +257,7 @@ def _view_comparison(source: Comparison) -> View:
         notes=(*source.notes, *unjudged(result)),
         forced=source.forced,
         differences=source.system,
+        known_pairs=source.pairs,
     )
 
 
@@ -257,6 +271,7 @@ def _view_check(source: Check) -> View:
         if run is not base:
             systems.append(System(run.name, "candidate" if run.name in source.candidates else "", run))
     return View(
+        source,
         source,
         result,
         result.metrics,
@@ -273,6 +288,7 @@ def _view_check(source: Check) -> View:
         forced=source.forced,
         differences=source.system,
         link=source.link,
+        baseline_file=source.baseline_file,
     )
 
 
