@@ -824,7 +824,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "too few ids": (lambda f: npy(f, THREE, "a\nb\n"), r"v\.ids\.txt: holds 2 ids for 3 vectors"),
     "too many ids": (lambda f: npy(f, THREE, "a\nb\nc\nd\n"), r"v\.ids\.txt: holds 4 ids for 3 vectors"),
     "an empty id": (lambda f: npy(f, THREE, "a\n\nb\n"), r"v\.ids\.txt:2: the id is empty"),
-    "an id twice": (lambda f: npy(f, THREE, "a\nb\na\n"), r'v\.ids\.txt:3: doc "a" was there before at line 1'),
+    "an id twice": (lambda f: npy(f, THREE, "a\nb\na\n"), r'v\.ids\.txt:3: doc "a" already appears at line 1'),
     "one dimension": (lambda f: npy(f, np.ones(3), ABC), r"v\.npy: holds an array of shape \(3,\), expected a row"),
     "three dimensions": (lambda f: npy(f, np.ones((3, 2, 2)), ABC), r"shape \(3, 2, 2\)"),
     "no dimensions": (lambda f: npy(f, np.ones((3, 0)), ABC), r"shape \(3, 0\)"),
@@ -871,7 +871,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a null number": (lambda f: table(f, id=list("abc"), x=[[1.0, 2.0], [None, 1.0], [3.0, 4.0]]), r'"b".*holds nan'),
     "an id twice in Parquet": (
         lambda f: table(f, id=["a", "b", "a", "c"], x=[*THREE.tolist(), [1.0, 1.0]]),
-        r'doc "a" is there more than once',
+        r'doc "a" appears more than once',
     ),
     "Parquet that breaks off": (
         lambda f: file(f, "v.parquet", table(f, id=list("abc"), x=THREE.tolist()).read_bytes()[:-40]),
@@ -879,9 +879,9 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "another kind of file": (
         lambda f: file(f, "v.txt", b"a 1 2\nb 3 4\n"),
-        r"v\.txt: is no file of embeddings; expected a \.npy",
+        r"v\.txt: is not a file of embeddings; expected a \.npy",
     ),
-    "an empty file": (lambda f: file(f, "v.npy", b""), r"v\.npy: is no file of embeddings"),
+    "an empty file": (lambda f: file(f, "v.npy", b""), r"v\.npy: is not a file of embeddings"),
     "no such file": (lambda f: f / "none.npy", r"none\.npy: no such file"),
     "a folder": (lambda f: f, r"is a directory, expected a file"),
 }
@@ -923,7 +923,7 @@ BAD_DICTS: dict[str, tuple[Any, str]] = {
     "lists of lists": ({"a": [[1.0], [1.0, 2.0]], "b": [1.0], "c": [1.0]}, 'doc "a": expected a list of numbers'),
     "empty": ({}, "embeddings: no vector for 3 docs in the top 5"),
     "float ids": ({1.5: [1.0]}, "a doc id must be text or an integer, found 1.5"),
-    "an id as text and number": ({"1": [1.0], 1: [2.0]}, 'doc "1" is there twice'),
+    "an id as text and number": ({"1": [1.0], 1: [2.0]}, 'doc "1" appears twice'),
     "zero": ({"a": [0, 0], "b": [1, 2], "c": [3, 4]}, "all zeros"),
     "a list": ([[1.0, 2.0]], "embeddings: expected a .npy matrix.*found list"),
 }

@@ -495,7 +495,7 @@ REFUSED = [
     run(
         "log-rank-twice",
         log('{"rank": 1, "chunk_id": "d1"}', '{"rank": 1, "chunk_id": "d2"}'),
-        "run.jsonl:1: rank 1 is given twice; expected each rank once",
+        "run.jsonl:1: rank 1 appears twice; expected each rank once",
         name="run.jsonl",
     ),
     run(
@@ -507,7 +507,7 @@ REFUSED = [
     run(
         "log-query-twice",
         log() + log(),
-        'run.jsonl:2: query "q1" was logged before at line 1; expected it once',
+        'run.jsonl:2: query "q1" already appears at line 1; expected it once',
         name="run.jsonl",
     ),
     run(

@@ -12,7 +12,7 @@ import numpy as np
 from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, ScoredLists
-from karat.read.objects import checked_scores
+from karat.read.objects import check_scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     starts = np.cumsum(sizes) - sizes
     scores = _all_scores(mine, int(sizes.sum()))
     if scores is None:
-        return align_scored(qrels, ScoredLists(checked_scores(run.lists, run.source), run.source), policy, keep_items)
+        return align_scored(qrels, ScoredLists(check_scores(run.lists, run.source), run.source), policy, keep_items)
     scores = policy.compared(scores)
     score = _scores_of_gold(qrels, mine)
     judged = np.flatnonzero(~np.isnan(score))

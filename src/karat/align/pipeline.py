@@ -42,8 +42,8 @@ class PipelineExpectations:
 
         mine = tuple(m for m in measures if is_of_pipeline(m.metric))
         readers: dict[str, Callable[[Queries], Any]] = {
-            ROUTER[1]: query_fields.sources,
-            GATE[1]: query_fields.needing,
+            ROUTER[1]: query_fields.expected_sources,
+            GATE[1]: query_fields.retrieval_needs,
             "no_answer": lambda q: tuple(q.no_answer),
         }
         found: dict[str, Any] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -36,8 +35,10 @@ DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", "chunk_id", *(n for n in
 """A corpus of chunks has `chunk_id`, and `doc_id` for the doc that each belongs to."""
 ID_NAMES = (*QUERIES.id_names, *DOC_NAMES)
 
-FieldRow = tuple[int, Mapping[str, Any]]
-"""A row of a table: its line, and its fields by name."""
+FieldValues = dict[str, Any]
+"""Fields of a query or a doc by name, with values of any type."""
+FieldRow = tuple[int, FieldValues]
+"""A row of a table: its line, and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,14 @@ def rivals_of(names: tuple[str, ...], role: Role) -> tuple[Rival, ...]:
     """The columns that claim a role which another column has."""
     value = ("grade", GRADE_NAMES) if role == "qrels" else ("score", SCORE_NAMES)
     out: list[Rival] = []
-    for idea, known in (("query", QUERY_NAMES), ("doc", DOC_NAMES), value):
-        claims = [n for n in known if n in names and n not in _UNSURE[role]]
+    for idea, candidates in (("query", QUERY_NAMES), ("doc", DOC_NAMES), value):
+        claims = [n for n in candidates if n in names and n not in _UNSURE[role]]
         out += [Rival(idea, claims[0], n) for n in claims[1:]]
         if idea == "grade" and claims and "score" in names:
             out.append(Rival(idea, claims[0], "score", optional=True))
     return tuple(out)
 
 
-def column(names: list[str], known: tuple[str, ...]) -> int | None:
+def column(names: list[str], candidates: tuple[str, ...]) -> int | None:
     """Where the first known name stands among the columns."""
-    return next((names.index(name) for name in known if name in names), None)
+    return next((names.index(name) for name in candidates if name in names), None)

@@ -23,10 +23,10 @@ def read_docs(source: Any, *, separator: str = SEPARATOR) -> Docs:
         return replace(source, separator=separator)
     table = read_table(source, DOCS)
     problems, parents = Problems(table.source), {}
-    for doc, named in table.field(PARENT).items():
-        parent = text_id(named)
+    for doc, value in table.field(PARENT).items():
+        parent = text_id(value)
         if parent is None:
-            problems.add(table.lines.get(doc), f"{PARENT} must be text or an integer, found {shown(named)}")
+            problems.add(table.lines.get(doc), f"{PARENT} must be text or an integer, found {shown(value)}")
         elif parent != doc:
             parents[doc] = parent
     problems.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.read.files import BROKEN_PACKING, open_bytes, unpacking_error
-from karat.read.frames import connect, file_literal, quoted
+from karat.read.frames import connect, sql_path, sql_text
 
 if TYPE_CHECKING:
     from karat.read.textfile import TextFile
@@ -33,19 +33,19 @@ def _source(file: TextFile, mark: str | None) -> str:
     options = f"header = {str(bool(layout.header)).lower()}, auto_detect = false, compression = '{_packing(file.path)}'"
     if mark is None:
         lines = (
-            f"read_csv({file_literal(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
+            f"read_csv({sql_path(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
             f"escape = '', {options})"
         )
         cells = (
             f"SELECT string_split_regex(trim(line, chr(32) || chr(9) || chr(13)), '[ \\t\\r]+') AS cell FROM {lines}"
         )
-        named = [f"cell[{i + 1}] AS c{i}" for i in range(layout.width)]
-        source = f"SELECT {', '.join(named)} FROM ({cells}) WHERE len(cell) = {layout.width}"
+        aliases = [f"cell[{i + 1}] AS c{i}" for i in range(layout.width)]
+        source = f"SELECT {', '.join(aliases)} FROM ({cells}) WHERE len(cell) = {layout.width}"
     else:
         columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(layout.width))
         quote = "'\"'" if layout.delimiter is not None else "''"
         source = (
-            f"SELECT * FROM read_csv({file_literal(file.path)}, columns = {{{columns}}}, delim = {quoted(mark)}, "
+            f"SELECT * FROM read_csv({sql_path(file.path)}, columns = {{{columns}}}, delim = {sql_text(mark)}, "
             f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
         )
     clean = "trim(c{}, chr(32) || chr(9))" if layout.delimiter is not None else "c{}"

@@ -1,4 +1,4 @@
-"""Embeddings of docs: only the vectors that are asked for come into memory."""
+"""Embeddings of docs: only the vectors that are needed come into memory."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Embeddings:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Vectors that were asked for: `row` of each id in `matrix` (−1 where there is none), and the rows' lengths."""
+class DocVectors:
+    """Vectors of docs: the `row` of each doc in `matrix` (−1 for none), and the rows' lengths."""
 
     row: Rows
     matrix: Matrix
@@ -93,21 +93,21 @@ def _model_of(path: str) -> str:
     return f"sha256:{digest[:12]}"
 
 
-def vectors_of(embeddings: Embeddings, wanted: Sequence[str]) -> Found:
+def vectors_of(embeddings: Embeddings, docs: Sequence[str]) -> DocVectors:
     """The vectors of these ids, each id once. Vectors without a direction are errors that name their ids."""
     source, name = embeddings.source, embeddings.name
     if isinstance(source, Mapping):
-        row, matrix = _from_mapping(source, wanted, name)
+        row, matrix = _from_mapping(source, docs, name)
     elif isinstance(source, str):
-        row, matrix = _from_file(source, wanted)
+        row, matrix = _from_file(source, docs)
     else:
         connection = frames.connect()
-        row, matrix = _from_table(connection, frames.registered(connection, source, name), wanted, name)
+        row, matrix = _from_table(connection, frames.register_frame(connection, source, name), docs, name)
     ids = [""] * len(matrix)
-    for number, doc in zip(row.tolist(), wanted, strict=True):
+    for number, doc in zip(row.tolist(), docs, strict=True):
         if number >= 0:
             ids[number] = doc
-    return Found(row, matrix, _lengths(matrix, ids, name))
+    return DocVectors(row, matrix, _lengths(matrix, ids, name))
 
 
 def _lengths(matrix: Matrix, ids: Sequence[str], name: str) -> NDArray[np.float64]:
@@ -148,7 +148,7 @@ def _numbers(matrix: Matrix) -> Matrix:
 # --- dicts --------------------------------------------------------------------------------------------
 
 
-def _from_mapping(source: Mapping[Any, Any], wanted: Sequence[str], name: str) -> tuple[Rows, Matrix]:
+def _from_mapping(source: Mapping[Any, Any], docs: Sequence[str], name: str) -> tuple[Rows, Matrix]:
     keys = source
     if any(type(key) is not str for key in source):
         keys = {}
@@ -157,17 +157,17 @@ def _from_mapping(source: Mapping[Any, Any], wanted: Sequence[str], name: str) -
             if text is None:
                 raise InputError(f"{name}: a doc id must be text or an integer, found {shown(key)}")
             if text in keys:
-                raise InputError(f"{name}: doc {shown(text)} is there twice, as text and as integer; expected it once")
+                raise InputError(f"{name}: doc {shown(text)} appears twice, as text and as integer; expected it once")
             keys[text] = source[key]
-    there = [(i, doc, keys[doc]) for i, doc in enumerate(wanted) if doc in keys]
+    there = [(i, doc, keys[doc]) for i, doc in enumerate(docs) if doc in keys]
     vectors, problems = [], []
-    for _, doc, given in there:
+    for _, doc, value in there:
         try:
-            vector = np.asarray(given)
+            vector = np.asarray(value)
         except ValueError:  # lists of unequal length
             vector = np.zeros(0, dtype=object)
         if vector.dtype.kind not in "fiu" or vector.ndim != 1:
-            problems.append(f"{name}: doc {shown(doc)}: expected a list of numbers, found {shown(given)}")
+            problems.append(f"{name}: doc {shown(doc)}: expected a list of numbers, found {shown(value)}")
             vector = np.zeros(0)
         vectors.append(vector)
     problems += _unequal(
@@ -175,7 +175,7 @@ def _from_mapping(source: Mapping[Any, Any], wanted: Sequence[str], name: str) -
     )
     if problems:
         raise InputError(problems)
-    row = np.full(len(wanted), -1, dtype=np.int64)
+    row = np.full(len(docs), -1, dtype=np.int64)
     row[[i for i, _, _ in there]] = np.arange(len(there))
     return row, _numbers(np.array(vectors)) if vectors else np.zeros((0, 1))
 
@@ -193,52 +193,52 @@ def _unequal(sizes: Sequence[int], ids: Sequence[str], name: str) -> list[str]:
 # --- files --------------------------------------------------------------------------------------------
 
 
-def _from_file(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+def _from_file(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     with open(path, "rb") as file:
         magic = file.read(6)
     if magic == b"\x93NUMPY":
-        return _from_npy(path, wanted)
+        return _from_npy(path, docs)
     if magic[:4] == b"PK\x03\x04":
-        return _from_npz(path, wanted)
+        return _from_npz(path, docs)
     if magic[:4] == b"PAR1":
         import duckdb
 
         try:
-            return _from_table(frames.connect(), frames.parquet(path), wanted, path)
+            return _from_table(frames.connect(), frames.parquet(path), docs, path)
         except duckdb.Error as error:
             raise frames.parquet_error(path, error) from None
-    raise InputError(f"{path}: is no file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
+    raise InputError(f"{path}: is not a file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
 
 
-def _from_npy(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+def _from_npy(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     beside = path.removesuffix(".npy") + IDS
     if not os.path.exists(beside):
-        raise InputError(f"{path}: no ids beside it; expected {beside} with one id a line, in the order of the rows")
+        raise InputError(f"{path}: no ids beside it; expected {beside} with one id per line, in the order of the rows")
     try:
         matrix = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path}: cannot be read as .npy ({error}); write the matrix of numbers again") from None
     _check_shape(matrix, path)
     with open(beside, "rb") as file:
-        rows = _looked_up(
+        rows = _find_rows(
             (line.rstrip(b"\r\n") for line in file),
-            {d.encode(): i for i, d in enumerate(wanted)},
+            {d.encode(): i for i, d in enumerate(docs)},
             len(matrix),
             beside,
             "line",
         )
-    return _taken(matrix, rows, path)
+    return _take_rows(matrix, rows, path)
 
 
-def _from_npz(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
+def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     import zipfile
 
     try:
-        with np.load(path, allow_pickle=False) as held:
-            if lacking := [n for n in ("ids", "vectors") if n not in held]:
-                found = ", ".join(held) or "nothing"
-                raise InputError(f"{path}: no array {lacking[0]!r}; expected ids and vectors, found {found}")
-            ids, matrix = held["ids"], held["vectors"]
+        with np.load(path, allow_pickle=False) as arrays:
+            if absent := [n for n in ("ids", "vectors") if n not in arrays]:
+                names = ", ".join(arrays) or "nothing"
+                raise InputError(f"{path}: no array {absent[0]!r}; expected ids and vectors, found {names}")
+            ids, matrix = arrays["ids"], arrays["vectors"]
     except InputError:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
@@ -251,7 +251,9 @@ def _from_npz(path: str, wanted: Sequence[str]) -> tuple[Rows, Matrix]:
             f"{path}: ids are of shape {ids.shape} and type {ids.dtype}, expected a list of texts or integers"
         )
     encoded = (i if isinstance(i, bytes) else str(i).encode() for i in ids.tolist())
-    return _taken(matrix, _looked_up(encoded, {d.encode(): i for i, d in enumerate(wanted)}, len(matrix), path, "row"))
+    return _take_rows(
+        matrix, _find_rows(encoded, {d.encode(): i for i, d in enumerate(docs)}, len(matrix), path, "row")
+    )
 
 
 def _check_shape(matrix: Matrix, path: str) -> None:
@@ -261,20 +263,20 @@ def _check_shape(matrix: Matrix, path: str) -> None:
         raise InputError(f"{path}: holds {matrix.dtype}, expected numbers")
 
 
-def _looked_up(ids: Iterator[bytes], wanted: Mapping[bytes, int], size: int, name: str, word: str) -> Rows:
-    """The row of each wanted id. Ids that nobody wants are only counted."""
-    rows = np.full(len(wanted), -1, dtype=np.int64)
+def _find_rows(ids: Iterator[bytes], places: Mapping[bytes, int], size: int, name: str, word: str) -> Rows:
+    """The row of each doc that is needed. Other ids are only counted."""
+    rows = np.full(len(places), -1, dtype=np.int64)
     problems: list[str] = []
     count = 0
     for count, raw in enumerate(ids, start=1):
         doc = raw.removeprefix(b"\xef\xbb\xbf") if count == 1 else raw
-        place = wanted.get(doc)
+        place = places.get(doc)
         if place is None:
             if not doc:
-                problems.append(f"{name}:{count}: the id is empty, expected one id a {word}")
+                problems.append(f"{name}:{count}: the id is empty, expected one id per {word}")
         elif rows[place] >= 0:
             problems.append(
-                f"{name}:{count}: doc {shown(doc)} was there before at {word} {rows[place] + 1}; expected each id once"
+                f"{name}:{count}: doc {shown(doc)} already appears at {word} {rows[place] + 1}; expected each id once"
             )
         else:
             rows[place] = count - 1
@@ -287,44 +289,44 @@ def _looked_up(ids: Iterator[bytes], wanted: Mapping[bytes, int], size: int, nam
     return rows
 
 
-def _taken(matrix: Matrix, rows: Rows, path: str | None = None) -> tuple[Rows, Matrix]:
-    """The wanted rows of a matrix, read in their order on disk."""
+def _take_rows(matrix: Matrix, rows: Rows, path: str | None = None) -> tuple[Rows, Matrix]:
+    """These rows of a matrix, read in their order on disk."""
     there = np.flatnonzero(rows >= 0)
     there = there[np.argsort(rows[there])]
     out = np.full(len(rows), -1, dtype=np.int64)
     out[there] = np.arange(len(there))
-    wanted = rows[there]
+    numbers = rows[there]
     if path is None or not isinstance(matrix, np.memmap) or not matrix.flags.c_contiguous:
-        return out, _numbers(matrix[wanted])
+        return out, _numbers(matrix[numbers])
     # Piece by piece: pages of a file that is mapped count as memory until it is closed.
     wide = matrix.shape[1] * matrix.dtype.itemsize
     step = max(1, _PIECE // wide)
-    found = np.empty((len(wanted), matrix.shape[1]), dtype=matrix.dtype.newbyteorder("="))
+    vectors = np.empty((len(numbers), matrix.shape[1]), dtype=matrix.dtype.newbyteorder("="))
     for a in range(0, len(matrix), step):
-        low, high = np.searchsorted(wanted, (a, a + step)).tolist()
+        low, high = np.searchsorted(numbers, (a, a + step)).tolist()
         if low < high:
             span = (min(step, len(matrix) - a), matrix.shape[1])
             piece = np.memmap(path, matrix.dtype, "r", offset=matrix.offset + a * wide, shape=span)
-            found[low:high] = piece[wanted[low:high] - a]
-    return out, found if found.dtype in (np.float32, np.float64) else _numbers(found)
+            vectors[low:high] = piece[numbers[low:high] - a]
+    return out, vectors if vectors.dtype in (np.float32, np.float64) else _numbers(vectors)
 
 
 # --- tables -------------------------------------------------------------------------------------------
 
 
-def _from_table(connection: Any, source: str, wanted: Sequence[str], name: str) -> tuple[Rows, Matrix]:
-    """The wanted rows of a table with an id column and a column of lists."""
+def _from_table(connection: Any, source: str, docs: Sequence[str], name: str) -> tuple[Rows, Matrix]:
+    """The rows of these docs in a table with an id column and a column of lists."""
     import nanoarrow as na
 
-    described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    types = {str(r[0]): str(r[1]) for r in described}
+    description = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    types = {str(r[0]): str(r[1]) for r in description}
     id_, vector = _columns(types, name)
-    key = frames.identifier(id_)
+    key = frames.sql_name(id_)
     element = "FLOAT" if types[vector].startswith("FLOAT") else "DOUBLE"
-    connection.execute("CREATE TEMP TABLE wanted AS SELECT unnest($1::VARCHAR[]) AS id", [list(wanted)])
+    connection.execute("CREATE TEMP TABLE docs AS SELECT unnest($1::VARCHAR[]) AS id", [list(docs)])
     sql = (
-        f"SELECT CAST(t.{key} AS VARCHAR) AS id, CAST(t.{frames.identifier(vector)} AS {element}[]) AS vector "
-        f"FROM {source} t WHERE CAST(t.{key} AS VARCHAR) IN (SELECT id FROM wanted)"
+        f"SELECT CAST(t.{key} AS VARCHAR) AS id, CAST(t.{frames.sql_name(vector)} AS {element}[]) AS vector "
+        f"FROM {source} t WHERE CAST(t.{key} AS VARCHAR) IN (SELECT id FROM docs)"
     )
     ids: list[str] = []
     sizes: list[NDArray[np.int64]] = []
@@ -336,7 +338,7 @@ def _from_table(connection: Any, source: str, wanted: Sequence[str], name: str) 
             size, numbers = frames.lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
             sizes.append(size)
             values.append(numbers)
-    return _in_order(ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64), values, wanted, name)
+    return _in_order(ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64), values, docs, name)
 
 
 def _columns(types: Mapping[str, str], name: str) -> tuple[str, str]:
@@ -349,28 +351,28 @@ def _columns(types: Mapping[str, str], name: str) -> tuple[str, str]:
     if types[names[id_]] not in frames.ID_TYPES:
         raise InputError(f"{name}: ids in column {names[id_]!r} are {types[names[id_]]}, expected text or integers")
     lists = [n for n in names if re.fullmatch(r"(FLOAT|DOUBLE|U?\w*INT\w*|DECIMAL\([\d,]+\))\[\d*\]", types[n])]
-    chosen = [n for n in lists if n.lower() in _VECTOR_NAMES] or lists
-    if len(chosen) != 1:
-        told = ", ".join(f"{n} ({t})" for n, t in types.items())
-        what = "no column of lists of numbers" if not chosen else f"{len(chosen)} columns of lists of numbers"
-        raise InputError(f"{name}: {what}; expected one, such as {_VECTOR_NAMES[0]!r}; found {told}")
-    return names[id_], chosen[0]
+    candidates = [n for n in lists if n.lower() in _VECTOR_NAMES] or lists
+    if len(candidates) != 1:
+        columns = ", ".join(f"{n} ({t})" for n, t in types.items())
+        what = "no column of lists of numbers" if not candidates else f"{len(candidates)} columns of lists of numbers"
+        raise InputError(f"{name}: {what}; expected one, such as {_VECTOR_NAMES[0]!r}; found {columns}")
+    return names[id_], candidates[0]
 
 
 def _in_order(
-    ids: Sequence[str], sizes: Rows, values: Sequence[Matrix], wanted: Sequence[str], name: str
+    ids: Sequence[str], sizes: Rows, values: Sequence[Matrix], docs: Sequence[str], name: str
 ) -> tuple[Rows, Matrix]:
     first: dict[str, int] = {}
     twice = [doc for i, doc in enumerate(ids) if first.setdefault(doc, i) != i]
     problems = [
-        f"{name}: doc {shown(doc)} is there more than once; expected each id once" for doc in dict.fromkeys(twice)
+        f"{name}: doc {shown(doc)} appears more than once; expected each id once" for doc in dict.fromkeys(twice)
     ]
     problems += [f"{name}: doc {shown(ids[i])}: no vector (null or empty)" for i in np.flatnonzero(sizes == 0).tolist()]
     full = np.flatnonzero(sizes > 0)
     problems += _unequal(sizes[full].tolist(), [ids[i] for i in full.tolist()], name)
     if problems:
         raise InputError(problems)
-    row = np.array([first.get(doc, -1) for doc in wanted], dtype=np.int64)
+    row = np.array([first.get(doc, -1) for doc in docs], dtype=np.int64)
     if not ids:
         return row, np.zeros((0, 1))
     return row, np.concatenate(list(values)).reshape(len(ids), -1)

@@ -33,7 +33,7 @@ def read_rows(
     problems = problems or Problems(name)
     rows: list[Row] = []
     what = "grade" if role == "qrels" else "score"
-    wanted = max(layout.query, layout.doc, layout.value, layout.parent or 0)
+    last = max(layout.query, layout.doc, layout.value, layout.parent or 0)
     broken_off = None if data.endswith(b"\n") else first_line + data.count(b"\n")
     mark = layout.delimiter or " "
     for line, cells in cells_of(data, layout, problems, first_line):
@@ -43,7 +43,7 @@ def read_rows(
                 f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(mark.join(cells))}), expected "
                 f"{layout.width} ({_shape(layout, role)}){_likely(cells, layout, line == broken_off)}",
             )
-            if len(cells) <= wanted:
+            if len(cells) <= last:
                 continue
         query, doc, text = cells[layout.query], cells[layout.doc], cells[layout.value]
         parent = cells[layout.parent] if layout.parent is not None else None
@@ -99,7 +99,7 @@ def _shape(layout: Layout, role: Role) -> str:
 
 
 def _likely(cells: list[str], layout: Layout, last: bool) -> str:
-    """The likely reason for a wrong number of columns, where one can be told."""
+    """The likely reason for a wrong number of columns, if there is one."""
     if any("\n" in cell for cell in cells):
         return "; is a quote not closed?"
     return "; the file breaks off here: copy or write it again" if last and len(cells) < layout.width else ""
@@ -107,10 +107,10 @@ def _likely(cells: list[str], layout: Layout, last: bool) -> str:
 
 def as_rows(rows: Iterable[Row]) -> Rows:
     """Rows as columns."""
-    listed = list(rows)
+    sequence = list(rows)
     return Rows(
-        Strings.of(r[1] for r in listed),
-        Strings.of(r[2] for r in listed),
-        np.array([r[3] for r in listed], dtype=np.float64),
-        parent=Strings.of(r[4] or "" for r in listed) if any(r[4] for r in listed) else None,
+        Strings.of(r[1] for r in sequence),
+        Strings.of(r[2] for r in sequence),
+        np.array([r[3] for r in sequence], dtype=np.float64),
+        parent=Strings.of(r[4] or "" for r in sequence) if any(r[4] for r in sequence) else None,
     )

@@ -14,7 +14,7 @@ from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.formats import ColumnRows
 from karat.read.layout import table_layout
-from karat.read.textfile import together
+from karat.read.textfile import join_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,10 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
         import duckdb
     except ImportError:
         raise missing_package("reading this", "duckdb") from None
-    config: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
     if memory is not None:
         config["memory_limit"] = memory
     if threads is not None:
@@ -62,11 +65,11 @@ def connect(memory: str | None = None, threads: int | None = None, folder: str |
 def frame_rows(frame: object, role: Role, name: str) -> ColumnRows:
     """The rows of a data frame."""
     connection = connect()
-    source = registered(connection, frame, name)
+    source = register_frame(connection, frame, name)
     return relation_rows(connection, f"SELECT * FROM {source}", role, name)
 
 
-def registered(connection: Any, frame: Any, name: str) -> str:
+def register_frame(connection: Any, frame: Any, name: str) -> str:
     """Make a frame known to DuckDB; what it cannot scan itself comes through the Arrow interface."""
     import duckdb
 
@@ -103,7 +106,7 @@ def parquet_rows(path: str, role: Role) -> ColumnRows:
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
     """The rows of a data frame, each with its number and its fields."""
     connection = connect()
-    return _field_rows(connection, f"SELECT * FROM {registered(connection, frame, name)}")
+    return _field_rows(connection, f"SELECT * FROM {register_frame(connection, frame, name)}")
 
 
 def parquet_field_rows(path: str) -> Iterator[FieldRow]:
@@ -130,43 +133,43 @@ def parquet_numbers(path: str, name: str) -> dict[int, float]:
     names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     if name not in names:
         return {}
-    rows = connection.execute(f"SELECT TRY_CAST({identifier(names[name])} AS DOUBLE) FROM {source}").fetchall()
+    rows = connection.execute(f"SELECT TRY_CAST({sql_name(names[name])} AS DOUBLE) FROM {source}").fetchall()
     return {row: value for row, (value,) in enumerate(rows, start=1) if value is not None}
 
 
 def parquet_error(path: str, error: Exception) -> InputError:
-    """The error for a Parquet file that breaks off, is damaged, or is none."""
+    """The error for a file that breaks off, is damaged, or is not Parquet."""
     return InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); copy or write the file again")
 
 
-def quoted(text: str) -> str:
+def sql_text(text: str) -> str:
     """The text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def identifier(name: str) -> str:
-    """A column's name as SQL takes it, whatever characters it holds."""
+def sql_name(name: str) -> str:
+    """A column's name for SQL, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def file_literal(path: str) -> str:
+def sql_path(path: str) -> str:
     """A path as an SQL literal that names this file alone: DuckDB takes paths as patterns, and `~` as a home."""
-    return quoted(re.sub(r"[*?\[]", r"[\g<0>]", os.path.abspath(path)))
+    return sql_text(re.sub(r"[*?\[]", r"[\g<0>]", os.path.abspath(path)))
 
 
 def parquet(path: str) -> str:
     """SQL for the rows of a Parquet file; folders such as `grade=3` add no columns."""
-    return f"read_parquet({file_literal(path)}, hive_partitioning = false)"
+    return f"read_parquet({sql_path(path)}, hive_partitioning = false)"
 
 
 def relation_rows(connection: Any, sql: str, role: Role, name: str) -> ColumnRows:
-    """What a query yields, as rows (ids as text, values as checked numbers), with notes on ignored columns."""
-    described = connection.execute(f"DESCRIBE {sql}").fetchall()
-    names, types = [str(r[0]) for r in described], [str(r[1]) for r in described]
+    """The result of a query as rows (ids as text, values as finite numbers), with notes on ignored columns."""
+    description = connection.execute(f"DESCRIBE {sql}").fetchall()
+    names, types = [str(r[0]) for r in description], [str(r[1]) for r in description]
     layout = table_layout(name, role, [n.lower() for n in names])
-    picked = _picked(layout, names, types, role, name)
-    parts = list(_batches(connection, f"SELECT {', '.join(picked)} FROM ({sql})"))
-    rows = together([p for p in parts if len(p)])
+    columns = _select_columns(layout, names, types, role, name)
+    parts = list(_batches(connection, f"SELECT {', '.join(columns)} FROM ({sql})"))
+    rows = join_rows([p for p in parts if len(p)])
     if len(rows) == 0:
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
@@ -180,7 +183,7 @@ def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str,
     for rival in layout.rivals:
         if rival.optional:
             continue
-        pair = f"{identifier(names[rival.used])} AS used, {identifier(names[rival.ignored])} AS ignored"
+        pair = f"{sql_name(names[rival.used])} AS used, {sql_name(names[rival.ignored])} AS ignored"
         for row, value, other in connection.execute(f"SELECT row_number() OVER (), {pair} FROM ({sql})").fetchall():
             if rival.disagrees(value, other) and len(problems) <= MAX_PROBLEMS:
                 problems.append(f"{name}: row {row}: {rival.problem(value, other)}")
@@ -188,7 +191,7 @@ def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str,
         raise InputError(problems)
 
 
-def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name: str) -> list[str]:
+def _select_columns(layout: Layout, names: list[str], types: list[str], role: Role, name: str) -> list[str]:
     out = []
     for idea, column in (("query", layout.query), ("doc", layout.doc), ("parent", layout.parent)):
         if column is None:
@@ -199,11 +202,11 @@ def _picked(layout: Layout, names: list[str], types: list[str], role: Role, name
                 f"{name}: {what} in column {names[column]!r} are {types[column]}, expected text or integers: "
                 "convert the column to text"
             )
-        out.append(f"CAST({identifier(names[column])} AS VARCHAR) AS {idea}")
+        out.append(f"CAST({sql_name(names[column])} AS VARCHAR) AS {idea}")
     what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
     if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
-    out.append(f"CAST({identifier(names[layout.value])} AS DOUBLE) AS value")
+    out.append(f"CAST({sql_name(names[layout.value])} AS DOUBLE) AS value")
     return out
 
 
@@ -223,7 +226,7 @@ def _batches(connection: Any, sql: str) -> Iterator[Rows]:
 
 
 def _valid(column: Any) -> NDArray[np.bool_] | None:
-    """Which entries are not null, or None if all are there."""
+    """Which entries are not null; None if none is."""
     bits = np.frombuffer(column.buffers[0], dtype=np.uint8)
     if len(bits) == 0:
         return None
@@ -261,8 +264,8 @@ def lists_of(column: Any, kind: type[np.float32 | np.float64]) -> tuple[NDArray[
     there = _valid(inner)
     if there is not None:
         values[~there] = np.nan
-    held = np.repeat(sizes > 0, np.diff(places))
-    return sizes, values[places[0] : places[-1]][held] if len(places) else values
+    mask = np.repeat(sizes > 0, np.diff(places))
+    return sizes, values[places[0] : places[-1]][mask] if len(places) else values
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
@@ -279,8 +282,8 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     problems = []
     some = MAX_PROBLEMS + 1
     for i in np.flatnonzero(~np.isfinite(rows.score))[:some].tolist():
-        found = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
-        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {found}")
+        value = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
+        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {value}")
     if role == "qrels" and rows.parent is not None:
         for i in np.flatnonzero(rows.parent.start >= rows.parent.end)[:some].tolist():
             problems.append(f"{name}: row {i + 1}: the subtopic is empty or null, expected a name")

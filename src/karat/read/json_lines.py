@@ -38,21 +38,21 @@ def reason(error: Exception, raw: bytes, expected: str) -> str:
         return f"the JSON breaks off after {shown(raw.strip()[-20:])}; {expected}"
     at = re.search(r"\(byte (\d+)\)", text)
     if at:
-        found = raw[int(at[1]) :].strip()[:20]
-        if found.startswith((b"NaN", b"Infinity", b"-Infinity")):
+        rest = raw[int(at[1]) :].strip()[:20]
+        if rest.startswith((b"NaN", b"Infinity", b"-Infinity")):
             key = re.search(rb'"([^"]*)"\s*:\s*$', raw[: int(at[1])])
             place = f" in {shown(key[1])}" if key else ""
-            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', found)[0])}{place}"
-        return f"not JSON at {shown(found)}; {expected}"
+            return f"numbers must be finite, found {shown(re.split(rb'[^-A-Za-z]', rest)[0])}{place}"
+        return f"not JSON at {shown(rest)}; {expected}"
     if text.startswith("Number out of range"):
         return f"a number is too large, expected a finite one; {expected}"
     wrong = re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?([^`]*)`)?", text)
     if wrong is None:
         return f"{text[:1].lower()}{text[1:]}; {expected}"
-    wanted, found_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))
+    expected_type, actual_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))
     item = re.fullmatch(r"topk\[(\d+)\]", wrong[3] or "")
     place = f"topk item {int(item[1]) + 1}: " if item else f"{wrong[3]}: " if wrong[3] else ""
-    return f"{place}expected {wanted}, found {found_type}" if place else f"found {found_type}; {expected}"
+    return f"{place}expected {expected_type}, found {actual_type}" if place else f"found {actual_type}; {expected}"
 
 
 _TYPES = {

@@ -104,12 +104,12 @@ def table_layout(
     value = None if value == query else value
     claims = {"query": (query, QUERY_NAMES), "doc": (doc, DOC_NAMES)}
     claims["grade" if role == "qrels" else "score"] = (value, values)
-    for idea, (index, known) in claims.items():
+    for idea, (index, candidates) in claims.items():
         if index is None:
             gold = idea == "score" and column(names, GRADE_NAMES) is not None
             advice = "This looks like gold: did you swap gold and run?" if gold else "Rename a column"
             columns = ", ".join(map(shown, names))
-            problem = f"no {idea} column; expected one of {', '.join(known)}; found {columns}. {advice}"
+            problem = f"no {idea} column; expected one of {', '.join(candidates)}; found {columns}. {advice}"
             raise InputError(Problem(source, line, problem))
         if names.count(names[index]) > 1:
             problem = f"the column {shown(names[index])} appears twice; rename or remove one"

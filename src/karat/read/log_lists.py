@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from karat.model.run_log import RunLog
 
 
-def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None, *, dated: bool = False) -> Run:
+def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None, *, with_days: bool = False) -> Run:
     """The final list of every query as a run, or that of the policy's stage.
 
-    `as_of` holds the day of queries, for policies that drop newer docs; `dated` asks for the days of all docs.
+    `as_of` holds the day of queries, for policies that drop newer docs; `with_days` adds the days of all docs.
     """
     if policy.as_of_filter and not as_of:
         raise UsageError("as_of_filter needs queries with an as_of field; give a table of queries that has it")
@@ -32,7 +32,7 @@ def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None
     if policy.stage is not None:
         content = stage_lists(log, policy.stage, policy.separator)
     else:
-        content, notes, late = _final_lists(log, policy, as_of or {}, dated)
+        content, notes, late = _final_lists(log, policy, as_of or {}, with_days)
     if policy.as_of_filter:
         notes.append(f"as_of_filter dropped {late} items newer than their query's as_of")
     return Run(log.name, content, log.facts, log.path, tuple(notes), log=log)
@@ -64,11 +64,11 @@ def ordered_lists(log: RunLog, lists: Mapping[str, Sequence[str]], separator: st
 
 
 def _final_lists(
-    log: RunLog, policy: Policy, as_of: Mapping[str, float], dated: bool
+    log: RunLog, policy: Policy, as_of: Mapping[str, float], with_days: bool
 ) -> tuple[OrderedLists, list[str], int]:
     """The results in their order, what to say about them, and how many were dropped as newer than as_of."""
     log.check("topk")
-    days = days_of_docs(log) if dated or policy.as_of_filter else {}
+    days = days_of_docs(log) if with_days or policy.as_of_filter else {}
     lists: dict[str, list[str]] = {}
     parents: dict[str, list[str]] = {}
     scores: dict[str, list[float | None]] = {}
@@ -86,7 +86,7 @@ def _final_lists(
         lists[query] = [item.chunk_id or item.doc_id or "" for item in items]
         parents[query] = [item.doc_id or parent_of(item.id, mark) for item in items]
         scores[query] = [item.score for item in items]
-        if dated:
+        if with_days:
             versions[query] = [days.get(item.doc_version, math.nan) for item in items]
     lines = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
     notes = [f"{lines}; positions were renumbered from 1"] if gaps else []

@@ -15,12 +15,12 @@ from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.read.problems import Problems
 
-LOOKED_AT = 300_000
-"""Docs of a run in memory whose ids are all looked at before the run is trusted."""
+DOCS_TO_CHECK = 300_000
+"""Docs of a run in memory whose ids are all checked before the run is trusted."""
 
 
 def text_id(value: Any) -> str | None:
-    """The id that this value is, or None if it is none."""
+    """The value as an id, or None if it cannot be one."""
     if type(value) is str:
         return value if value and "\x00" not in value else None
     if isinstance(value, bool):
@@ -52,7 +52,7 @@ def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
         return clean
     from karat.read import subtopics
 
-    return subtopics.gold_from_mapping(data, source) if subtopics.is_nested(data) else _checked_qrels(data, source)
+    return subtopics.gold_from_mapping(data, source) if subtopics.is_nested(data) else _check_qrels(data, source)
 
 
 def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
@@ -61,37 +61,37 @@ def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
         return None
     try:
         query_ids = sorted(data)
-        judged = [data[q] for q in query_ids]
-        docs = list(chain.from_iterable(judged))
+        by_query = [data[q] for q in query_ids]
+        docs = list(chain.from_iterable(by_query))
         text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
-        grades = np.fromiter(chain.from_iterable(map(dict.values, judged)), np.float64, count=len(docs))
+        grades = np.fromiter(chain.from_iterable(map(dict.values, by_query)), np.float64, count=len(docs))
     except (TypeError, ValueError, OverflowError):
         return None
     if not all(docs) or not all(query_ids) or "\x00" in text or not np.isfinite(grades).all():
         return None
-    sizes = np.fromiter(map(len, judged), np.int64, count=len(query_ids))
+    sizes = np.fromiter(map(len, by_query), np.int64, count=len(query_ids))
     return Qrels(query_ids, np.concatenate(([0], np.cumsum(sizes))), docs, grades, source)
 
 
-def _checked_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
+def _check_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
     problems = Problems(source)
     out: dict[str, dict[str, float]] = {}
-    for query, judged in data.items():
+    for query, docs in data.items():
         q = text_id(query)
         if q is None:
-            problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
+            problems.add(None, f"a query id must be text or an integer, found {_show_id(query)}")
             continue
-        if isinstance(judged, (str, bytes)) or not isinstance(judged, Iterable):
+        if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
             problems.add(
-                None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {shown(judged)}"
+                None, f"query {shown(q)}: expected a dict of grades or a collection of docs, found {shown(docs)}"
             )
             continue
-        pairs = judged.items() if isinstance(judged, Mapping) else ((doc, 1) for doc in judged)
+        pairs = docs.items() if isinstance(docs, Mapping) else ((doc, 1) for doc in docs)
         grades = out.setdefault(q, {})
         for doc, grade in pairs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_show_id(doc)}")
             elif not is_finite(grade):
                 problems.add(
                     None, f"query {shown(q)}, doc {shown(d)}: grade must be a finite number, found {shown(grade)}"
@@ -119,37 +119,37 @@ def run_from_mapping(
         )
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
-        return Run(name, _scored(data, source))
+        return Run(name, _scored_lists(data, source))
     if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
         lists, parents = _chroma(data, source, separator)
         return Run(name, OrderedLists(lists, parents), notes=_note_other_ids(values))
     if all(isinstance(v, Mapping) for v in values):
-        return Run(name, _scored(data, source))
+        return Run(name, _scored_lists(data, source))
     if any(isinstance(v, Mapping) for v in values):
         raise InputError(f"{source}: some queries have scores and some have lists; expected one kind for all")
-    return Run(name, OrderedLists(_ordered(data, source)))
+    return Run(name, OrderedLists(_ordered_lists(data, source)))
 
 
-def _scored(data: Mapping[Any, Any], name: str) -> ScoredLists:
-    """The data itself if nothing is wrong with it by the look of it, else a checked copy."""
+def _scored_lists(data: Mapping[Any, Any], name: str) -> ScoredLists:
+    """The data itself if nothing seems wrong with it, else a checked copy."""
     try:
-        unmarked = _looked_at(data) if set(map(type, data)) <= {str} and all(data) else None
+        unmarked = _check_some_ids(data) if set(map(type, data)) <= {str} and all(data) else None
     except (TypeError, OverflowError):
         unmarked = None
-    return ScoredLists(checked_scores(data, name), name) if unmarked is None else ScoredLists(data, name, unmarked)
+    return ScoredLists(check_scores(data, name), name) if unmarked is None else ScoredLists(data, name, unmarked)
 
 
-def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
-    """Look at every id of a run of usual size; beyond, at the first and last id of each list.
+def _check_some_ids(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
+    """Check every id of a run of usual size; beyond that, the first and last id of each list.
 
-    Returns the marks that no id holds, None if something is wrong. Of the scores the first of each list is
-    looked at; all of them are when they are used.
+    Returns the separator if no id holds it, None if something is wrong. Of the scores only the first of each list is
+    checked here; all are checked when they are used.
     """
-    left, unmarked = LOOKED_AT, SEPARATOR
+    remaining, unmarked = DOCS_TO_CHECK, SEPARATOR
     beyond = []
     for docs in data.values():
-        if left > 0:
-            left -= len(docs)
+        if remaining > 0:
+            remaining -= len(docs)
             text = "".join(docs)  # the quickest test that all ids are strings
             if "\x00" in text or "" in docs:
                 return None
@@ -157,8 +157,8 @@ def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
                 unmarked = ""
         elif docs:
             beyond.append(docs)
-    scored: Any = filter(None, data.values())
-    if str in set(map(type, map(next, map(iter, map(dict.values, scored))))):
+    lists: Any = filter(None, data.values())
+    if str in set(map(type, map(next, map(iter, map(dict.values, lists))))):
         return None
     ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
     if not all(kinds <= {str} for kinds in ends):
@@ -166,19 +166,19 @@ def _looked_at(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
     return "" if beyond else unmarked
 
 
-def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:
-    """The scores with every id as a string; an error for each id or score that is none."""
+def check_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, float]]:
+    """The scores with every id as a string; each bad id or score is an error."""
     problems = Problems(name)
     out: dict[str, dict[str, float]] = {}
     for query, docs in data.items():
-        q = _known_query(query, problems)
+        q = _check_query(query, problems)
         if q is None:
             continue
         mine = out.setdefault(q, {})
         for doc, score in docs.items():
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_show_id(doc)}")
             elif not is_finite(score):
                 problems.add(
                     None, f"query {shown(q)}, doc {shown(d)}: score must be a finite number, found {shown(score)}"
@@ -189,11 +189,11 @@ def checked_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, fl
     return out
 
 
-def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
+def _ordered_lists(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
     problems = Problems(name)
     out: dict[str, list[str]] = {}
     for query, docs in data.items():
-        q = _known_query(query, problems)
+        q = _check_query(query, problems)
         if q is None:
             continue
         if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
@@ -202,14 +202,14 @@ def _ordered(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
         if isinstance(docs, (set, frozenset)):
             problems.add(None, f"query {shown(q)}: a set has no order; expected a list of docs, best first")
             continue
-        listed = []
+        ids = []
         for doc in docs:
             d = text_id(doc)
             if d is None:
-                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_found(doc)}")
+                problems.add(None, f"query {shown(q)}: a doc id must be text or an integer, found {_show_id(doc)}")
             else:
-                listed.append(d)
-        out[q] = listed
+                ids.append(d)
+        out[q] = ids
     problems.check()
     return out
 
@@ -220,7 +220,7 @@ def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[st
     lists: dict[str, list[str]] = {}
     parents: dict[str, list[str]] = {}
     for query, result in data.items():
-        q = _known_query(query, problems)
+        q = _check_query(query, problems)
         if q is None:
             continue
         ids, metadata = result["ids"], result.get("metadatas")
@@ -229,15 +229,15 @@ def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[st
                 problems.add(None, f"query {shown(q)}: holds the results of {len(ids)} queries, expected those of one")
                 continue
             ids, metadata = ids[0], metadata[0] if metadata else None
-        known = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
-        if None in known:
+        texts = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
+        if None in texts:
             problems.add(None, f"query {shown(q)}: ids must be a list of texts or integers, found {shown(ids)}")
             continue
-        metadata = metadata or [None] * len(known)
-        if len(metadata) != len(known) or not all(m is None or isinstance(m, Mapping) for m in metadata):
-            problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(known)} ids")
+        metadata = metadata or [None] * len(texts)
+        if len(metadata) != len(texts) or not all(m is None or isinstance(m, Mapping) for m in metadata):
+            problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(texts)} ids")
             continue
-        lists[q] = [i for i in known if i is not None]
+        lists[q] = [i for i in texts if i is not None]
         parents[q] = [
             str(m["doc_id"]) if m and "doc_id" in m else parent_of(i, separator)
             for i, m in zip(lists[q], metadata, strict=True)
@@ -260,15 +260,15 @@ def _note_other_ids(results: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
     )
 
 
-def _found(value: Any) -> str:
-    """What stands where an id should; bytes are shown as such, since they are no text."""
+def _show_id(value: Any) -> str:
+    """A value that should be an id, for a message; bytes are shown as bytes, since they are not text."""
     return repr(value)[:60] if isinstance(value, bytes) else shown(value)
 
 
-def _known_query(query: Any, problems: Problems) -> str | None:
+def _check_query(query: Any, problems: Problems) -> str | None:
     q = text_id(query)
     if q is None:
-        problems.add(None, f"a query id must be text or an integer, found {_found(query)}")
+        problems.add(None, f"a query id must be text or an integer, found {_show_id(query)}")
     return q
 
 

@@ -18,7 +18,7 @@ from karat.read.problems import Problems
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karat.read.columns import FieldRow, TableKind
+    from karat.read.columns import FieldRow, FieldValues, TableKind
 
 
 def read_queries(source: Any) -> Queries:
@@ -47,18 +47,18 @@ def read_table(source: Any, kind: TableKind) -> Queries:
 def _from_mapping(source: Mapping[Any, Any], kind: TableKind) -> Queries:
     problems, out = Problems(kind.source), {}
     for id, fields in source.items():
-        known = text_id(id)
-        if known is None:
+        text = text_id(id)
+        if text is None:
             problems.add(None, f"a {kind.noun} id must be text or an integer, found {shown(id)}")
         else:
-            out[known] = fields if isinstance(fields, Mapping) else {"text": fields}
+            out[text] = fields if isinstance(fields, Mapping) else {"text": fields}
     problems.check()
     return Queries(out, kind.source)
 
 
 def rows_with_ids(
     rows: Iterable[FieldRow], problems: Problems, kind: TableKind = QUERIES
-) -> Iterator[tuple[int, str, dict[str, Any]]]:
+) -> Iterator[tuple[int, str, FieldValues]]:
     """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
         name = next((n for n in kind.id_names if n in fields), None)
@@ -72,7 +72,7 @@ def rows_with_ids(
 
 
 def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: TableKind) -> Queries:
-    out: dict[str, dict[str, Any]] = {}
+    out: dict[str, FieldValues] = {}
     lines: dict[str, int] = {}
     for line, id, fields in rows_with_ids(rows, problems, kind):
         if id in out:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _YES, _NO = ("true", "1", "1.0", "yes", "y"), ("false", "0", "0.0", "no", "n")
 
 
-def sources(queries: Queries) -> dict[str, str]:
+def expected_sources(queries: Queries) -> dict[str, str]:
     """`expected_source` of each query that has it."""
     problems, out = Problems(queries.source), {}
     for q, value in queries.field("expected_source").items():
@@ -28,7 +28,7 @@ def sources(queries: Queries) -> dict[str, str]:
     return out
 
 
-def needing(queries: Queries) -> dict[str, bool]:
+def retrieval_needs(queries: Queries) -> dict[str, bool]:
     """`needs_retrieval` of each query that has it."""
     problems, out = Problems(queries.source), {}
     for q, value in queries.field("needs_retrieval").items():
@@ -43,7 +43,7 @@ def needing(queries: Queries) -> dict[str, bool]:
     return out
 
 
-def listed(queries: Queries, name: str) -> dict[str, tuple[str, ...]]:
+def id_lists(queries: Queries, name: str) -> dict[str, tuple[str, ...]]:
     """A field that is a list of ids; in a table of text it is written as JSON."""
     problems, out = Problems(queries.source), {}
     for q, value in queries.field(name).items():
@@ -57,7 +57,7 @@ def listed(queries: Queries, name: str) -> dict[str, tuple[str, ...]]:
 
 
 def id_list(value: Any) -> tuple[str, ...] | None:
-    """The ids of a list, each once; None if it is no list of ids."""
+    """The ids of a list, each once; None if it is not a list of ids."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)

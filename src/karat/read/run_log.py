@@ -69,15 +69,15 @@ def read_run_log(path: str, name: str, stdin: bytes | None = None) -> RunLog:
     """Every line of a run log."""
     traces: dict[str, Trace] = {}
     lines: dict[str, int] = {}
-    found: dict[str, list[LogProblem]] = {}
+    by_field: dict[str, list[LogProblem]] = {}
     for number, query, line in log_lines(path, Problems(path), stdin):
         lines[query] = number
         traces[query], complaints = trace_of(line)
         for field, text in complaints:
-            mine = found.setdefault(field, [])
+            mine = by_field.setdefault(field, [])
             if len(mine) <= MAX_PROBLEMS:  # one more than are shown
                 mine.append(LogProblem(number, field, text))
-    problems = sorted((p for mine in found.values() for p in mine), key=lambda p: p.line)
+    problems = sorted((p for mine in by_field.values() for p in mine), key=lambda p: p.line)
     return RunLog(name, traces, path, lines, tuple(problems))
 
 
@@ -110,7 +110,7 @@ def log_lines(
         if query is None:
             problems.add(number, f"query_id must be text or an integer, found {shown(line.query_id)}")
         elif query in lines:
-            problems.add(number, f"query {shown(query)} was logged before at line {lines[query]}; expected it once")
+            problems.add(number, f"query {shown(query)} already appears at line {lines[query]}; expected it once")
         else:
             lines[query] = number
             yield number, query, line
@@ -132,7 +132,7 @@ def decode_line(raw: bytes) -> Trace | LooseLine:
 
 
 def trace_of(line: Trace | LooseLine) -> tuple[Trace, list[Complaint]]:
-    """A line with checked values, and what is wrong with it by field; a field that is wrong is left empty."""
+    """A line with checked values, and what is wrong with it by field; a wrong field is left empty."""
     complaints: list[Complaint] = []
     if isinstance(line, Trace):
         trace = line
@@ -157,7 +157,7 @@ def versions_of(line: Trace | LooseLine) -> list[Any]:
 
 
 def _check_list(name: str, items: Sequence[LogItem]) -> Iterator[str]:
-    """What is wrong with a list as a whole: items without an id, ranks that are given twice or not to all."""
+    """What is wrong with a list as a whole: items without an id, ranks that appear twice or are missing."""
     if None in [item.chunk_id for item in items]:
         for place, item in enumerate(items, start=1):
             if item.chunk_id is None and item.doc_id is None:
@@ -170,16 +170,16 @@ def _check_list(name: str, items: Sequence[LogItem]) -> Iterator[str]:
         yield f"{without} of {len(ranks)} results have no rank; give all or none"
     elif not without and len(set(ranks)) < len(ranks):
         twice = min(rank for rank in ranks if rank is not None and ranks.count(rank) > 1)
-        yield f"rank {twice} is given twice; expected each rank once"
+        yield f"rank {twice} appears twice; expected each rank once"
 
 
 def _check_amounts(name: str, amounts: Mapping[str, float]) -> Iterator[str]:
     """What is wrong with numbers by name as a whole."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for key in amounts:
-        if key.lower() in seen:
-            yield f"{name}: {shown(key)} is there twice but for its case; expected it once"
-        seen.add(key.lower())
+        if key.lower() in names:
+            yield f"{name}: {shown(key)} appears twice with different case; expected it once"
+        names.add(key.lower())
     try:
         if name == "latency_ms":
             math.fsum(amounts.values())

@@ -22,8 +22,10 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMENT = 9, 10, 13, 32, 34, 35
 Fields = dict[int, Strings]
 
 
-def fields(buffer: NDArray[np.uint8], begin: int, end: int, layout: Layout, wanted: tuple[int, ...]) -> Fields | None:
-    """The wanted columns of the rows in `buffer[begin:end]`, whose last byte is a newline.
+def cut_fields(
+    buffer: NDArray[np.uint8], begin: int, end: int, layout: Layout, columns: tuple[int, ...]
+) -> Fields | None:
+    """These columns of the rows in `buffer[begin:end]`, whose last byte is a newline.
 
     The bytes before `begin` are letters, so that they neither part fields nor trip a check.
     """
@@ -36,17 +38,17 @@ def fields(buffer: NDArray[np.uint8], begin: int, end: int, layout: Layout, want
         except UnicodeDecodeError:
             return None
     if layout.delimiter is not None:
-        return _delimited(buffer, block, begin, layout, wanted)
-    found = _single_spaced(buffer, block, begin, layout, wanted)
-    if found is None:
-        found = _any_space(buffer, block, begin, layout, wanted)
-    if found is None or (buffer[found[layout.query].start] == _COMMENT).any():
+        return _delimited(buffer, block, begin, layout, columns)
+    fields = _single_spaced(buffer, block, begin, layout, columns)
+    if fields is None:
+        fields = _any_space(buffer, block, begin, layout, columns)
+    if fields is None or (buffer[fields[layout.query].start] == _COMMENT).any():
         return None
-    return found
+    return fields
 
 
 def _single_spaced(
-    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, wanted: tuple[int, ...]
+    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, columns: tuple[int, ...]
 ) -> Fields | None:
     """One space or tab between fields: every row has as many marks as columns, the last a newline."""
     space = block <= _SPACE
@@ -58,12 +60,12 @@ def _single_spaced(
     table = marks.reshape(-1, layout.width)
     if (buffer[table[:, -1]] != _NEWLINE).any() or np.count_nonzero(block == _NEWLINE) != len(table):
         return None
-    return _columns(buffer, table, begin, wanted)
+    return _cut_columns(buffer, table, begin, columns)
 
 
-def _columns(buffer: NDArray[np.uint8], table: NDArray[np.int64], begin: int, wanted: tuple[int, ...]) -> Fields:
+def _cut_columns(buffer: NDArray[np.uint8], table: NDArray[np.int64], begin: int, columns: tuple[int, ...]) -> Fields:
     out = {}
-    for c in wanted:
+    for c in columns:
         if c:
             start = table[:, c - 1] + 1
         else:
@@ -75,7 +77,7 @@ def _columns(buffer: NDArray[np.uint8], table: NDArray[np.int64], begin: int, wa
 
 
 def _any_space(
-    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, wanted: tuple[int, ...]
+    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, columns: tuple[int, ...]
 ) -> Fields | None:
     """Fields parted by any run of white space, line ends of either kind."""
     space = block <= _SPACE
@@ -90,11 +92,11 @@ def _any_space(
     if (before != np.arange(1, rows + 1) * layout.width).any():
         return None
     starts, ends = starts.reshape(rows, -1), ends.reshape(rows, -1)
-    return {c: Strings(buffer, np.ascontiguousarray(starts[:, c]), np.ascontiguousarray(ends[:, c])) for c in wanted}
+    return {c: Strings(buffer, np.ascontiguousarray(starts[:, c]), np.ascontiguousarray(ends[:, c])) for c in columns}
 
 
 def _delimited(
-    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, wanted: tuple[int, ...]
+    buffer: NDArray[np.uint8], block: NDArray[np.uint8], begin: int, layout: Layout, columns: tuple[int, ...]
 ) -> Fields | None:
     """Fields parted by one character, without quotes."""
     assert layout.delimiter is not None
@@ -106,16 +108,16 @@ def _delimited(
     table = marks.reshape(-1, layout.width)
     if (buffer[table[:, -1]] != _NEWLINE).any() or np.count_nonzero(block == _NEWLINE) != len(table):
         return None
-    found = _columns(buffer, table, begin, wanted)
+    fields = _cut_columns(buffer, table, begin, columns)
     last = layout.width - 1
-    if last in found:
-        column = found[last]
+    if last in fields:
+        column = fields[last]
         end = column.end - ((column.end > column.start) & (buffer[column.end - 1] == _RETURN))
-        found[last] = Strings(buffer, column.start, end)
-    for c in wanted:
+        fields[last] = Strings(buffer, column.start, end)
+    for c in columns:
         if c == layout.value:
             continue
-        start, end = found[c].start, found[c].end
+        start, end = fields[c].start, fields[c].end
         if (start >= end).any() or (buffer[start] <= _SPACE).any() or (buffer[end - 1] <= _SPACE).any():
             return None
-    return found
+    return fields

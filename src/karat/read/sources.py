@@ -41,15 +41,15 @@ ROWS_FOR_DOUBTS = 500
 
 
 def read_qrels(source: Any, *, format: str | None = None, subtopics: bool | None = None) -> Qrels:
-    """Gold from a path, a dict, a frame, or what is gold already.
+    """Gold from a path, a dict, a frame, or `Qrels`.
 
     A column `subtopic` is read where there is one; `subtopics=True` says that TREC qrels hold one in their second
-    column, and `False` that none is wanted.
+    column, and `False` ignores them.
     """
     if subtopics is not None:
-        from karat.read.subtopics import checked
+        from karat.read.subtopics import check_subtopics
 
-        return checked(_read_qrels(source, format, subtopics), subtopics)
+        return check_subtopics(_read_qrels(source, format, subtopics), subtopics)
     return _read_qrels(source, format, None)
 
 
@@ -74,44 +74,45 @@ def read_run(
     format: str | None = None,
     policy: Policy | None = None,
     as_of: Mapping[str, float] | None = None,
-    dated: bool = False,
+    with_days: bool = False,
 ) -> Run:
-    """A run from a path, a dict, a frame, or what is a run already.
+    """A run from a path, a dict, a frame, or a `Run`.
 
     The policy chooses the list of a run log that is the run; `as_of` holds the day of queries, for a policy that
-    drops newer docs, and `dated` asks for the days of all docs.
+    drops newer docs, and `with_days` adds the days of all docs.
     """
-    chosen = policy or Policy()
+    policy = policy or Policy()
     if isinstance(source, (str, os.PathLike)):
-        run = _run_from_file(check_path(os.fspath(source)), name, format, chosen.separator)
-        return _chosen_run(run, chosen, as_of, dated)
-    if isinstance(source, Run):
-        return _chosen_run(source, chosen, as_of, dated)
-    if isinstance(source, Mapping):
-        return _chosen_run(run_from_mapping(source, name or "run", separator=chosen.separator), chosen, as_of, dated)
-    if frames.is_frame(source):
+        run = _run_from_file(check_path(os.fspath(source)), name, format, policy.separator)
+    elif isinstance(source, Run):
+        run = source
+    elif isinstance(source, Mapping):
+        run = run_from_mapping(source, name or "run", separator=policy.separator)
+    elif frames.is_frame(source):
         table = frames.frame_rows(source, "run", name or "run")
-        return _chosen_run(Run(name or "run", Table(table.rows), notes=table.notes), chosen, as_of, dated)
-    raise InputError(
-        f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
-    )
+        run = Run(name or "run", Table(table.rows), notes=table.notes)
+    else:
+        raise InputError(
+            f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
+        )
+    return _choose_list(run, policy, as_of, with_days)
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:
-    """The runs that paths, globs and `NAME=file` name: a unique name for each, and its path."""
+    """The path of each run that paths, globs and `NAME=file` stand for, by a unique name."""
     labels: dict[str, str] = {}
     paths: list[str] = []
     for pattern in patterns:
         label, place = _label(pattern)
-        found = sorted(glob.glob(place)) if glob.has_magic(place) and not os.path.exists(place) else [place]
-        if not found:
+        matches = sorted(glob.glob(place)) if glob.has_magic(place) and not os.path.exists(place) else [place]
+        if not matches:
             raise InputError(f"{place}: no file matches, expected at least one; check the folder and the pattern")
-        if label and len(found) > 1:
-            raise InputError(f"{pattern}: {label!r} is one run, and {len(found)} files match; name a single file")
-        known = set(map(os.path.abspath, paths))
-        paths += dict.fromkeys(p for p in found if os.path.abspath(p) not in known)
+        if label and len(matches) > 1:
+            raise InputError(f"{pattern}: {label!r} is one run, and {len(matches)} files match; name a single file")
+        earlier = set(map(os.path.abspath, paths))
+        paths += dict.fromkeys(p for p in matches if os.path.abspath(p) not in earlier)
         if label:
-            labels[found[0]] = label
+            labels[matches[0]] = label
     if twice := next((label for label in labels.values() if list(labels.values()).count(label) > 1), None):
         raise InputError(f"two runs are called {twice!r}; give each its own name")
     places = [_with_folder(p, run_name(p), 99) for p in paths]
@@ -133,8 +134,8 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
 def _label(pattern: str) -> tuple[str, str]:
     """The name and the path of `NAME=file`; a file of that very name, or a folder with = in it, has no label."""
     label, equals, path = pattern.partition("=")
-    named = equals and label.strip() and path and not os.path.exists(pattern) and os.sep not in label
-    return (label.strip(), path) if named else ("", pattern)
+    has_label = equals and label.strip() and path and not os.path.exists(pattern) and os.sep not in label
+    return (label.strip(), path) if has_label else ("", pattern)
 
 
 def run_name(path: str) -> str:
@@ -145,8 +146,8 @@ def run_name(path: str) -> str:
     for ending in PACKED:
         base = base.removesuffix(ending)
     stem, ending = os.path.splitext(base)
-    known = {".npy", ".npz"}.union(*(form.endings for form in all_formats().values()))
-    return stem if ending.lower() in known else base
+    endings = {".npy", ".npz"}.union(*(form.endings for form in all_formats().values()))
+    return stem if ending.lower() in endings else base
 
 
 def _with_folder(path: str, stem: str, depth: int) -> str:
@@ -241,11 +242,11 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
                     "expected one grade: remove one"
                 )
             keep[here] = False
-    chosen = np.flatnonzero(keep)
-    chosen = chosen[np.argsort(code[chosen], kind="stable")]
-    sizes = np.bincount(code[chosen], minlength=len(names))
+    unique = np.flatnonzero(keep)
+    unique = unique[np.argsort(code[unique], kind="stable")]
+    sizes = np.bincount(code[unique], minlength=len(names))
     grades = _grades(rows)
-    return Qrels(names, np.concatenate(([0], np.cumsum(sizes))), rows.doc.take(chosen).texts(), grades[chosen], source)
+    return Qrels(names, np.concatenate(([0], np.cumsum(sizes))), rows.doc.take(unique).texts(), grades[unique], source)
 
 
 def _grades(rows: Rows) -> NDArray[np.float64]:
@@ -290,7 +291,7 @@ def _run_from_file(path: str, name: str | None, format: str | None, separator: s
 
 
 def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:
-    """Query and score of the first rows of a table; the last line of the head may be cut."""
+    """Query and score of the first rows of a table; the last line of the head may break off."""
     whole = head if len(head) < HEAD else head[: head.rfind(b"\n")]
     for _, line in islice(lines_of(whole), 1, 1 + ROWS_FOR_DOUBTS):
         cells = line.split(layout.delimiter)
@@ -319,13 +320,13 @@ def _tag(layout: Layout, head: bytes) -> str | None:
     return None
 
 
-def _chosen_run(run: Run | RunLog, policy: Policy, as_of: Mapping[str, float] | None, dated: bool) -> Run:
-    """The list that the policy chooses; only a run log has several, and dates."""
+def _choose_list(run: Run | RunLog, policy: Policy, as_of: Mapping[str, float] | None, with_days: bool) -> Run:
+    """The run with the list that the policy chooses; only a run log has several, and dates."""
     log = run.log if isinstance(run, Run) else run
     if log is not None:
         from karat.read.log_lists import run_of
 
-        return run_of(log, policy, as_of, dated=dated)
+        return run_of(log, policy, as_of, with_days=with_days)
     assert isinstance(run, Run)
     for choice, name in ((policy.stage, "stage"), (policy.as_of_filter, "as_of_filter")):
         if choice:

@@ -1,4 +1,4 @@
-"""Gold that was judged by subtopic: docs × subtopics. For all that knows no subtopics a doc has its largest grade."""
+"""Gold that is judged by subtopic. Where subtopics do not matter, a doc has its largest grade."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.read.layout import Layout
 
-Judged = dict[str, dict[str, dict[str, float]]]
+Judgments = dict[str, dict[str, dict[str, float]]]
 """The grade of each query, doc and subtopic."""
 
 
-def layout_with(layout: Layout, path: str, wanted: bool) -> Layout:
-    """The layout with the column of subtopics where it is wanted: by its name, in TREC files only if asked for."""
-    if not wanted:
+def layout_with(layout: Layout, path: str, keep: bool) -> Layout:
+    """The layout with or without its column of subtopics, which is the second one of TREC files."""
+    if not keep:
         return replace(layout, parent=None)
     if not layout.header:
         return replace(layout, parent=1)
     if layout.parent is None:
-        raise lacking(path)
+        raise missing_subtopics(path)
     return layout
 
 
-def lacking(source: str) -> InputError:
-    """The error for gold that was said to have subtopics, and has none."""
+def missing_subtopics(source: str) -> InputError:
+    """The error for gold without the subtopics that the caller asks for."""
     return InputError(
         f"{source}: holds no subtopics, although they were asked for (subtopics=True, --subtopics); expected a column "
         f"or field {SUBTOPIC!r}, or TREC qrels (query subtopic doc grade)"
     )
 
 
-def gold_by_subtopic(judged: Judged, source: str) -> Qrels:
+def gold_by_subtopic(judgments: Judgments, source: str) -> Qrels:
     """Gold from clean ids and finite grades."""
-    gold = build_qrels({q: {d: max(by.values()) for d, by in docs.items()} for q, docs in judged.items()}, source)
-    each = [by for q in gold.query_ids for by in judged[q].values()]
+    gold = build_qrels({q: {d: max(by.values()) for d, by in docs.items()} for q, docs in judgments.items()}, source)
+    each = [by for q in gold.query_ids for by in judgments[q].values()]
     return replace(
         gold,
         subtopics=Subtopics(
@@ -60,11 +60,11 @@ def gold_by_subtopic(judged: Judged, source: str) -> Qrels:
 def gold_from_rows(rows: Iterable[tuple[int, str, str, float, str | None]], source: str, word: str) -> Qrels:
     """Gold from rows that know their place (a line or a row); a contradiction names both places."""
     problems = Problems(source)
-    judged: Judged = {}
+    judgments: Judgments = {}
     place: dict[tuple[str, str, str], int] = {}
-    for at, query, doc, grade, named in rows:
-        name = named or ""
-        docs = judged.setdefault(query, {}).setdefault(doc, {})
+    for at, query, doc, grade, subtopic in rows:
+        name = subtopic or ""
+        docs = judgments.setdefault(query, {}).setdefault(doc, {})
         if docs.setdefault(name, grade) != grade:
             problems.add(
                 at if word == "line" else None,
@@ -74,11 +74,11 @@ def gold_from_rows(rows: Iterable[tuple[int, str, str, float, str | None]], sour
             )
         place.setdefault((query, doc, name), at)
     problems.check()
-    return gold_by_subtopic(judged, source)
+    return gold_by_subtopic(judgments, source)
 
 
 def is_nested(data: Mapping[Any, Any]) -> bool:
-    """Whether a mapping holds grades, or names, of subtopics where others hold a grade."""
+    """Whether a mapping holds subtopics where others hold a grade."""
     inner = (docs.values() for docs in data.values() if isinstance(docs, Mapping))
     return any(isinstance(v, (Mapping, Set, list, tuple)) for values in inner for v in values)
 
@@ -86,7 +86,7 @@ def is_nested(data: Mapping[Any, Any]) -> bool:
 def gold_from_mapping(data: Mapping[Any, Any], source: str) -> Qrels:
     """Gold from {query: {doc: {subtopic: grade}}}, or {query: {doc: subtopics}} with grade 1 in each."""
     problems = Problems(source)
-    judged: Judged = {}
+    judgments: Judgments = {}
     for query, docs in data.items():
         q = text_id(query)
         if q is None or not isinstance(docs, Mapping):
@@ -106,12 +106,12 @@ def gold_from_mapping(data: Mapping[Any, Any], source: str) -> Qrels:
                 )
             else:
                 grades = by if isinstance(by, Mapping) else dict.fromkeys(by, 1)
-                judged.setdefault(q, {}).setdefault(d, {}).update(_graded(grades, q, d, problems))
+                judgments.setdefault(q, {}).setdefault(d, {}).update(_check_grades(grades, q, d, problems))
     problems.check()
-    return gold_by_subtopic(judged, source)
+    return gold_by_subtopic(judgments, source)
 
 
-def _graded(grades: Mapping[Any, Any], query: str, doc: str, problems: Problems) -> dict[str, float]:
+def _check_grades(grades: Mapping[Any, Any], query: str, doc: str, problems: Problems) -> dict[str, float]:
     out: dict[str, float] = {}
     for topic, grade in grades.items():
         name = text_id(topic)
@@ -125,13 +125,13 @@ def _graded(grades: Mapping[Any, Any], query: str, doc: str, problems: Problems)
     return out
 
 
-def checked(gold: Qrels, wanted: bool | None) -> Qrels:
-    """The gold, if it has the subtopics that are wanted; without them where they are not."""
-    if wanted not in (None, True, False):
-        raise UsageError(f"subtopics must be true or false, found {wanted!r}")
-    if wanted and gold.subtopics is None:
-        raise lacking(gold.source)
-    return replace(gold, subtopics=None) if wanted is False and gold.subtopics is not None else gold
+def check_subtopics(gold: Qrels, keep: bool | None) -> Qrels:
+    """The gold, with its subtopics or without; an error if it has none to keep."""
+    if keep not in (None, True, False):
+        raise UsageError(f"subtopics must be true or false, found {keep!r}")
+    if keep and gold.subtopics is None:
+        raise missing_subtopics(gold.source)
+    return replace(gold, subtopics=None) if keep is False and gold.subtopics is not None else gold
 
 
 def missing_names(rows: Sequence[tuple[int, str, str, float, str | None]], problems: Problems) -> None:

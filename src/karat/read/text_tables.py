@@ -34,10 +34,10 @@ def read_text_table(file: InputFile, problems: Problems, kind: TableKind) -> Ite
     for mark in ("\t", ",", ";"):
         names = [n.strip().strip('"').lower() for n in first.split(mark)]
         if len(names) > 1 and any(name in kind.id_names for name in names):
-            yield from _named_cells(_lines_of_cells(text, mark, problems), problems)
+            yield from _name_cells(_lines_of_cells(text, mark, problems), problems)
             return
     if first.strip().lower() in kind.id_names:
-        yield from _named_cells(_lines_of_cells(text, ",", problems), problems)
+        yield from _name_cells(_lines_of_cells(text, ",", problems), problems)
         return
     yield from _topics_by_line(text, first, problems, kind)
 
@@ -65,7 +65,7 @@ def _lines_of_cells(text: str, mark: str, problems: Problems) -> Iterator[tuple[
         problems.add(line, 'a quoted cell that begins here is not closed; write a quote inside a text twice ("")')
 
 
-def _named_cells(table: Iterator[tuple[int, list[str]]], problems: Problems) -> Iterator[FieldRow]:
+def _name_cells(table: Iterator[tuple[int, list[str]]], problems: Problems) -> Iterator[FieldRow]:
     """The rows below a header."""
     line, header = next(table, (1, []))
     names = [n.strip().lower() for n in header]

@@ -15,7 +15,7 @@ from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.exact import as_rows, cells_of, read_rows
 from karat.read.files import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
-from karat.read.scan import fields
+from karat.read.scan import cut_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class TextFile:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
         size = size or (BLOCK if is_packed(self.path) else min(BLOCK, self.size() + 1))
         rest, first, empty, last = b"", True, True, False
-        with self._opened() as file:
+        with self._open() as file:
             while not last:
                 start = PAD + len(rest)
                 buffer = bytearray(start + size + 1 + PAD)
@@ -86,7 +86,7 @@ class TextFile:
                 if last and end > PAD and buffer[end - 1] != NEWLINE:
                     buffer[end] = NEWLINE
                     end += 1
-                cut = end if last else self._cut(buffer, end)
+                cut = end if last else self._last_query_start(buffer, end)
                 rest = bytes(memoryview(buffer)[cut:end])
                 if buffer[PAD:cut].strip() if last else cut > PAD:
                     empty = False
@@ -94,7 +94,7 @@ class TextFile:
         if empty:
             raise Irregular  # nothing but a header
 
-    def _opened(self) -> IO[bytes]:
+    def _open(self) -> IO[bytes]:
         return open_bytes(self.path) if self.stdin is None else io.BytesIO(self.stdin)
 
     def _fill(self, file: IO[bytes], space: memoryview) -> int:
@@ -122,7 +122,7 @@ class TextFile:
                 break
         return place
 
-    def _cut(self, buffer: bytearray, end: int) -> int:
+    def _last_query_start(self, buffer: bytearray, end: int) -> int:
         """The end of the last whole query: a bisection for where the last line's query begins."""
         end = buffer.rfind(b"\n", PAD, end) + 1
         if end == 0:
@@ -141,7 +141,7 @@ class TextFile:
         return high
 
     def _batches(self, block: Block) -> Iterator[Block]:
-        """The block, or pieces of it with no more queries than are wanted at once."""
+        """The block, or pieces of it with at most `batch` queries."""
         if self.batch is None:
             yield block
             return
@@ -189,20 +189,20 @@ class TextFile:
         """The rows of one block; `Irregular` where the fast reader cannot read it."""
         buffer: NDArray[np.uint8] = np.frombuffer(block.buffer, dtype=np.uint8)
         layout = self.layout
-        wanted = tuple(c for c in (layout.query, layout.doc, layout.value, layout.parent) if c is not None)
-        found = fields(buffer, PAD, block.end, layout, wanted)
-        if found is None:
+        columns = tuple(c for c in (layout.query, layout.doc, layout.value, layout.parent) if c is not None)
+        parts = cut_fields(buffer, PAD, block.end, layout, columns)
+        if parts is None:
             return self._exactly(block)
-        numbers = decimals(found[layout.value])
+        numbers = decimals(parts[layout.value])
         if len(numbers.bad):
             return self._exactly(block)
         return Rows(
-            found[layout.query],
-            found[layout.doc],
+            parts[layout.query],
+            parts[layout.doc],
             numbers.values,
             numbers.near,
-            found[layout.value] if numbers.near is not None else None,
-            found[layout.parent] if layout.parent is not None else None,
+            parts[layout.value] if numbers.near is not None else None,
+            parts[layout.parent] if layout.parent is not None else None,
         )
 
     def _exactly(self, block: Block) -> Rows:
@@ -231,7 +231,7 @@ class TextFile:
             parts = [self.rows(b) for b in self.blocks()]
         except Irregular:
             return self.exactly()
-        return parts[0] if len(parts) == 1 else together(parts)
+        return parts[0] if len(parts) == 1 else join_rows(parts)
 
     def exact_rows(self, problems: Problems | None = None) -> list[Row]:
         """All rows with their line numbers, or the errors that the file has; noted problems stop nothing."""
@@ -245,7 +245,7 @@ class TextFile:
 
     def _rest(self) -> tuple[bytes, int]:
         """Everything after the header, and the number of its first line."""
-        with self._opened() as file:
+        with self._open() as file:
             data = bytearray(FRONT)
             piece = bytearray(1 << 24)
             while count := self._fill(file, memoryview(piece)):
@@ -254,7 +254,7 @@ class TextFile:
         return bytes(memoryview(data)[begin:]), 1 + data.count(b"\n", PAD, begin)
 
 
-def together(parts: list[Rows]) -> Rows:
+def join_rows(parts: list[Rows]) -> Rows:
     """Several pieces of one table as one."""
     if not parts:
         return as_rows([])

@@ -64,7 +64,7 @@ def align_dated(run: RunResult, queries: Queries, *, metric: str) -> Rankings:
     measures = [parse(metric)]
     needs = Needs.of(measures, queries, run.policy)
     as_of = as_of_days(queries) if run.policy.as_of_filter else None
-    dated = run_of(run.log, run.policy, as_of, dated=True)
+    dated = run_of(run.log, run.policy, as_of, with_days=True)
     check_run(dated, needs, run.policy)
     aligned, _ = align(run.qrels, dated, run.policy, no_answer=queries.no_answer, keep_items=needs.depth)
     return with_parts(aligned, dated, needs, run.policy)

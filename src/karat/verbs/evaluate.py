@@ -231,9 +231,14 @@ class _Job:
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""
-        dated = self.needs is not None and "doc_version" in self.needs.parts
-        format = self.settings.data.run_format
-        return read_run(source, name=name, format=format, policy=policy or self.policy, as_of=self._as_of, dated=dated)
+        return read_run(
+            source,
+            name=name,
+            format=self.settings.data.run_format,
+            policy=policy or self.policy,
+            as_of=self._as_of,
+            with_days=self.needs is not None and "doc_version" in self.needs.parts,
+        )
 
     def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Aligned, StoredRun]:
         needs, engine = self.needs, self.engine

@@ -40,8 +40,8 @@ def _answers(run: Run, queries: Queries | None, cuts: str) -> list[str]:
     if queries.as_of and any(item.doc_version for trace in log.traces.values() for item in trace.topk or ()):
         names.append(f"fresh@{{{cuts}}}")
     known: Mapping[tuple[str, str], bool] = {
-        ("route", "expected_source"): bool(log.routes and query_fields.sources(queries)),
-        ("retrieved", "needs_retrieval"): bool(log.retrieved and query_fields.needing(queries)),
+        ("route", "expected_source"): bool(log.routes and query_fields.expected_sources(queries)),
+        ("retrieved", "needs_retrieval"): bool(log.retrieved and query_fields.retrieval_needs(queries)),
     }
     return names + [m.name for m in all_metrics() for needs, there in known.items() if there and m.needs == needs]
 

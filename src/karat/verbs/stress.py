@@ -220,7 +220,7 @@ def _negatives(
     held: Material, table: Queries, settings: Settings, mine: Any, insert: int, depth: int
 ) -> tuple[dict[str, tuple[str, ...]], str]:
     if mine is None:
-        given = query_fields.listed(table, "negatives")
+        given = query_fields.id_lists(table, "negatives")
         if not given:
             raise UsageError(
                 f"{table.source}: no query has negatives; give the field, or another run to mine them from (mine=)"

@@ -42,8 +42,10 @@ class ColumnRows:
     notes: tuple[str, ...] = ()
 
 
-Content: TypeAlias = "TextFile | LineRows | ColumnRows | Mapping[str, Any] | RunLog"
-"""What a file of gold or a run holds; a mapping is {query: {doc: value}} or {query: docs}."""
+JsonObject = dict[str, Any]
+"""A decoded object of a JSON file that users write."""
+Content: TypeAlias = "TextFile | LineRows | ColumnRows | JsonObject | RunLog"
+"""What a file of gold or a run holds; an object is {query: {doc: value}} or {query: docs}."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from karat.read.formats import InputFormat, jsonl
 if TYPE_CHECKING:
     from karat.read.columns import Role
     from karat.read.files import InputFile
+    from karat.read.formats import JsonObject
     from karat.read.problems import Problems
 
 
@@ -18,7 +19,7 @@ def recognise(file: InputFile) -> bool:
     return file.head.lstrip()[:1] in (b"{", b"[") and not jsonl.recognise(file)
 
 
-def read(file: InputFile, role: Role, problems: Problems) -> dict[str, Any]:
+def read(file: InputFile, role: Role, problems: Problems) -> JsonObject:
     """The object: {query: {doc: value}} or {query: docs}."""
     import re
 
@@ -55,8 +56,8 @@ def _check_keys(raw: bytes, path: str) -> None:
     """A key that appears twice with two values is an error: decoding would keep the last and say nothing."""
     import json
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+    def once(pairs: list[tuple[str, Any]]) -> JsonObject:
+        out: JsonObject = {}
         for key, value in pairs:
             if out.setdefault(key, value) != value:
                 raise InputError(

@@ -11,11 +11,12 @@ from karat.read.formats import InputFormat, LineRows, describe_formats
 from karat.read.problems import parse_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from karat.model.run_log import RunLog
     from karat.read.columns import FieldRow, Role, TableKind
     from karat.read.files import InputFile
+    from karat.read.formats import JsonObject
     from karat.read.problems import Problems, Row
 
 
@@ -59,7 +60,7 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
     if not isinstance(row, dict):
         return ()
     names = list(row)
-    doc, value = (column(names, known) is not None for known in (DOC_NAMES, (*GRADE_NAMES, *SCORE_NAMES)))
+    doc, value = (column(names, candidates) is not None for candidates in (DOC_NAMES, (*GRADE_NAMES, *SCORE_NAMES)))
     scores = column(names, SCORE_NAMES) is not None
     what = advice = ""
     if role == "qrels" and "topk" in row:
@@ -108,7 +109,7 @@ def _rows(file: InputFile, role: Role, problems: Problems) -> list[Row]:
     return rows
 
 
-def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObject]]:
     """The object on each line."""
     import msgspec
 
@@ -127,7 +128,7 @@ def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, dict[st
             problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
 
 
-def _field(line: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _field(line: JsonObject, names: Sequence[str]) -> Any:
     return next((line[n] for n in names if n in line), None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.model.docs import TEXT_FIELDS, TITLE
 from karat.read.formats import InputFormat
@@ -13,7 +13,7 @@ from karat.read.text_tables import decode_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.read.columns import FieldRow, TableKind
+    from karat.read.columns import FieldRow, FieldValues, TableKind
     from karat.read.files import InputFile
     from karat.read.problems import Problems
 
@@ -59,8 +59,8 @@ def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator
             problems.add(line, 'no topic number; expected <num> or <topic number="…">')
 
 
-def _fields_of(attributes: str, body: str) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _fields_of(attributes: str, body: str) -> FieldValues:
+    fields: FieldValues = {}
     for name, value in _elements(attributes, body):
         if value:
             before = fields.get(name)

@@ -134,7 +134,7 @@ def _router(material: Material) -> Component:
     if material.log is None:
         return Component("router", missing=no_log("route"))
     routes = {q: t.route or None for q, t in material.log.traces.items()}
-    expected = query_fields.sources(material.queries) if material.queries is not None else {}
+    expected = query_fields.expected_sources(material.queries) if material.queries is not None else {}
     lack = _lacking(material, "route", sum(r is not None for r in routes.values()), "expected_source", len(expected))
     if lack:
         return Component("router", missing=f"{wants}: {lack}")
@@ -151,7 +151,7 @@ def _gate(material: Material) -> Component:
     if material.log is None:
         return Component("gate", missing=no_log("retrieved"))
     retrieved = material.log.retrieved
-    needs = query_fields.needing(material.queries) if material.queries is not None else {}
+    needs = query_fields.retrieval_needs(material.queries) if material.queries is not None else {}
     lack = _lacking(material, "retrieved", len(retrieved), "needs_retrieval", len(needs))
     if not lack and not any(q in retrieved for q in needs):
         lack = "no query has both"
@@ -167,7 +167,7 @@ def _entities(material: Material) -> Component:
         return Component("entities", missing=no_log("entities"))
     traces = material.log.traces
     links = {q: t.entities for q, t in traces.items() if t.entities is not None}
-    gold = query_fields.listed(material.queries, "entities") if material.queries is not None else {}
+    gold = query_fields.id_lists(material.queries, "entities") if material.queries is not None else {}
     lack = _lacking(material, "entities", len(links), "entities", len(gold))
     if not lack and not any(q in links for q in gold):
         lack = "no query has both"

@@ -19,7 +19,7 @@ from karat.read.files import InputFile, read_head
 from karat.read.formats import ColumnRows, LineRows, read_content, recognise_format
 from karat.read.layout import lines_of
 from karat.read.objects import run_from_mapping
-from karat.read.scan import fields
+from karat.read.scan import cut_fields
 from karat.read.sources import check_rivals
 from karat.read.textfile import Irregular, TextFile
 from karat.verbs.validate.tables import LogLine, RunFile
@@ -192,7 +192,7 @@ def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
     """The rows of a block by array operations, or None where it is irregular."""
     wanted = {c for c in (layout.query, layout.doc, layout.value, layout.parent, at) if c is not None}
     buffer: NDArray[np.uint8] = np.frombuffer(block.buffer, dtype=np.uint8)
-    found = fields(buffer, PAD, block.end, layout, tuple(sorted(wanted)))
+    found = cut_fields(buffer, PAD, block.end, layout, tuple(sorted(wanted)))
     numbers = decimals(found[layout.value]) if found is not None else None
     if found is None or numbers is None or len(numbers.bad):
         return None
