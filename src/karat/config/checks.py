@@ -18,7 +18,7 @@ from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
-from karat.results.sampling import GOLD
+from karat.results.sampling import GOLD, split_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,7 +141,7 @@ def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[str, str]]:
     """Every field that the queries are sliced by, with where it is asked for."""
     inside = ("segments", "by") if ("segments", "by") in read.lines else ("segments",)
     for number, group in enumerate(config_options(read).get("by") or ()):
-        names = group.split(",") if isinstance(group, str) else group
+        names = split_fields(group) if isinstance(group, str) else group
         yield from ((f"{read.at(*inside, number)}: ", name.strip()) for name in names if name.strip())
     for number, gate in enumerate(gates):
         yield from ((_at(read, number), name) for name in gate.fields)

@@ -31,7 +31,7 @@ from karat.model.policy import Policy
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import remarks_of
-from karat.results.sampling import Sampling
+from karat.results.sampling import Sampling, split_fields
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
 from karat.results.values import aggregate, estimate, spread
@@ -222,7 +222,7 @@ class RunResult(Tabular):
 
     def across(self, by: str, metric: str) -> dict[str, float]:
         """How a metric varies over the segments of a field: sample variance and macro average of their means."""
-        names = tuple(p.strip() for p in by.split(","))
+        names = split_fields(by)
         means = [ByMeasure(s.metrics)[metric].estimate for s in self.segments if tuple(s.by) == names]
         defined = [m for m in means if m == m]
         return {

@@ -137,13 +137,13 @@ def _gold_values(
 def _named(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
     """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
     listed = [] if by is None else [by] if isinstance(by, str) else list(by)
-    groups = [_fields(g) if isinstance(g, str) else tuple(g) for g in listed]
+    groups = [split_fields(g) if isinstance(g, str) else tuple(g) for g in listed]
     if any(not g for g in groups):
         raise UsageError(f"by must name fields of the queries, such as 'language', found {by!r}")
     return tuple(dict.fromkeys(groups))
 
 
-def _fields(text: str) -> tuple[str, ...]:
+def split_fields(text: str) -> tuple[str, ...]:
     """The fields that a text names; a comma inside brackets separates values, not fields."""
     return tuple(p.strip() for p in re.split(r",(?![^(]*\))", text) if p.strip())
 

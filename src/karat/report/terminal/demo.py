@@ -68,7 +68,7 @@ def _where(demo: Demo) -> Table:
         segments = [s for run in result for s in run.segments if dict(s.by) == {"wording": value}]
         if len(segments) == len(result):
             cells = (estimate_figure(METRIC, s.metrics[METRIC]).short for s in segments)
-            table.add_row(title, *cells, str(segments[0].n))
+            table.add_row(title, *cells, str(segments[0].metrics[METRIC].n))
     return table
 
 

@@ -10,6 +10,7 @@ from karat.gates.language import BASELINE
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
+from karat.results.sampling import split_fields
 from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _cell(view: View, column: _Column, name: str, between: str) -> Text:
 
 def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
     """One metric in the segments that the config asks for: the worst first, those of few queries in one line."""
-    groups = {tuple(f.strip() for f in one.split(",")) for one in by}
+    groups = {split_fields(one) for one in by}
     metric = PRIMARY if PRIMARY in check.result.metrics else check.result.metrics[0]
     runs = [
         *([check.baseline] if _live(check) and check.baseline is not None else []),
@@ -140,12 +141,12 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         for segment in rows:
             cells = [_in_segment(run, segment, metric) for run in runs]
             name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
-            table.add_row(plain(name), str(segment.n), *cells, style="dim" if segment.small else None)
+            table.add_row(plain(name), str(segment.metrics[metric].n), *cells, style="dim" if segment.small else None)
         out.print(table)
     if hidden := len(segments) - len(small) - len(rows):
         out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))
     if small:
-        sizes = sorted(s.n for s in small)
+        sizes = sorted(s.metrics[metric].n for s in small)
         span = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
         lack = "has too few queries to judge on its own" if len(small) == 1 else "have too few queries to judge alone"
         it = "it" if len(small) == 1 else "them"
