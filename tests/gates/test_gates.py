@@ -453,3 +453,16 @@ def test_a_config_that_imitates_a_tool_reads_its_gates_as_the_tool_does(tmp_path
     (tmp_path / "karat.yaml").write_text(text)
     check = karat.check(tmp_path / "karat.yaml")
     assert [r.found.estimate for r in check.rows] == [2.0]
+
+
+def test_a_config_judges_values_taken_together(tmp_path: Path) -> None:
+    languages = ("pt-BR", "es-AR", "de")
+    (tmp_path / "gold.txt").write_text("".join(f"q{i} 0 a 1\n" for i in range(60)))
+    (tmp_path / "r.run").write_text("".join(f"q{i} Q0 {'a' if i % 3 < 2 else 'x'} 1 1 t\n" for i in range(60)))
+    rows = [f'{{"_id": "q{i}", "text": "?", "language": "{languages[i % 3]}"}}\n' for i in range(60)]
+    (tmp_path / "q.jsonl").write_text("".join(rows))
+    gates = "['hit@1 >= 0.85 where language in (pt-BR, es-AR)', {metric: hit@1, max: 0.5, where: {language: [de]}}]"
+    text = f"dataset: {{qrels: gold.txt, queries: q.jsonl}}\nruns: {{r: r.run}}\ngates: {gates}\n"
+    (tmp_path / "karat.yaml").write_text(text)
+    check = karat.check(tmp_path / "karat.yaml")
+    assert [(r.outcome, r.found.n) for r in check.rows] == [("pass", 40), ("pass", 20)]

@@ -18,7 +18,7 @@ from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
-from karat.results.sampling import GOLD, split_fields
+from karat.results.sampling import GOLD, plain_field, split_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None
     known = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
     problems = []
     for at, name in _fields(read, gates):
-        plain = name.partition(":")[0]
+        plain = plain_field(name)
         if plain in known or plain.startswith(GOLD):
             continue
         if table is None:

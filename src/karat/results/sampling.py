@@ -167,8 +167,8 @@ def _values(name: str, queries: Queries | None) -> dict[str, str]:
 
     `field:4` cuts numbers into that many quantiles, `field in (a, b)` takes values together: yes or no.
     """
-    group = read_group(name)
-    plain, colon, parts = (group.field, "", "") if group is not None else name.partition(":")
+    group, plain = read_group(name), plain_field(name)
+    _, colon, parts = ("", "", "") if group is not None else name.partition(":")
     known = sorted({f for fields in (queries.fields if queries else {}).values() for f in fields})
     if queries is None:
         raise UsageError(f"by={name!r} needs a table of queries with that field (queries=, --queries FILE)")
@@ -183,6 +183,12 @@ def _values(name: str, queries: Queries | None) -> dict[str, str]:
     if not colon:
         return {q: str(v) for q, v in values.items()}
     return _quantiles(name, plain, parts, values)
+
+
+def plain_field(name: str) -> str:
+    """The field behind a name that slices queries: `rank` of `rank:4`, `language` of `language in (a, b)`."""
+    group = read_group(name)
+    return group.field if group is not None else name.partition(":")[0]
 
 
 def _grouped(group: FieldGroup, values: Mapping[str, Any], source: str) -> dict[str, str]:
