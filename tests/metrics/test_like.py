@@ -294,12 +294,12 @@ def test_values_are_found_by_the_name_they_were_asked_for() -> None:
     assert "judged@2" not in result.mean
 
 
-def test_a_config_reads_names_as_the_tool_does_and_gates_as_karat_does(tmp_path: Any) -> None:
+def test_a_config_reads_names_as_the_tool_does_in_gates_too(tmp_path: Any) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
     (tmp_path / "a.run").write_text("1 Q0 a 1 2.0 x\n1 Q0 z 2 1.0 x\n")
     (tmp_path / "karat.yaml").write_text(
         "dataset: {qrels: qrels.txt}\nruns: a.run\nconventions: {like: trec_eval}\n"
-        "metrics: [P, set_recall]\ngates: [recall >= 0.1 at the mean]\n"
+        "metrics: [P, set_recall]\ngates: [set_recall >= 0.1 at the mean]\n"
     )
     result = karat.check(str(tmp_path / "karat.yaml")).result
     assert result.metrics == (*(f"precision@{k}" for k in TREC_CUTS["P"]), "recall")

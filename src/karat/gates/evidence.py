@@ -246,9 +246,9 @@ class _View:
     def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
         gap = None if gate.any_depth else find_depth_gap(gate.metric, self._depth_runs)
-        if gap is not None and not found.missing:
-            return Ruling("undecided", gap.reason)
         judged = judge(gate, found)
+        if gap is not None and not found.missing and gap.explains(judged.outcome, self.run.name):
+            return Ruling("undecided", gap.reason)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
         inside = found.n >= found.minimum and found.low <= gate.threshold <= found.high
         at_it = math.isclose(found.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)

@@ -155,9 +155,12 @@ def gate_like(gate: Gate, tool: str | None) -> Gate:
     if tool is None or is_component_figure(parse(gate.metric)):
         return gate
     try:
-        (measure,) = parse_all(gate.spelling or gate.metric, like=tool)
+        measure, *others = parse_all(gate.spelling or gate.metric, like=tool)
     except MetricError as error:
         raise UsageError(f"gate '{gate}': {error}") from None
+    if others:
+        names = ", ".join(m.name for m in (measure, *others))
+        raise UsageError(f"gate '{gate}': {gate.spelling} is several metrics in {tool} ({names}); name one of them")
     return replace(gate, metric=measure.name)
 
 

@@ -27,6 +27,16 @@ class DepthGap:
     ends: Mapping[str, int]
     """The depth of the lists of each run that the gap is about."""
 
+    def explains(self, outcome: str, run: str) -> bool:
+        """Whether the outcome of a gate for a run may be due to depth alone.
+
+        Longer lists never lower a metric without a cutoff: where the run's are the shorter ones it passes in spite of
+        them, and where they are the longer ones it fails in spite of them.
+        """
+        if self.cutoff is not None:
+            return True
+        return outcome == ("fail" if self.ends[run] < max(self.ends.values()) else "pass")
+
     @property
     def reason(self) -> str:
         """Why nothing can be decided by the metric, and what to do."""
