@@ -14,7 +14,7 @@ import numpy as np
 from karat.align.columns import NotGrouped
 from karat.align.gold import GoldIndex, unjudged_queries
 from karat.align.hits import Aligned, Hits, RepeatedDocs, into_rankings
-from karat.align.lists import align_ordered, align_scored, order_lists, with_known_parents
+from karat.align.lists import add_parents, align_ordered, align_scored, order_lists
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
@@ -88,9 +88,9 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     chunks, docs, total = len(by_chunk.gold), len(by_doc.gold), len(qrels.docs)
     if docs == chunks:
         return by_chunk, run.notes
-    chosen, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
+    best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
     note = f"level={level}: {chunks} of {total} gold ids match a chunk, {docs} match a chunk's doc"
-    return chosen, (*run.notes, note)
+    return best, (*run.notes, note)
 
 
 class _Aligner:
@@ -101,9 +101,9 @@ class _Aligner:
     ) -> None:
         self.qrels, self.run, self.policy = qrels, run, policy
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
-        self._content = with_known_parents(run.content, run.parents, policy)
+        self._content = add_parents(run.content, run.parents, policy)
         self._gold: GoldIndex | None = None
-        self._marked: list[bool] = []
+        self._separators: list[bool] = []
 
     @property
     def gold(self) -> GoldIndex:
@@ -151,7 +151,7 @@ class _Aligner:
                 at_doc=at_doc,
                 threads=self.threads,
                 keep_items=self.keep_items,
-                marked=self._marked,
+                separators=self._separators,
                 parents=self.run.parents,
             )
         except NotGrouped:
@@ -202,12 +202,12 @@ class _Aligner:
         if isinstance(content, ScoredLists) and content.unmarked == mark:
             return False
         if isinstance(content, (ScoredLists, OrderedLists)):
-            missed = np.ones(len(self.qrels.docs), dtype=bool)
-            missed[hits.gold] = False
-            queries = dict.fromkeys(self.qrels.query_of[missed].tolist())
+            absent = np.ones(len(self.qrels.docs), dtype=bool)
+            absent[hits.gold] = False
+            queries = dict.fromkeys(self.qrels.query_of[absent].tolist())
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
             rows = content.rows
             return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
         assert isinstance(content, TextFile)
-        return content.layout.parent is not None or bool(self._marked)
+        return content.layout.parent is not None or bool(self._separators)

@@ -50,7 +50,7 @@ class BlockHits:
     later_rank: Indices
     without_gold: tuple[bytes, ...]
     duplicates: int
-    repeated: list[tuple[str, str]]
+    repeats: list[tuple[str, str]]
     items: dict[int, list[ReturnedDoc]]
 
 
@@ -71,56 +71,56 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     names = rows.query.take(starts).bytes()
     if len(set(names)) < len(names):
         raise NotGrouped
-    known = np.array([gold.queries.get(name, -1) for name in names], dtype=np.int64)
-    without = tuple(name for name, i in zip(names, known.tolist(), strict=True) if i < 0)
+    numbers = np.array([gold.queries.get(name, -1) for name in names], dtype=np.int64)
+    without = tuple(name for name, i in zip(names, numbers.tolist(), strict=True) if i < 0)
     lengths = np.diff(starts, append=len(rows))
     if without:
-        rows = rows.take(np.flatnonzero(np.repeat(known >= 0, lengths)))
-        known, lengths = known[known >= 0], lengths[known >= 0]
+        rows = rows.take(np.flatnonzero(np.repeat(numbers >= 0, lengths)))
+        numbers, lengths = numbers[numbers >= 0], lengths[numbers >= 0]
     if policy.ignore_self and len(rows):
         other = ~equal(rows.doc.words(), rows.query.words())
-        group = np.repeat(np.arange(len(known)), lengths)[other]
-        rows, lengths = rows.take(np.flatnonzero(other)), np.bincount(group, minlength=len(known))
+        group = np.repeat(np.arange(len(numbers)), lengths)[other]
+        rows, lengths = rows.take(np.flatnonzero(other)), np.bincount(group, minlength=len(numbers))
     starts = np.cumsum(lengths) - lengths
-    group = np.repeat(np.arange(len(known)), lengths)
-    query = known[group]
+    group = np.repeat(np.arange(len(numbers)), lengths)
+    query = numbers[group]
     words = rows.doc.words()
     keys = gold.keys(words, query)
     rank = np.arange(1, len(rows) + 1) - starts[group]
-    repeated = _find_repeats(keys)
+    repeats = _find_repeats(keys)
     scores, unsorted = _order(rows, words, group, policy)
-    again = np.concatenate((group[repeated], unsorted))
+    again = np.concatenate((group[repeats], unsorted))
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
         dropped = _rerank(rows, scores, words, keys, group, again, rank, policy)
     if len(dropped):
-        lengths = lengths - np.bincount(group[dropped], minlength=len(known))
-    repeated_docs: list[tuple[str, str]] = []
+        lengths = lengths - np.bincount(group[dropped], minlength=len(numbers))
+    pairs: list[tuple[str, str]] = []
     if len(dropped) and policy.duplicates == "error":
         some = rows.take(dropped[: MAX_PROBLEMS + 1])
-        repeated_docs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
+        pairs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
     if not at_doc or rows.parent is None:
-        judged, which = gold.find(keys, words, query)
+        hits, which = gold.find(keys, words, query)
     else:
         whole = rows.parent.words()
-        judged, which = gold.find(gold.keys(whole, query), whole, query)
-    counted = rank[judged] > 0
-    judged, which = judged[counted], which[counted]
-    later = np.zeros(len(judged), dtype=bool)
+        hits, which = gold.find(gold.keys(whole, query), whole, query)
+    keep = rank[hits] > 0
+    hits, which = hits[keep], which[keep]
+    later = np.zeros(len(hits), dtype=bool)
     if at_doc:
-        order = np.lexsort((rank[judged], which))
-        judged, which = judged[order], which[order]
+        order = np.lexsort((rank[hits], which))
+        hits, which = hits[order], which[order]
         later = np.concatenate(([False], which[1:] == which[:-1]))[: len(which)]
     return BlockHits(
-        queries=known,
+        queries=numbers,
         returned=lengths,
         gold=which[~later],
-        rank=rank[judged[~later]],
+        rank=rank[hits[~later]],
         later_gold=which[later],
-        later_rank=rank[judged[later]],
+        later_rank=rank[hits[later]],
         without_gold=without,
         duplicates=len(dropped),
-        repeated=repeated_docs,
+        repeats=pairs,
         items=_items(rows, rank, query, keep_items),
     )
 
@@ -130,22 +130,22 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
     queries = np.concatenate([p.queries for p in parts]) if parts else np.zeros(0, np.int64)
     if (np.bincount(queries, minlength=size) > 1).any():
         raise NotGrouped
-    repeated = [pair for p in parts for pair in p.repeated]
-    if repeated:
-        raise RepeatedDocs(repeated)
+    pairs = [pair for p in parts for pair in p.repeats]
+    if pairs:
+        raise RepeatedDocs(pairs)
     returned = np.full(size, -1, dtype=np.int64)
     for p in parts:
         returned[p.queries] = p.returned
 
-    def together(name: str) -> Indices:
+    def join(name: str) -> Indices:
         return np.concatenate([getattr(p, name) for p in parts]) if parts else np.zeros(0, np.int64)
 
     return Hits(
-        gold=together("gold"),
-        rank=together("rank"),
+        gold=join("gold"),
+        rank=join("rank"),
         returned=returned,
-        later_gold=together("later_gold"),
-        later_rank=together("later_rank"),
+        later_gold=join("later_gold"),
+        later_rank=join("later_rank"),
         without_gold=[q.decode() for q in dict.fromkeys(q for p in parts for q in p.without_gold)],
         duplicates=sum(p.duplicates for p in parts),
         items={q: top for p in parts for q, top in p.items.items()},
@@ -204,7 +204,7 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     within = group[1:] == group[:-1]
     if rows.near is not None:
         scores = _settle_close_scores(rows, scores, within, policy)
-    scores = policy.compared(scores)
+    scores = policy.comparable(scores)
     rising = (scores[1:] > scores[:-1]) & within
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
     wrong = np.flatnonzero(rising)
@@ -223,7 +223,7 @@ def _settle_close_scores(rows: Rows, scores: NDArray[np.float64], within: Mask, 
     unsure[1:] |= close
     unsure[:-1] |= close
     if policy.score_precision == "float32":
-        unsure |= policy.compared(scores - margin) != policy.compared(scores + margin)
+        unsure |= policy.comparable(scores - margin) != policy.comparable(scores + margin)
     return _refine_scores(rows, scores, np.flatnonzero(unsure & rows.near))
 
 
@@ -260,18 +260,18 @@ def _rerank(
     flagged[again] = True
     sub = np.flatnonzero(flagged[group])
     if rows.near is not None:
-        scores = policy.compared(_refine_scores(rows, scores, sub[rows.near[sub]]))
+        scores = policy.comparable(_refine_scores(rows, scores, sub[rows.near[sub]]))
     turned = ranked_by_bytes([w[sub] for w in words])
     sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
     by_key = np.argsort(keys[sub], kind="stable")
-    ordered = sub[by_key]
+    neighbours = sub[by_key]
     twin = np.zeros(len(sub), dtype=bool)
-    same = (keys[ordered[1:]] == keys[ordered[:-1]]) & equal(
-        [w[ordered[1:]] for w in words], [w[ordered[:-1]] for w in words]
+    same = (keys[neighbours[1:]] == keys[neighbours[:-1]]) & equal(
+        [w[neighbours[1:]] for w in words], [w[neighbours[:-1]] for w in words]
     )
     twin[by_key[1:][same]] = True
-    kept, dropped = sub[~twin], sub[twin]
-    rank[kept] = place_in_group(group[kept])
+    firsts, dropped = sub[~twin], sub[twin]
+    rank[firsts] = place_in_group(group[firsts])
     rank[dropped] = 0
     return np.sort(dropped)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
-NAMED = 5
+EXAMPLES = 5
 """Ids that a message about missing docs names."""
 
 
@@ -43,11 +43,11 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
 
     assert needs.embeddings is not None
     depth = needs.deepest("embeddings")
-    looked_at = np.flatnonzero(items.rank <= depth)
+    top = np.flatnonzero(items.rank <= depth)
     gold = _order_by_id(aligned, qrels, earns_gain(qrels.grades)) if "gold_embeddings" in needs.parts else []
     number: dict[str, int] = {}
-    returned = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
-    judged = [number.setdefault(qrels.docs[j], len(number)) for _, j in gold]
+    item_numbers = [number.setdefault(docs[i], len(number)) for i in top.tolist()]
+    gold_numbers = [number.setdefault(qrels.docs[j], len(number)) for _, j in gold]
     vectors = vectors_of(needs.embeddings, list(number))
     place = f"in the top {depth}" if depth < 10**9 else "in the results"
     _refuse_missing(
@@ -55,7 +55,7 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
         "vector",
         needs.first("embeddings"),
         place,
-        (docs[i] for i, n in zip(looked_at.tolist(), returned, strict=True) if vectors.row[n] < 0),
+        (docs[i] for i, n in zip(top.tolist(), item_numbers, strict=True) if vectors.row[n] < 0),
         "add their vectors; ids must be those of the run",
     )
     if gold:
@@ -64,18 +64,18 @@ def _vectors(items: Items, docs: Sequence[str], aligned: Aligned, qrels: Qrels, 
             "vector",
             needs.first("gold_embeddings"),
             "in the gold",
-            (qrels.docs[j] for (_, j), n in zip(gold, judged, strict=True) if vectors.row[n] < 0),
+            (qrels.docs[j] for (_, j), n in zip(gold, gold_numbers, strict=True) if vectors.row[n] < 0),
             "the ideal order is chosen among them: add their vectors, or use ideal=plain, which needs none of the gold",
         )
     item = np.full(len(docs), -1, dtype=np.int64)
-    item[looked_at] = vectors.row[returned] if returned else 0
+    item[top] = vectors.row[item_numbers] if item_numbers else 0
     return Vectors(
         vectors.matrix,
         vectors.length,
         item,
         np.array([q for q, _ in gold], dtype=np.int64),
         qrels.grades[[j for _, j in gold]],
-        vectors.row[judged] if judged else np.zeros(0, dtype=np.int64),
+        vectors.row[gold_numbers] if gold_numbers else np.zeros(0, dtype=np.int64),
     )
 
 
@@ -84,8 +84,8 @@ def _order_by_id(aligned: Aligned, qrels: Qrels, which: NDArray[np.bool_]) -> li
     out = []
     for number, q in enumerate(aligned.queries.tolist()):
         mine = range(int(qrels.offsets[q]), int(qrels.offsets[q + 1]))
-        chosen = sorted((j for j in mine if which[j]), key=lambda j: qrels.docs[j], reverse=True)
-        out += [(number, j) for j in chosen]
+        judgments = sorted((j for j in mine if which[j]), key=lambda j: qrels.docs[j], reverse=True)
+        out += [(number, j) for j in judgments]
     return out
 
 
@@ -93,16 +93,16 @@ def _refuse_missing(name: str, what: str, metric: str, place: str, ids: Iterable
     missing = list(dict.fromkeys(ids))
     if missing:
         many = f"{len(missing)} docs" if len(missing) > 1 else "1 doc"
-        some = ", ".join(map(shown, missing[:NAMED])) + (", …" if len(missing) > NAMED else "")
+        some = ", ".join(map(shown, missing[:EXAMPLES])) + (", …" if len(missing) > EXAMPLES else "")
         raise InputError(f"{name}: no {what} for {many} {place}, which {metric} needs: {some}; {advice}")
 
 
 def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
     assert needs.docs is not None
     depth, table = needs.deepest("texts"), needs.docs
-    looked_at = np.flatnonzero(items.rank <= depth)
+    top = np.flatnonzero(items.rank <= depth)
     number: dict[str, int] = {}
-    rows = [number.setdefault(docs[i], len(number)) for i in looked_at.tolist()]
+    rows = [number.setdefault(docs[i], len(number)) for i in top.tolist()]
     place = f"in the top {depth}" if depth < 10**9 else "in the results"
     texts = {doc: table.text(doc) for doc in number}
     _refuse_missing(
@@ -114,7 +114,7 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
         "add them to the table of docs; ids must be those of the run",
     )
     item = np.full(len(docs), -1, dtype=np.int64)
-    item[looked_at] = rows
+    item[top] = rows
     return Texts([text or "" for text in texts.values()], item)
 
 
@@ -123,7 +123,7 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
 
     One row per (judgment, subtopic), numbered within its query:
 
-        gold            subtopics   code     run            seen: rank, code    all gold: ordinal, code
+        gold            subtopics   code     run            hits: rank, code    all gold: ordinal, code
         q1 d1           a, b        0, 1     d2 at rank 1   1, 1                d2 → 0, 1
         q1 d2           b           1        d1 at rank 3   3, 0 and 3, 1       d1 → 1, 0 and 1, 1
 
@@ -145,12 +145,12 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     place[aligned.queries] = np.arange(len(aligned.queries))
 
     rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    found, at = (aligned.hits.gold, aligned.hits.rank) if not policy.condensed else condense(qrels, aligned.hits)[:2]
-    rank[found] = at
+    gold, at = (aligned.hits.gold, aligned.hits.rank) if not policy.condensed else condense(qrels, aligned.hits)[:2]
+    rank[gold] = at
     query = place[qrels.query_of[judgment]]
-    held = query >= 0
-    seen = np.flatnonzero(held & (rank[judgment] > 0))
-    seen = seen[np.lexsort((rank[judgment[seen]], query[seen]))]
+    counts = query >= 0
+    hits = np.flatnonzero(counts & (rank[judgment] > 0))
+    hits = hits[np.lexsort((rank[judgment[hits]], query[hits]))]
 
     covering = np.zeros(len(qrels.docs), dtype=bool)
     covering[judgment] = True
@@ -159,14 +159,14 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     for q, j in _order_by_id(aligned, qrels, covering):
         before, count = q, count + 1 if q == before else 0
         ordinal[j] = count
-    all_gold = np.flatnonzero(held)
+    all_gold = np.flatnonzero(counts)
     all_gold = all_gold[np.argsort(query[all_gold], kind="stable")]
     grade = by.grades[relevant]
     return Topics(
-        query[seen],
-        rank[judgment[seen]],
-        code[seen],
-        grade[seen],
+        query[hits],
+        rank[judgment[hits]],
+        code[hits],
+        grade[hits],
         query[all_gold],
         ordinal[judgment[all_gold]],
         code[all_gold],

@@ -45,8 +45,8 @@ class GoldIndex:
                 break
         bits = min(24, max(12, int(len(keys) * 16).bit_length()))
         self._shift = np.uint64(64 - bits)
-        self._seen = np.zeros(1 << bits, dtype=bool)
-        self._seen[(keys >> self._shift).view(np.int64)] = True
+        self._present = np.zeros(1 << bits, dtype=bool)
+        self._present[(keys >> self._shift).view(np.int64)] = True
 
     def keys(self, words: list[Words], query: Indices) -> Words:
         """The key of each (doc, query) pair."""
@@ -54,7 +54,7 @@ class GoldIndex:
 
     def find(self, keys: Words, words: list[Words], query: Indices) -> tuple[Indices, Indices]:
         """The rows that are judged, and the judgment of each."""
-        rows = np.flatnonzero(self._seen[(keys >> self._shift).view(np.int64)])
+        rows = np.flatnonzero(self._present[(keys >> self._shift).view(np.int64)])
         if len(rows) == 0 or len(self._sorted) == 0:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         place = np.minimum(np.searchsorted(self._sorted, keys[rows]), len(self._sorted) - 1)

@@ -68,7 +68,7 @@ class Hits:
     chunked: bool = False
     """Whether the run names chunks apart from their docs."""
     items: dict[int, list[ReturnedDoc]] = field(default_factory=dict)
-    """The top docs in their order, by query of the gold, where they were asked for."""
+    """The top docs in their order, by query of the gold, where a metric needs them."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Aligned:
 
 
 def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[str] = ()) -> Aligned:
-    """Apply the policies on queries, and sort what was found by query and rank."""
+    """Apply the policies on queries, and sort the hits by query and rank."""
     relevant = np.bincount(qrels.query_of[is_relevant(qrels.grades)], minlength=len(qrels))
     unanswerable = np.zeros(len(qrels), dtype=bool)
     for q in no_answer:
@@ -153,8 +153,8 @@ def condense(
     gold = np.concatenate((hits.gold, hits.later_gold))
     rank = np.concatenate((hits.rank, hits.later_rank))
     first = np.arange(len(gold)) < len(hits.gold)
-    judged = is_judged(qrels.grades[gold])
-    gold, rank, first = gold[judged], rank[judged], first[judged]
+    mask = is_judged(qrels.grades[gold])
+    gold, rank, first = gold[mask], rank[mask], first[mask]
     order = np.lexsort((rank, qrels.query_of[gold]))
     gold, first = gold[order], first[order]
     query = qrels.query_of[gold]
@@ -174,7 +174,7 @@ def _count_unjudged(
 ) -> int:
     """How many docs among the top ones have no judgment, over all queries that count."""
     deep = np.minimum(returned, upto)[keep].sum()
-    judged = 0
+    count = 0
     for g, r in ((gold, rank), later):
-        judged += int(((r <= upto) & is_judged(qrels.grades[g]) & keep[qrels.query_of[g]]).sum())
-    return int(deep) - judged
+        count += int(((r <= upto) & is_judged(qrels.grades[g]) & keep[qrels.query_of[g]]).sum())
+    return int(deep) - count

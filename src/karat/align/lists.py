@@ -38,16 +38,16 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     scores = _all_scores(mine, int(sizes.sum()))
     if scores is None:
         return align_scored(qrels, ScoredLists(check_scores(run.lists, run.source), run.source), policy, keep_items)
-    scores = policy.compared(scores)
+    scores = policy.comparable(scores)
     score = _scores_of_gold(qrels, mine)
-    judged = np.flatnonzero(~np.isnan(score))
-    score = policy.compared(score[judged])
-    query = qrels.query_of[judged]
+    gold = np.flatnonzero(~np.isnan(score))
+    score = policy.comparable(score[gold])
+    query = qrels.query_of[gold]
     rank, ties = _count_higher(scores, starts, sizes, query, score)
     for q in dict.fromkeys(query[ties].tolist()):
-        _rank_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), judged, rank, policy)
+        _rank_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), gold, rank, policy)
     return Hits(
-        judged, rank, returned, without_gold=_without_gold(lists, qrels, returned), items=_top(mine, policy, keep_items)
+        gold, rank, returned, without_gold=_without_gold(lists, qrels, returned), items=_top(mine, policy, keep_items)
     )
 
 
@@ -72,8 +72,8 @@ def _scores_of_gold(qrels: Qrels, lists: Sequence[Mapping[str, float] | None]) -
     bounds, docs = qrels.offsets.tolist(), qrels.docs
     absent = repeat(math.nan)
     own = (
-        map(scored.get, docs[a:b], absent) if scored else repeat(math.nan, b - a)
-        for scored, (a, b) in zip(lists, pairwise(bounds), strict=True)
+        map(scores.get, docs[a:b], absent) if scores else repeat(math.nan, b - a)
+        for scores, (a, b) in zip(lists, pairwise(bounds), strict=True)
     )
     return np.fromiter(chain.from_iterable(own), np.float64, count=len(docs))
 
@@ -95,16 +95,16 @@ def _count_higher(
             rank[i] = np.count_nonzero(others > own) + 1
             tied[i] = np.count_nonzero(others == own) > 1
         return rank, tied
-    ordered = _sort_each(scores, starts, sizes)
+    ascending = _sort_each(scores, starts, sizes)
     low, high = starts[query], starts[query] + sizes[query]
     first_place, last_place = low.copy(), high.copy()
     for _ in range(int(sizes.max(initial=0)).bit_length()):  # all bisections at once: the end of the own score
         middle = (low + high) >> 1
-        right = (low < high) & (ordered[np.minimum(middle, len(ordered) - 1)] <= score)
+        right = (low < high) & (ascending[np.minimum(middle, len(ascending) - 1)] <= score)
         high = np.where(right | (low >= high), high, middle)
         low = np.where(right, middle + 1, low)
     below = np.maximum(low - 2, first_place)
-    return last_place - low + 1, (below < low - 1) & (ordered[below] == score)
+    return last_place - low + 1, (below < low - 1) & (ascending[below] == score)
 
 
 def _sort_each(scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -118,31 +118,31 @@ def _sort_each(scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: ND
         wide[there] = scores
         wide.sort(axis=1)
         return wide[there]
-    ordered = scores.copy()
+    ascending = scores.copy()
     for a, b in zip(starts.tolist(), (starts + sizes).tolist(), strict=True):
-        ordered[a:b].sort()
-    return ordered
+        ascending[a:b].sort()
+    return ascending
 
 
 def _rank_among_ties(
     qrels: Qrels,
     docs: Mapping[str, float],
     rows: NDArray[np.int64],
-    judged: NDArray[np.int64],
+    gold: NDArray[np.int64],
     rank: NDArray[np.int64],
     policy: Policy,
 ) -> None:
     """Put one query's docs in full order, and take the ranks from there."""
     place = {doc: i for i, (doc, _) in enumerate(rank_docs(docs, policy), start=1)}
     for row in rows.tolist():
-        rank[row] = place[qrels.docs[int(judged[row])]]
+        rank[row] = place[qrels.docs[int(gold[row])]]
 
 
 def rank_docs(docs: Mapping[str, float], policy: Policy) -> list[tuple[str, float]]:
     """Docs by descending score, then by descending id. The order of code points is that of UTF-8 bytes."""
     ids = list(docs)
-    compared = policy.compared(np.fromiter(docs.values(), np.float64, count=len(docs))).tolist()
-    order = sorted(zip(compared, ids, strict=True), reverse=True)
+    values = policy.comparable(np.fromiter(docs.values(), np.float64, count=len(docs))).tolist()
+    order = sorted(zip(values, ids, strict=True), reverse=True)
     return [(doc, docs[doc]) for _, doc in order]
 
 
@@ -167,11 +167,11 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
     items: dict[int, list[ReturnedDoc]] = {}
     bounds = qrels.offsets.tolist()
     for i, query in enumerate(qrels.query_ids):
-        listed = run.lists.get(query)
-        if listed is None:
+        docs = run.lists.get(query)
+        if docs is None:
             continue
         places: dict[str, int] = {}
-        for place, doc in enumerate(listed):
+        for place, doc in enumerate(docs):
             if doc in places:
                 duplicates += 1
                 if policy.duplicates == "error":
@@ -182,14 +182,14 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         grades = {doc: g for g, doc in enumerate(qrels.docs[bounds[i] : bounds[i + 1]], start=bounds[i])}
         whole = run.parents.get(query) if run.parents else None
         if at_doc:
-            seen: set[int] = set()
+            credits: set[int] = set()
             for n, (chunk, place) in enumerate(places.items(), start=1):
                 parent = whole[place] if whole is not None else parent_of(chunk, policy.separator)
                 g = grades.get(parent)
-                if g is not None and g in seen:
+                if g is not None and g in credits:
                     later.append((g, n))
                 elif g is not None:
-                    seen.add(g)
+                    credits.add(g)
                     gold.append(g)
                     rank.append(n)
         else:
@@ -223,18 +223,18 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
     )
 
 
-def with_known_parents(content: Any, known: Mapping[str, str], policy: Policy) -> Any:
-    """Lists with the docs that are known of their chunks, where the run itself does not name another."""
-    if not known or not isinstance(content, (ScoredLists, OrderedLists)):
+def add_parents(content: Any, corpus: Mapping[str, str], policy: Policy) -> Any:
+    """Lists with the docs that the corpus names for their chunks, where the run itself names none."""
+    if not corpus or not isinstance(content, (ScoredLists, OrderedLists)):
         return content
     lists = order_lists(content, policy) if isinstance(content, ScoredLists) else content
 
     def parents(query: str, chunks: Sequence[str]) -> list[str]:
         derived = [parent_of(chunk, policy.separator) for chunk in chunks]
-        named = lists.parents.get(query, derived) if lists.parents else derived
+        names = lists.parents.get(query, derived) if lists.parents else derived
         return [
-            known.get(chunk, name) if name == own else name
-            for chunk, name, own in zip(chunks, named, derived, strict=True)
+            corpus.get(chunk, name) if name == own else name
+            for chunk, name, own in zip(chunks, names, derived, strict=True)
         ]
 
     return replace(lists, parents={q: parents(q, chunks) for q, chunks in lists.lists.items()})

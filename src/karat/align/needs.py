@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """What the metrics asked for need beyond the judged docs, and the metrics that do."""
+    """What metrics need beyond the judged docs, and the metrics that do."""
 
     measures: tuple[Measure, ...]
     parts: frozenset[str]
@@ -57,13 +57,13 @@ class Needs:
         docs: Docs | None = None,
     ) -> Needs:
         """What these measures need, with the dates of the queries where they are among it."""
-        asking = tuple(m for m in measures if m.needs != GOLD_ALONE)
-        parts = frozenset(n for m in asking for n in m.needs)
-        cuts = [m.k for m in asking if "items" in m.needs]
-        # Docs that nobody judged are dropped before ranks are given: any doc may move into the top k.
+        own = tuple(m for m in measures if m.needs != GOLD_ALONE)
+        parts = frozenset(n for m in own for n in m.needs)
+        cuts = [m.k for m in own if "items" in m.needs]
+        # Docs that nobody judged are dropped before ranks are assigned: any doc may move into the top k.
         depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
-        needs = Needs(asking, parts, depth if cuts else 0, docs=docs)
-        needs = replace(needs, pipeline=PipelineExpectations.of(asking, queries))
+        needs = Needs(own, parts, depth if cuts else 0, docs=docs)
+        needs = replace(needs, pipeline=PipelineExpectations.of(own, queries))
         if "embeddings" in parts and embeddings is None:
             raise UsageError(
                 f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
@@ -134,19 +134,19 @@ def check_run(run: Run, needs: Needs, policy: Policy) -> None:
         raise UsageError(f"{name} needs doc_version, which the items of stage {shown(policy.stage)} do not have")
     content = run.content
     versions = content.versions if isinstance(content, OrderedLists) else None
-    if not versions or all(v != v for listed in versions.values() for v in listed):
+    if not versions or all(v != v for days in versions.values() for v in days):
         raise InputError(f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items")
 
 
 def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
-    known, name = _amounts(run, kind), AMOUNTS[kind]
-    if not known:
+    amounts, name = _amounts(run, kind), AMOUNTS[kind]
+    if not amounts:
         raise InputError(f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines")
-    asked = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(known))
-    if asked not in known:
-        near = nearest(asked, known)
-        hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(known))}"
-        raise InputError(f"run {run.name!r} has no {shown(asked)} in {name}: {measure.name} needs it; {hint}")
+    key = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(amounts))
+    if key not in amounts:
+        near = nearest(key, amounts)
+        hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(amounts))}"
+        raise InputError(f"run {run.name!r} has no {shown(key)} in {name}: {measure.name} needs it; {hint}")
 
 
 def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
@@ -170,8 +170,8 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
         from karat.align.contents import topics
 
         rankings = replace(rankings, topics=topics(aligned, qrels, policy))
-    if asked := needs.pipeline.rankings(run, policy):
-        rankings = replace(rankings, asked=asked)
+    if pipeline := needs.pipeline.rankings(run, policy):
+        rankings = replace(rankings, pipeline=pipeline)
     if needs.over_whole_run:
         rankings = replace(rankings, whole=_whole(aligned, run, needs, policy, others))
     return rankings
@@ -211,9 +211,9 @@ def _top_lists(aligned: Aligned, policy: Policy) -> list[Sequence[ReturnedDoc]]:
     tops: list[Sequence[ReturnedDoc]] = [aligned.hits.items.get(q, ()) for q in aligned.queries.tolist()]
     if not policy.condensed:
         return tops
-    judged = _judged_ranks(aligned)
+    ranks = _judged_ranks(aligned)
     return [
-        [item for place, item in enumerate(top, start=1) if (q, place) in judged]
+        [item for place, item in enumerate(top, start=1) if (q, place) in ranks]
         for q, top in zip(aligned.queries.tolist(), tops, strict=True)
     ]
 
@@ -227,15 +227,15 @@ def _items(tops: Sequence[Sequence[ReturnedDoc]], query_ids: Sequence[str], need
     first: list[bool] = []
     docs: list[str] = []
     for number, top in enumerate(tops):
-        seen: set[str] = set()
+        parents: set[str] = set()
         for place, item in enumerate(top[: needs.depth], start=1):
             query.append(number)
             rank.append(place)
             version.append(item.version)
             score.append(math.nan if item.score is None else item.score)
             docs.append(item.doc)
-            first.append(item.parent not in seen)
-            seen.add(item.parent)
+            first.append(item.parent not in parents)
+            parents.add(item.parent)
     items = Items(
         np.array(query, dtype=np.int64),
         np.array(rank, dtype=np.int64),
@@ -252,5 +252,5 @@ def _judged_ranks(aligned: Aligned) -> set[tuple[int, int]]:
     hits, qrels = aligned.hits, aligned.qrels
     gold = np.concatenate((hits.gold, hits.later_gold))
     rank = np.concatenate((hits.rank, hits.later_rank))
-    kept = is_judged(qrels.grades[gold])
-    return set(zip(qrels.query_of[gold[kept]].tolist(), rank[kept].tolist(), strict=True))
+    mask = is_judged(qrels.grades[gold])
+    return set(zip(qrels.query_of[gold[mask]].tolist(), rank[mask].tolist(), strict=True))

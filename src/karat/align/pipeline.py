@@ -18,7 +18,7 @@ from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
@@ -32,7 +32,7 @@ class PipelineExpectations:
 
     measures: tuple[Measure, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    needing: Mapping[str, bool] = field(default_factory=dict)
+    retrieval_needs: Mapping[str, bool] = field(default_factory=dict)
     no_answer: tuple[str, ...] = ()
 
     @staticmethod
@@ -41,26 +41,21 @@ class PipelineExpectations:
         from karat.read import query_fields
 
         mine = tuple(m for m in measures if is_of_pipeline(m.metric))
-        readers: dict[str, Callable[[Queries], Any]] = {
-            ROUTER[1]: query_fields.expected_sources,
-            GATE[1]: query_fields.retrieval_needs,
-            "no_answer": lambda q: tuple(q.no_answer),
-        }
-        found: dict[str, Any] = {}
-        for name, read in readers.items():
-            first = next((m.name for m in mine if name in m.metric.needs), None)
-            if first is None:
-                continue
-            found[name] = read(queries) if queries is not None else ()
-            if not found[name]:
+        fields = {name for m in mine for name in m.metric.needs}
+        sources = query_fields.expected_sources(queries) if queries is not None and ROUTER[1] in fields else {}
+        needs = query_fields.retrieval_needs(queries) if queries is not None and GATE[1] in fields else {}
+        no_answer = tuple(queries.no_answer) if queries is not None and "no_answer" in fields else ()
+        for name, values in ((ROUTER[1], sources), (GATE[1], needs), ("no_answer", no_answer)):
+            if name in fields and not values:
+                first = next(m.name for m in mine if name in m.metric.needs)
                 raise UsageError(f"{first} needs queries with a field {name}; give a table of queries that has it")
-        return PipelineExpectations(mine, found.get(ROUTER[1], {}), found.get(GATE[1], {}), found.get("no_answer", ()))
+        return PipelineExpectations(mine, sources, needs, no_answer)
 
     def rankings(self, run: Run, policy: Policy) -> Rankings | None:
         """The outcomes of all queries that are asked about, in a ranking of their own."""
         if not self.measures:
             return None
-        ids = sorted({*self.sources, *self.needing, *self.no_answer})
+        ids = sorted({*self.sources, *self.retrieval_needs, *self.no_answer})
         rows: dict[str, list[float]] = {n: [math.nan] * len(ids) for n in (*routing(None, ""), *gating(True, True))}
         routes: Mapping[str, str] = self._decisions(run, ROUTER[0])
         retrieved: Mapping[str, bool] = self._decisions(run, GATE[0])
@@ -69,8 +64,8 @@ class PipelineExpectations:
             outcomes: dict[str, float] = {}
             if q in self.sources and (q in lists or policy.missing == "zero"):
                 outcomes |= routing(routes.get(q), self.sources[q])
-            if q in self.needing and q in retrieved:
-                outcomes |= gating(retrieved[q], self.needing[q])
+            if q in self.retrieval_needs and q in retrieved:
+                outcomes |= gating(retrieved[q], self.retrieval_needs[q])
             for name, value in outcomes.items():
                 rows[name][i] = value
         none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -97,13 +92,13 @@ class PipelineExpectations:
         cuts = [m.k for m in self.measures if "scores" in m.metric.needs]
         depth = LARGEST if None in cuts else int(max(k for k in cuts if k))
         gold = unjudged_queries(self.no_answer)
-        found = find(gold, run, replace(policy, level="chunk"), keep_items=depth)[0]
+        hits = find(gold, run, replace(policy, level="chunk"), keep_items=depth)[0]
         place = {q: i for i, q in enumerate(ids)}
         query, rank, score = [], [], []
         for i, q in enumerate(gold.query_ids):
-            if found.returned[i] < 0:
+            if hits.returned[i] < 0:
                 continue
-            top = found.items.get(i, [])
+            top = hits.items.get(i, [])
             returned[place[q]] = len(top)
             query += [place[q]] * len(top)
             rank += list(range(1, len(top) + 1))

@@ -25,9 +25,9 @@ ROWS_AT_ONCE = 4_000_000
 """Rows that are ranked together; more are ranked a share of the queries at a time."""
 _BYTES_PER_ROW = 400  # what grouping and ranking a row takes in the engine, measured generously
 
-KEPT = """
+ROWS = """
 SELECT q.code AS query, r.doc AS doc, {score} AS score{parent}
-FROM ({source}) r JOIN queries q ON r.query = q.query {known}
+FROM ({source}) r JOIN queries q ON r.query = q.query {join}
 """
 
 SINGLE = """
@@ -40,7 +40,7 @@ SELECT query, doc, max(score) AS score, count(*) AS copies{parent}
 FROM run WHERE query % {shares} = {share} GROUP BY query, doc
 """
 
-RANKED = """
+PLACES = """
 SELECT *, row_number() OVER (PARTITION BY query ORDER BY score DESC, doc DESC) AS place FROM best
 """
 
@@ -66,8 +66,8 @@ def align_sql(
         )
         engine.execute(f"ATTACH '{os.path.join(folder, 'run.duckdb')}' AS disk")
         engine.execute("SET preserve_insertion_order = false")
-        wanted = at_doc or keep_items > 0
-        _load(engine, folder, qrels, source, policy, has_parent, wanted, parents if wanted else {})
+        with_parent = at_doc or keep_items > 0
+        _load(engine, folder, qrels, source, policy, has_parent, with_parent, parents if with_parent else {})
         return _rank_rows(engine, qrels, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -92,15 +92,15 @@ def _load(
     if with_parent:
         mark = policy.separator.replace("'", "''")
         before = f"split_part(r.doc, '{mark}', 1)"
-        named = ["nullif(r.parent, '')"] if has_parent else []
-        named += ["p.parent"] if parents else []
-        parent = f", coalesce({', '.join([*named, before])}) AS parent"
+        candidates = ["nullif(r.parent, '')"] if has_parent else []
+        candidates += ["p.parent"] if parents else []
+        parent = f", coalesce({', '.join([*candidates, before])}) AS parent"
     if parents:
         engine.execute("CREATE TABLE parents(chunk VARCHAR, parent VARCHAR)")
         _insert(engine, folder, "parents", parents.items())
-    known = "LEFT JOIN parents p ON r.doc = p.chunk" if parents else ""
-    kept = KEPT.format(score=SINGLE if single else "r.score", parent=parent, source=source, known=known)
-    engine.execute(f"CREATE TABLE disk.run AS {kept}")
+    join = "LEFT JOIN parents p ON r.doc = p.chunk" if parents else ""
+    rows = ROWS.format(score=SINGLE if single else "r.score", parent=parent, source=source, join=join)
+    engine.execute(f"CREATE TABLE disk.run AS {rows}")
     condition = "WHERE doc <> (SELECT q.query FROM queries q WHERE q.code = r.query)" if policy.ignore_self else ""
     engine.execute(f"CREATE VIEW run AS SELECT * FROM disk.run r {condition}")
 
@@ -131,7 +131,7 @@ def _rank_rows(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: 
     for share in range(shares):
         parent = ", arg_max(parent, score) AS parent" if at_doc or keep_items else ""
         engine.execute(f"CREATE OR REPLACE TEMP TABLE best AS {BEST.format(shares=shares, share=share, parent=parent)}")
-        engine.execute(f"CREATE OR REPLACE TEMP TABLE ranked AS {RANKED}")
+        engine.execute(f"CREATE OR REPLACE TEMP TABLE ranked AS {PLACES}")
         engine.execute("DROP TABLE best")
         if policy.duplicates == "error":
             _refuse(engine)

@@ -36,7 +36,7 @@ def align_stream(
     at_doc: bool,
     threads: int,
     keep_items: int,
-    marked: list[bool],
+    separators: list[bool],
     parents: Mapping[str, str],
 ) -> Hits:
     """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
@@ -46,9 +46,9 @@ def align_stream(
     mark = policy.separator.encode()
 
     def work(block: Any) -> BlockHits:
-        if not marked and mark in block.buffer:
-            marked.append(True)
-        rows = with_parents(file.rows(block), policy, parents, wanted=at_doc or keep_items > 0)
+        if not separators and mark in block.buffer:
+            separators.append(True)
+        rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
         return align_block(rows, gold, policy, at_doc, keep_items)
 
     return join_blocks(_in_order(work, file.blocks(), threads), len(qrels))
@@ -65,28 +65,28 @@ def align_table(
     parents: Mapping[str, str],
 ) -> Hits:
     """Align rows that are all in memory, in any order."""
-    whole = with_parents(group_rows(rows), policy, parents, wanted=at_doc or keep_items > 0)
+    whole = fill_parents(group_rows(rows), policy, parents, needed=at_doc or keep_items > 0)
     return join_blocks([align_block(whole, gold, policy, at_doc, keep_items)], len(qrels))
 
 
-def with_parents(rows: Rows, policy: Policy, known: Mapping[str, str], *, wanted: bool) -> Rows:
-    """The rows with the docs that their chunks belong to, if these are wanted, else without.
+def fill_parents(rows: Rows, policy: Policy, corpus: Mapping[str, str], *, needed: bool) -> Rows:
+    """The rows with the docs that their chunks belong to, if these are needed, else without.
 
-    The doc is the one that the row names, else the known one, else the part of the id before the separator.
+    The doc is the one that the row names, else the one in the corpus, else the part of the id before the separator.
     """
-    if not wanted:
+    if not needed:
         return rows if rows.parent is None else replace(rows, parent=None)
     derived = derive_parents(rows.doc, policy.separator)
-    if known:
+    if corpus:
         pairs = zip(rows.doc.texts(), derived.texts(), strict=True)
-        derived = Strings.of(known.get(chunk, before) for chunk, before in pairs)
+        derived = Strings.of(corpus.get(chunk, before) for chunk, before in pairs)
     if rows.parent is None:
         return replace(rows, parent=derived)
     unnamed = rows.parent.start >= rows.parent.end
     if not unnamed.any():
         return rows
-    named = zip(rows.parent.texts(), derived.texts(), strict=True)
-    return replace(rows, parent=Strings.of(own or before for own, before in named))
+    pairs = zip(rows.parent.texts(), derived.texts(), strict=True)
+    return replace(rows, parent=Strings.of(own or before for own, before in pairs))
 
 
 def _in_order(work: Callable[[Any], BlockHits], blocks: Iterator[Any], threads: int) -> list[BlockHits]:

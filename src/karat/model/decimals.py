@@ -95,10 +95,10 @@ def _digits_around_dot(
 
 def _word_before(loads: NDArray[np.uint64], end: NDArray[np.int64], length: NDArray[np.int64], i: int) -> Words:
     """The i-th eight characters from the right, less '0', and 0 for what is left of the text."""
-    kept = _HIGH_BYTES[np.clip(length - 8 * i, 0, 8) if i else np.minimum(length, 8)]
+    mask = _HIGH_BYTES[np.clip(length - 8 * i, 0, 8) if i else np.minimum(length, 8)]
     word = loads[end - 8 * (i + 1)]
     word ^= _ZEROS
-    word &= kept
+    word &= mask
     return word
 
 

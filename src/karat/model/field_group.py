@@ -18,7 +18,7 @@ class FieldGroup:
     values: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.field} in ({', '.join(map(_quoted, self.values))})"
+        return f"{self.field} in ({', '.join(map(_quote, self.values))})"
 
 
 def read_group(name: str) -> FieldGroup | None:
@@ -30,7 +30,7 @@ def read_group(name: str) -> FieldGroup | None:
     return FieldGroup(match["field"].strip(), tuple(dict.fromkeys(value.strip() for value in values)))
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     if re.fullmatch(r"""[^\s,"'()=]+""", value):
         return value
     return '"' + value.replace('"', '""') + '"'

@@ -55,12 +55,12 @@ def find_twins(lonely: Iterable[str], others: Iterable[str]) -> list[tuple[str, 
     if not alone:
         return []
     keys = set(alone.values())
-    known: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for id in others:
         key = fold_id(id)
         if key in keys and id not in alone:
-            known.setdefault(key, id)
-    return [(id, known[key]) for id, key in alone.items() if key in known]
+            spellings.setdefault(key, id)
+    return [(id, spellings[key]) for id, key in alone.items() if key in spellings]
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def unmatched_gold(qrels: Qrels, docs: Docs) -> UnmatchedGold | None:
     """The relevant docs that a corpus lacks, as docs or as chunks; None if it has all."""
     if not docs.fields:
         return None
-    graded = zip(qrels.docs, qrels.grades.tolist(), strict=True)
-    relevant = dict.fromkeys(doc for doc, grade in graded if is_relevant(grade))
+    pairs = zip(qrels.docs, qrels.grades.tolist(), strict=True)
+    relevant = dict.fromkeys(doc for doc, grade in pairs if is_relevant(grade))
     missing = [doc for doc in relevant if doc not in docs.fields]
     if missing:
-        known = {docs.parent(doc) for doc in docs.fields} | docs.fields.keys()
-        missing = [doc for doc in missing if doc not in known and docs.parent(doc) not in known]
+        ids = {docs.parent(doc) for doc in docs.fields} | docs.fields.keys()
+        missing = [doc for doc in missing if doc not in ids and docs.parent(doc) not in ids]
     if not missing:
         return None
     twins = find_twins(missing, docs.fields)

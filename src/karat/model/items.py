@@ -28,7 +28,7 @@ class Vectors:
 
     `length` is the Euclidean length of each row of `matrix`, `item` the row of each item (−1 for those that no metric
     looks at). `gold_query`, `gold_grade` and `gold` are the query, the grade and the row of each doc of the gold with
-    a grade above 0, sorted by query and falling doc id; empty where only the docs returned count.
+    a grade above 0, sorted by query and descending doc id; empty where only the docs returned count.
     """
 
     matrix: NDArray[np.float32 | np.float64]
@@ -95,4 +95,4 @@ class Items:
     vectors: Vectors | None = None
     texts: Texts | None = None
     score: Values | None = None
-    """The score of each item, NaN for none; where it was asked for."""
+    """The score of each item, NaN for none; where a metric needs it."""

@@ -115,8 +115,8 @@ class Policy(OptionGroup):
     ignore_self: bool = option(False, "Drop docs whose id is the query's id.")
     binary: bool = option(False, "Make grades binary: 1 and above count as 1, lower ones as 0; negative ones stay.")
 
-    def compared(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores as they are compared: as they are, or rounded to 32 bits (beyond their range, infinite)."""
+    def comparable(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores in the precision of comparisons: unchanged, or rounded to 32 bits (infinite beyond their range)."""
         import numpy as np  # the command line reads these declarations before it needs arrays
 
         if self.score_precision == "float64":
@@ -137,6 +137,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def policy(like: str | None = None, base: Policy | None = None, **choices: Any) -> Policy:
-    """The defaults (or `base`), changed by the preset of another tool, changed by what was asked for."""
-    asked = {name: value for name, value in choices.items() if value is not None}
-    return replace(base or Policy(), **{**PRESETS.get(like or "", {}), **asked})
+    """The defaults (or `base`), changed by the preset of another tool, then by these choices."""
+    changes = {name: value for name, value in choices.items() if value is not None}
+    return replace(base or Policy(), **{**PRESETS.get(like or "", {}), **changes})

@@ -62,7 +62,7 @@ class Qrels:
 
     @cached_property
     def by_grade(self) -> NDArray[np.int64]:
-        """The judgments in the order of query and falling grade: each query's ideal order."""
+        """The judgments in the order of query and descending grade: each query's ideal order."""
         low, high = self.grades.min(initial=0.0), self.grades.max(initial=0.0)
         if high - low < 1 << 15 and (self.grades == np.floor(self.grades)).all():
             return ordered_by(self.query_of, (high - self.grades).astype(np.int64))

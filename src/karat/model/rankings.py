@@ -35,7 +35,7 @@ class Rankings:
 
     `query`, `rank` and `grade` are one row per judged doc that was returned, sorted by query and
     rank. A negative grade means pooled but not judged. `gold_query` and `gold_grade` are all
-    judgments, sorted by query and falling grade. `repeats` holds later chunks of a doc that already
+    judgments, sorted by query and descending grade. `repeats` holds later chunks of a doc that already
     took its grade: they are judged, and earn precision where `repeats_earn` says so.
     """
 
@@ -52,7 +52,7 @@ class Rankings:
     """All docs of the top k, where a metric needs them."""
     log: Log | None = None
     """What a run log says of each query, where a metric needs it."""
-    asked: Rankings | None = None
+    pipeline: Rankings | None = None
     """The queries that metrics of the pipeline are about, with gold or without, and what became of them."""
     whole: Rankings | None = None
     """All queries of the run, with gold or without, where a metric reads only what the run says itself."""
@@ -111,18 +111,17 @@ class Rankings:
 
     def place_among(self, rows: NDArray[np.bool_]) -> Counts:
         """For each chosen row, its number (from 1) among its query's chosen rows."""
-        chosen = self.query[rows]
-        return place_in_group(chosen)
+        return place_in_group(self.query[rows])
 
     def ideal(self, *, rel: float | None = None) -> Rankings:
         """The rankings of a run that returns all judged docs in the best order, or with `rel` the relevant ones."""
-        judged = is_judged(self.gold_grade) if rel is None else is_relevant(self.gold_grade, rel)
-        query = self.gold_query[judged]
+        mask = is_judged(self.gold_grade) if rel is None else is_relevant(self.gold_grade, rel)
+        query = self.gold_query[mask]
         return Rankings(
             self.query_ids,
             query,
-            self.gold_place[judged],
-            self.gold_grade[judged],
+            self.gold_place[mask],
+            self.gold_grade[mask],
             np.bincount(query, minlength=len(self)),
             self.gold_query,
             self.gold_grade,

@@ -62,7 +62,7 @@ class OrderedLists:
     parents: Mapping[str, Sequence[str]] | None = None
     scores: Mapping[str, Sequence[float | None]] | None = None
     versions: Mapping[str, Sequence[float]] | None = None
-    """The day of each doc's version as an ordinal, NaN for none; where it was asked for."""
+    """The day of each doc's version as an ordinal, NaN for none; where a metric needs it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,10 +130,9 @@ class RunLog:
         values: dict[str, list[Any]] = {}
         for trace in self.traces.values():
             for name, value in trace.facts.items():
-                known = values.setdefault(name, [])
-                if value not in known:
-                    known.append(value)
-        return {name: known[0] if len(known) == 1 else known for name, known in values.items()}
+                if value not in values.setdefault(name, []):
+                    values[name].append(value)
+        return {name: several[0] if len(several) == 1 else several for name, several in values.items()}
 
     @cached_property
     def stage_names(self) -> tuple[str, ...]:
@@ -208,8 +207,8 @@ def ordered_items(items: Sequence[LogItem], policy: Policy) -> Sequence[LogItem]
     scores = [item.score for item in items if item.score is not None]
     if len(scores) < len(items):
         return items
-    compared = policy.compared(np.array(scores)).tolist()
-    order = sorted(range(len(items)), key=lambda n: (compared[n], items[n].id), reverse=True)
+    values = policy.comparable(np.array(scores)).tolist()
+    order = sorted(range(len(items)), key=lambda n: (values[n], items[n].id), reverse=True)
     return [items[n] for n in order]
 
 

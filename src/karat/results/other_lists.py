@@ -81,7 +81,7 @@ def align_without_newer(run: RunResult, queries: Queries) -> Rankings:
 def measure_over(metrics: Iterable[str], rankings: Rankings, query_ids: Sequence[str]) -> Mapping[str, Values]:
     """Each metric's values in the order of these queries; NaN for those that the rankings lack."""
     metrics = list(metrics)
-    ids, columns = measure_rankings(map(parse, metrics), replace(rankings, asked=None))
+    ids, columns = measure_rankings(map(parse, metrics), replace(rankings, pipeline=None))
     values = {}
     for name, column in zip(metrics, columns.values(), strict=True):
         known = dict(zip(ids, column.tolist(), strict=True))

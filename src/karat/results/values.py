@@ -31,7 +31,7 @@ def measure_rankings(measures: Iterable[Measure], rankings: Rankings) -> tuple[S
     Metrics of the pipeline and of what a run says itself are about queries without gold too: of these all other
     metrics are undefined.
     """
-    others = [r for r in (rankings.asked, rankings.whole) if r is not None]
+    others = [r for r in (rankings.pipeline, rankings.whole) if r is not None]
     if not others:
         return rankings.query_ids, {m.name: m(rankings) for m in measures}
     ids = sorted({*rankings.query_ids, *(q for r in others for q in r.query_ids)})
@@ -44,7 +44,7 @@ def measure_rankings(measures: Iterable[Measure], rankings: Rankings) -> tuple[S
 
 def rankings_for(measure: Measure, rankings: Rankings) -> Rankings:
     """The queries that a measure is about: those with gold, those the pipeline is asked about, or the whole run."""
-    own = rankings.asked if is_of_pipeline(measure.metric) else rankings.whole if measure.over_whole_run else None
+    own = rankings.pipeline if is_of_pipeline(measure.metric) else rankings.whole if measure.over_whole_run else None
     return own if own is not None else rankings
 
 
