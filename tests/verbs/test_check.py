@@ -1057,3 +1057,20 @@ def test_a_baseline_from_a_file_and_a_run_of_its_name_are_two_things(small: Path
     found = karat.check(result, gates, baseline=str(base), candidate="same")
     # The file holds .95, as same does; the run that is called good here has .65.
     assert [row.found.estimate for row in found.rows] == pytest.approx([0, 0.3])
+
+
+def test_a_run_is_not_compared_with_itself() -> None:
+    gold = {f"q{i}": ["a"] for i in range(30)}
+    result = karat.evaluate(gold, {"good": {q: ["a"] for q in gold}, "bad": {q: ["x", "a"] for q in gold}}, "mrr")
+    with pytest.raises(karat.InputError, match="'bad' would be compared with itself"):
+        karat.check(result, ["mrr no worse than bad by 0.01"], candidate="bad")
+    with pytest.raises(karat.InputError, match="'bad' is the baseline and a candidate"):
+        karat.check(result, ["mrr >= 0.1"], candidate="bad", baseline="bad")
+
+
+def test_a_baseline_of_the_same_name_is_called_the_baseline(tmp_path: Path) -> None:
+    gold = {f"q{i}": ["a"] for i in range(30)}
+    old = karat.bless(karat.evaluate(gold, {"main": {q: ["a"] for q in gold}}, "mrr"), str(tmp_path / "b.json"))
+    worse = karat.evaluate(gold, {"main": {q: ["x", "a"] for q in gold}}, "mrr")
+    decision = karat.check(worse, ["mrr >= 0.1 at any depth"], baseline=old).comparisons[0]
+    assert "main is worse than the baseline" in decision.statement

@@ -127,3 +127,16 @@ def test_pictures_are_written_as_asked_and_the_same_each_time() -> None:
     assert command("sweep", "g.json", "r.json", "--plot", "a.png", "--quiet") == 0
     assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
     assert command("sweep", "g.json", "r.json", "--plot", "a.gif", "--quiet") == 2
+
+
+def test_columns_follow_the_deepest_run(capsys: pytest.CaptureFixture[str]) -> None:
+    from karat.report.terminal.sweep import show
+
+    gold = {f"q{i}": ["a"] for i in range(12)}
+    runs = {"short": {q: ["a", "b"] for q in gold}, "deep": {q: [*"bcdefghij", "a"] for q in gold}}
+    show(karat.sweep(gold, runs, "recall", ks=(1, 2, 5, 10)))
+    lines = [row.split() for row in capsys.readouterr().out.splitlines()]
+    (head,) = [row for row in lines if row[:1] == ["run"]]
+    assert head[1:5] == ["k=1", "k=2", "k=5", "k=10"]
+    (deep,) = [row for row in lines if row[:1] == ["deep"] and len(row) > 3]
+    assert deep[1:5] == ["0.000", "0.000", "0.000", "1.000"]

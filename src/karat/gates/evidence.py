@@ -191,6 +191,8 @@ def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
     if run.components is None:
         raise InputError(f"gate '{gate}': the result holds no components; evaluate again with --components")
     one, why = figure_of_component(run.components, parse(gate.metric))
+    if one is None and getattr(run.components, parse(gate.metric).metric.name).measured:
+        raise InputError(f"gate '{gate}': {why}")
     if one is None:
         return GateEvidence(math.nan, missing=why)
     return GateEvidence(one.estimate, one.low, one.high, one.n, confidence=run.sampling.confidence)

@@ -201,7 +201,8 @@ def _gates(view: View) -> str:
     if good:
         texts = list(dict.fromkeys(label_gate(g.gate) for g in good))
         names = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
-        lines.append(f"- {MARKS['pass']} {len(good)} pass: {names}")
+        warn = sum(g.gate.level == "warn" for g in good)
+        lines.append(f"- {MARKS['pass']} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
 
 

@@ -162,7 +162,8 @@ class Decision:
         test = f"{self.decided_by}, p adj. {p_text(self.p_adjusted)}"
         if self.significant:
             verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
-            text = f"{self.candidate} {verb} {self.baseline}, Δ {self.figure.sentence} ({test})"
+            opponent = "the baseline" if self.baseline == self.candidate else self.baseline
+            text = f"{self.candidate} {verb} {opponent}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
             text = f"no significant difference ({queries_text(self.n)}; {test})"
             neutral = NEUTRAL[self.scale]

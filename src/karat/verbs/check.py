@@ -353,6 +353,7 @@ def _judge(
     judged_runs = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
     if not judged_runs:
         raise InputError(f"{', '.join(names)} is the only run, and it is the baseline; add the run to judge")
+    _check_opponents(gates, judged_runs, base.name if base is not None and live else None)
     forced: dict[Difference, None] = {}
     system: dict[Difference, None] = {}
     if base is not None and there is not None:
@@ -379,6 +380,16 @@ def _judge(
         decisions = decide(how, [result[name] for name in judged_runs])
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Check(result, rows, tuple(judged_runs), base, path, tuple(forced), decisions, tuple(system), tuple(notes))
+
+
+def _check_opponents(gates: Sequence[Gate], candidates: Sequence[str], baseline: str | None) -> None:
+    """A run is not compared with itself: such a gate would decide nothing, or pass whatever the run is."""
+    if baseline in candidates:
+        raise InputError(f"{baseline!r} is the baseline and a candidate; a run is not compared with itself")
+    for gate in gates:
+        judged = [gate.run] if gate.run is not None else list(candidates)
+        if gate.against in judged and set(judged) == {gate.against}:
+            raise InputError(f"gate '{gate}': {gate.against!r} would be compared with itself; name another run")
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

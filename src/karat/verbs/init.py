@@ -35,7 +35,8 @@ ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".parquet", ".run", ".trec
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10
-BASELINES = ("baseline", "base", "prod", "main", "old", "current", "bm25", "okapi", "tfidf")
+BASELINES = ("baseline", "base", "prod", "main", "old", "current")
+METHODS = ("bm25", "okapi", "tfidf")
 """Words in the name of a run that others are compared with, the surest first."""
 MINUTE = 60
 """Files written within a minute of each other are of the same age: a checkout writes all at once."""
@@ -164,9 +165,16 @@ def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str |
 
     ordered = sorted(names, key=newest_first)
     words = {name: set(re.split(r"[^a-z0-9]+", name.lower())) for name in names}
-    base = next((n for word in BASELINES for n in ordered if word in words[n]), ordered[-1])
+    known = [n for word in BASELINES for n in ordered if word in words[n]]
+    known += [n for word in METHODS for n in ordered if word in words[n] and not _other_words(words[n])]
+    base = next(iter(known), ordered[-1])
     others = [n for n in ordered if n != base]
-    return base, next((n for n in others if not words[n].intersection(BASELINES)), others[0])
+    return base, next((n for n in others if n not in known), others[0])
+
+
+def _other_words(words: set[str]) -> set[str]:
+    """Words beside the name of a plain method: `hybrid-bm25-dense` is not BM25."""
+    return {word for word in words if word.isalpha() and word not in METHODS}
 
 
 def _lines(
@@ -202,7 +210,7 @@ def _lines(
         yield "  main: runs/main.jsonl   # what your system returned"
     yield ""
     if base is not None and candidate is not None:
-        yield "# The run that the gates judge, here the newest; without it, all but the baseline."
+        yield "# The run that the gates judge: the newest that is not a known baseline. Without it, all but the baseline."
         yield f"candidate: {_quote(candidate)}"
         yield "# The run that the others are compared with, or a file written by `karat bless`."
         yield f"baseline: {_quote(base)}"

@@ -198,7 +198,7 @@ def _sentence(why: str, names: Sequence[str]) -> str:
 
 def _scope(source: Source) -> str:
     runs = source.result.runs
-    queries = max((len(r.query_ids) for r in runs), default=0)
+    queries = max((r.counts.get("queries", len(r.query_ids)) for r in runs), default=0)
     return " · ".join(
         filter(
             None,

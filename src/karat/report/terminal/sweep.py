@@ -26,8 +26,9 @@ def show(sweep: Sweep) -> None:
         out.print(line(f"{metric}@k", style="bold"))
         for row in plot_lines(curves):
             out.print(line(row), no_wrap=True, crop=True)
-        wide = out.width >= 40 + 17 * len(curves[0].ks)
-        heads = (*(f"k={k}" for k in curves[0].ks), "area", "knee", "98% at")
+        ks = max((c.ks for c in curves), key=len)
+        wide = out.width >= 40 + 17 * len(ks)
+        heads = (*(f"k={k}" for k in ks), "area", "knee", "98% at")
         table = grid("run", *heads, gap=2 if wide else 1)
         for column in table.columns[1:]:  # a long name is cut before a number is
             column.min_width = 5
@@ -35,7 +36,7 @@ def show(sweep: Sweep) -> None:
         for curve in (c for c in sweep.curves if c.metric == metric):
             fields = plain(", ".join(f"{a}={b}" for a, b in (curve.segment or {}).items()))
             figures = [estimate_figure(f"{metric}@{k}", p) for k, p in zip(curve.ks, curve.points, strict=True)]
-            cells = [one.short for one in figures] + [""] * (len(curves[0].ks) - len(figures))
+            cells = [one.short for one in figures] + [""] * (len(ks) - len(figures))
             last = (share_figure(curve.area).short, str(curve.knee or "–"), _enough(curve))
             table.add_row(f"  {fields}" if fields else plain(curve.run), *cells, *last)
             if curve.segment is None and wide:

@@ -111,12 +111,14 @@ function showChartLegends() {
 function showMoved() {
   if (!$("moved-lists")) return;
   const metric = choice.metric, rows = [];
+  let both = 0;
   for (let i = 0; i < Q.ids.length; i++) {
     const d = changeOf(metric, i);
+    if (d !== null) both++;
     if (d !== null && Math.abs(d) > SAME) rows.push([i, d, better(metric, d)]);
   }
   const worse = rows.filter((r) => r[2] < 0).sort((a, b) => a[2] - b[2]), best = rows.filter((r) => r[2] > 0).sort((a, b) => b[2] - a[2]);
-  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(Q.ids.length - rows.length)} equal`);
+  $("moved-count").replaceChildren(own(choice.run), " against ", own(reference), ` in ${metric}: ${thousands(worse.length)} worse, ${thousands(best.length)} better, ${thousands(both - rows.length)} equal`);
   // A loss may be one of judgments only: what the run returned instead may never have been looked at.
   const unjudged = (i) => (listRuns.has(choice.run) ? listOf(choice.run, i)[1].slice(0, data.k).filter((g) => g === null).length : 0);
   const doubt = (n) => (n ? el("small", { title: `Unjudged docs in its top ${data.k}; they count as not relevant.` }, n + " unjudged") : null);
