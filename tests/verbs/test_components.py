@@ -742,7 +742,7 @@ def test_a_reranker_that_answers_wrongly_is_told_so(name: str) -> None:
         ({"docs": {"n1": {"text": "?"}, "n2": {"text": "?"}, "n3": {"text": "?"}}}, 'candidate "a"'),
         ({"reranker": "nowhere"}, "must be module:function"),
         ({"reranker": "no_such_module_here:f"}, "cannot be imported"),
-        ({"reranker": "math:no_such"}, "has no function 'no_such'"),
+        ({"reranker": "math:no_such"}, "nothing named 'no_such' there"),
         ({"insert": 0}, "insert must be an integer from 1"),
         ({"sample": True}, "sample must be an integer from 1"),
     ],
@@ -770,7 +770,7 @@ def test_karat_stress_on_the_command_line(
     SCHEMA.validate(document)
     assert document["stress"]["drop"] == pytest.approx(0.4067, abs=1e-4)
     assert run_cli(*asked, "my_reranker:gone") == 2
-    assert "has no function 'gone'" in capsys.readouterr().err
+    assert "nothing named 'gone' there" in capsys.readouterr().err
 
 
 # --- metrics of the pipeline --------------------------------------------------------------------------

@@ -40,10 +40,10 @@ def check_files(read: Read, *, evaluated: bool = True, compared: bool = False) -
 
 def runs_of(read: Read) -> dict[str, str]:
     """The runs of a config by name, with their paths as seen from here."""
-    given = read.config.runs
-    if isinstance(given, dict):
-        return {name: read.place(path) for name, path in given.items()}
-    return run_files([read.place(path) for path in ([given] if isinstance(given, str) else given or ())])
+    runs = read.config.runs
+    if isinstance(runs, dict):
+        return {name: read.place(path) for name, path in runs.items()}
+    return run_files([read.place(path) for path in ([runs] if isinstance(runs, str) else runs or ())])
 
 
 def _data(read: Read) -> Iterator[str]:
@@ -51,26 +51,26 @@ def _data(read: Read) -> Iterator[str]:
     for key in ("qrels", "queries", "corpus"):
         path = getattr(data, key, None)
         if path is not None:
-            yield from _tried(read.at("dataset", key), check_path, read.place(path))
+            yield from _try(read.at("dataset", key), check_path, read.place(path))
     if isinstance(runs, dict):
         for name, path in runs.items():
             place, at = read.place(path), read.at("runs", name)
             if glob.has_magic(place) and not os.path.exists(place):
                 yield f"{at}: {path!r} is a pattern, and {name!r} is one run; patterns go in a list: runs: [{path!r}]"
             else:
-                yield from _tried(at, check_path, place)
+                yield from _try(at, check_path, place)
         return
     for i, path in enumerate([runs] if isinstance(runs, str) else runs or ()):
-        yield from _tried(read.at("runs", i), _matching, read.place(path))
+        yield from _try(read.at("runs", i), _matching, read.place(path))
 
 
 def _baseline(read: Read) -> Iterator[str]:
     """A baseline that is neither a run nor there; a word without an ending may be a slip in a run's name."""
-    given, runs = read.config.baseline, read.config.runs
-    if given is None or (isinstance(runs, dict) and given in runs):
+    baseline, runs = read.config.baseline, read.config.runs
+    if baseline is None or (isinstance(runs, dict) and baseline in runs):
         return
-    path = read.place(given)
-    if "." in os.path.basename(path) and not os.path.exists(path) and given not in _names(read):
+    path = read.place(baseline)
+    if "." in os.path.basename(path) and not os.path.exists(path) and baseline not in _names(read):
         yield f"{read.at('baseline')}: {path}: there is no baseline yet; make one with `karat bless`"
 
 
@@ -85,7 +85,7 @@ def _matching(pattern: str) -> list[str]:
     return [check_path(path) for path in run_files([pattern]).values()]
 
 
-def _tried(at: str, step: Callable[[str], object], path: str) -> Iterator[str]:
+def _try(at: str, step: Callable[[str], object], path: str) -> Iterator[str]:
     try:
         step(path)
     except KaratError as error:
@@ -119,19 +119,19 @@ def _at(read: Read, number: int) -> str:
 def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None:
     """The table of queries, which has every field that segments and gates slice by."""
     table = read_queries(source) if source is not None else None
-    known = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
+    names = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
     problems = []
     for at, name in _fields(read, gates):
         plain = plain_field(name)
-        if plain in known or plain.startswith(GOLD):
+        if plain in names or plain.startswith(GOLD):
             continue
         if table is None:
             problems.append(f"{at}no table of queries, whose field {plain!r} is asked for; expected dataset.queries")
             continue
-        near = nearest(plain, known)
-        listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+        near = nearest(plain, names)
+        some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         hint = f"; did you mean {near!r}?" if near else ""
-        problems.append(f"{at}{table.source}: no query has a field {plain!r}; they have {listed or 'no fields'}{hint}")
+        problems.append(f"{at}{table.source}: no query has a field {plain!r}; they have {some or 'no fields'}{hint}")
     if problems:
         raise InputError(dict.fromkeys(problems))
     return table

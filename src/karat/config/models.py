@@ -42,13 +42,13 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, str_strip_whitespace=True)
 
 
-def _expanded(text: str) -> str:
+def _expand(text: str) -> str:
     """The text with `~/` and, from the environment, `${NAME}` and `${NAME:-else}` replaced."""
     if bare := re.search(r"(?:^|/)\$(\w+)", text):
         raise ValueError(f"found ${bare[1]} in {text!r}; write ${{{bare[1]}}} for a variable of the environment")
 
-    def value(found: re.Match[str]) -> str:
-        name, other = found["name"], found["other"]
+    def value(match: re.Match[str]) -> str:
+        name, other = match["name"], match["other"]
         if name in os.environ:
             return os.environ[name]
         if other is not None:
@@ -59,8 +59,8 @@ def _expanded(text: str) -> str:
     return os.path.expanduser(replaced) if replaced.startswith("~/") else replaced
 
 
-def _listed(given: Any) -> Any:
-    return [given] if isinstance(given, str) else given
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
 def _size(memory: str | int) -> str | int:
@@ -78,7 +78,7 @@ def _shape(runs: Any) -> str:
 
 
 Place = Annotated[
-    str, AfterValidator(_expanded), Field(min_length=1, description="${NAME} and ~/ are replaced from the environment.")
+    str, AfterValidator(_expand), Field(min_length=1, description="${NAME} and ~/ are replaced from the environment.")
 ]
 """A path or an address: the only texts in which environment variables are replaced."""
 
@@ -90,7 +90,7 @@ Runs = Annotated[
 
 
 _TYPES: dict[Kind, Any] = {
-    "fields": Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])],
+    "fields": Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "path": Place,
     "share": Annotated[float, Field(gt=0, lt=1)],
     "size": Annotated[str | int, AfterValidator(_size)],
@@ -260,16 +260,16 @@ def _gate(source: Any) -> Gate:
         raise ValueError(str(error)) from None
 
 
-def _segments(given: Any) -> Any:
-    return {"by": [given] if isinstance(given, str) else given} if isinstance(given, (str, list)) else given
+def _segments(value: Any) -> Any:
+    return {"by": [value] if isinstance(value, str) else value} if isinstance(value, (str, list)) else value
 
 
-def _components(given: Any) -> Any:
-    return ({} if given else None) if isinstance(given, bool) else given
+def _components(value: Any) -> Any:
+    return ({} if value else None) if isinstance(value, bool) else value
 
 
-def _confidence(given: Any) -> Any:
-    return {"level": given} if isinstance(given, (int, float)) and not isinstance(given, bool) else given
+def _confidence(value: Any) -> Any:
+    return {"level": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 class _GateKeys(Part):
@@ -317,11 +317,11 @@ class Config(Part):
     runs: Runs | None = Field(None, description="Runs by name; or paths and globs, whose names are their files' stems.")
     run_format: RunFormat | None = Field(None, description=all_options()["run_format"].help)
     result: Place | None = Field(None, description="A saved result to judge, instead of dataset and runs.")
-    candidate: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+    candidate: Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="The runs that the gates judge; all but the baseline unless named."
     )
     baseline: Place | None = Field(None, description="The name of a run, or a file that `karat bless` wrote.")
-    metrics: Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+    metrics: Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
         default_factory=list, description="Those of the gates are added. See: karat metrics"
     )
     segments: Annotated[Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)] = (

@@ -89,32 +89,32 @@ class Settings:
     @staticmethod
     def of(options: Options) -> Settings:
         """The options of a call as one value: those of `settings`, changed by the others."""
-        given = dict(options)
-        base = given.pop("settings", None)
-        known = all_options()
-        for name in given:
-            if name not in known:
-                near = nearest(name, known)
-                hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(known)}"
+        stated = dict(options)
+        base = stated.pop("settings", None)
+        declarations = all_options()
+        for name in stated:
+            if name not in declarations:
+                near = nearest(name, declarations)
+                hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(declarations)}"
                 raise UsageError(f"unknown option {name!r}; {hint}")
-        return (base if isinstance(base, Settings) else Settings()).change(**cast("Options", given))
+        return (base if isinstance(base, Settings) else Settings()).change(**cast("Options", stated))
 
     def change(self, **options: Unpack[Options]) -> Settings:
         """A copy with these options changed; None changes nothing."""
-        given = {name: value for name, value in options.items() if value is not None}
-        like = LIKE.check(given.pop("like", None))
+        stated = {name: value for name, value in options.items() if value is not None}
+        like = LIKE.check(stated.pop("like", None))
         parts: dict[str, Any] = {}
         for part, kind in GROUPS.items():
-            mine = {o.name: given[o.name] for o in options_of(kind) if o.name in given}
+            mine = {o.name: stated[o.name] for o in options_of(kind) if o.name in stated}
             parts[part] = replace(getattr(self, part), **mine)
-        parts["policy"] = policy(like, self.policy, **{o.name: given.get(o.name) for o in options_of(Policy)})
+        parts["policy"] = policy(like, self.policy, **{o.name: stated.get(o.name) for o in options_of(Policy)})
         return replace(self, like=like or self.like, **parts)
 
     def conventions(self) -> dict[str, Any]:
         """The choices that differ from the defaults: what a report must name."""
-        chosen = {f.name: getattr(self.policy, f.name) for f in fields(Policy)}
-        changed = {name: value for name, value in chosen.items() if value != getattr(_DEFAULT, name)}
-        return {**({"like": self.like} if self.like else {}), **changed}
+        choices = {f.name: getattr(self.policy, f.name) for f in fields(Policy)}
+        differences = {name: value for name, value in choices.items() if value != getattr(_DEFAULT, name)}
+        return {**({"like": self.like} if self.like else {}), **differences}
 
 
 _DEFAULT = Policy()
@@ -135,8 +135,8 @@ LIKE = Option(
 @cache
 def all_options() -> dict[str, Option]:
     """Every option by name, in the order of `--help`."""
-    listed = [each for kind in GROUPS.values() for each in ([LIKE] if kind is Policy else []) + [*options_of(kind)]]
-    return {each.name: each for each in listed}
+    groups = (((LIKE,) if kind is Policy else ()) + options_of(kind) for kind in GROUPS.values())
+    return {each.name: each for group in groups for each in group}
 
 
 def stated_options() -> tuple[Option, ...]:
@@ -151,10 +151,10 @@ def takes_options(verb: Verb) -> Verb:
     """Show the options of a verb, which are its `**options`, in its signature and its documentation."""
     signature = inspect.signature(verb)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    listed = [each for each in all_options().values() if each.name not in signature.parameters]
-    more = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default) for o in listed]
+    others = [each for each in all_options().values() if each.name not in signature.parameters]
+    more = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default) for o in others]
     verb.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-    lines = "\n".join(f"    {o.name}: {o.help}" + _allowed(o) for o in listed)
+    lines = "\n".join(f"    {o.name}: {o.help}" + _allowed(o) for o in others)
     verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\nOptions:\n{lines}\n"
     return verb
 

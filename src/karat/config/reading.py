@@ -84,17 +84,17 @@ def _loaded(path: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        told = " ".join(filter(None, (error.context, error.problem)))
-        told = told.split("To suppress this check")[0].strip()
-        problem = Problem(path, line, f"not YAML: {told}; expected a config such as `karat init` writes")
+        reason = " ".join(filter(None, (error.context, error.problem)))
+        reason = reason.split("To suppress this check")[0].strip()
+        problem = Problem(path, line, f"not YAML: {reason}; expected a config such as `karat init` writes")
         raise InputError(problem) from None
     except YAMLError as error:
         raise InputError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     lines: dict[tuple[Any, ...], int] = {}
     plain = _plain(data, (), lines)
     if not isinstance(plain, dict):
-        found = "an empty file" if plain is None else shown(plain)
-        raise InputError(f"{path}: expected keys such as dataset, runs and gates, found {found}; see `karat init`")
+        what = "an empty file" if plain is None else shown(plain)
+        raise InputError(f"{path}: expected keys such as dataset, runs and gates, found {what}; see `karat init`")
     return plain, lines
 
 
@@ -144,9 +144,9 @@ def _problem(error: Any, keys: tuple[Any, ...]) -> str:
     name = ".".join(f"{k}" if isinstance(k, str) else f"[{k + 1}]" for k in keys).replace(".[", "[")
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        known = _keys(_model(keys[:-1]))
-        near = nearest(str(keys[-1]), known)
-        hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(known)}"
+        names = _keys(_model(keys[:-1]))
+        near = nearest(str(keys[-1]), names)
+        hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(names)}"
         return f"unknown key {str(keys[-1])!r}{_inside(keys[:-1])}; {hint}"
     if kind == "missing":
         return f"{name or 'the file'} lacks {str(error['loc'][-1])!r}, which is needed"
@@ -203,8 +203,8 @@ def _model(keys: Sequence[Any]) -> type[BaseModel] | None:
         if model is None:
             return None
         fields = {f.alias or name: f for name, f in model.model_fields.items()}
-        found = fields.get(key)
-        inner = [found.annotation, *_arguments(found.annotation)] if found is not None else []
+        field = fields.get(key)
+        inner = [field.annotation, *_arguments(field.annotation)] if field is not None else []
         model = next((t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)), None)
     return model
 

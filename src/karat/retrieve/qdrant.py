@@ -123,27 +123,31 @@ class Qdrant(Base):
         """What the collection holds: which vectors, how long, and whether more or less is better."""
         with self._explaining(self._name) as client:
             if not client.collection_exists(self._name):
-                known = ", ".join(sorted(c.name for c in client.get_collections().collections)) or "none"
+                names = ", ".join(sorted(c.name for c in client.get_collections().collections)) or "none"
                 raise InputError(
-                    f"{self.where}: has no collection {self._name!r}; those there: {known}. Mend the name, or leave "
+                    f"{self.where}: has no collection {self._name!r}; those there: {names}. Fix the name, or leave "
                     "create=false out to fill one from the corpus"
                 )
-            held = client.get_collection(self._name).config.params.vectors
-        if isinstance(held, dict):
-            using = self.vector_name or (next(iter(held)) if len(held) == 1 else None)
-            if using not in held:
+            vectors = client.get_collection(self._name).config.params.vectors
+        if isinstance(vectors, dict):
+            using = self.vector_name or (next(iter(vectors)) if len(vectors) == 1 else None)
+            if using not in vectors:
                 raise UsageError(
-                    f"{self.where}: collection {self._name!r} has the vectors {', '.join(held) or 'none'}; "
+                    f"{self.where}: collection {self._name!r} has the vectors {', '.join(vectors) or 'none'}; "
                     f"name one by vector_name=, found {shown(self.vector_name)}"
                 )
-            self._using, about = using, held[using]
-        elif held is None or self.vector_name:
+            self._using, about = using, vectors[using]
+        elif vectors is None or self.vector_name:
             raise UsageError(
                 f"{self.where}: collection {self._name!r} has "
-                + ("no dense vectors" if held is None else f"one vector without a name; leave {self.vector_name!r} out")
+                + (
+                    "no dense vectors"
+                    if vectors is None
+                    else f"one vector without a name; leave {self.vector_name!r} out"
+                )
             )
         else:
-            about = held
+            about = vectors
         self._sign = 1.0 if getattr(about.distance, "value", about.distance) in _FALLING else -1.0
         self._size = int(about.size)
 
@@ -166,8 +170,8 @@ class Qdrant(Base):
         stopwatch.lap("search")
         where = f"{self.where}, collection {self._name!r}"
         field = self.id_field or (OWN_ID if self.create else None)
-        found = [id_of(str(point.id), point.payload or {}, field, where) for point in points]
-        ids, scores = in_order(found, [self._sign * point.score for point in points])
+        ids_of_points = [id_of(str(point.id), point.payload or {}, field, where) for point in points]
+        ids, scores = in_order(ids_of_points, [self._sign * point.score for point in points])
         return Answer(ids, scores, latency_ms=stopwatch.ms)
 
     @contextmanager
@@ -238,13 +242,13 @@ class _Client:
     def of_folder(cls, library: Any, path: str) -> _Client:
         folder = os.path.realpath(os.path.expanduser(path))
         with cls._opening:
-            held = cls._folders.get(folder)
-            if held is not None:
-                held._users += 1
-                return held
-            made = cls(library.QdrantClient(path=folder, force_disable_check_same_thread=True), folder=folder)
-            cls._folders[folder] = made
-            return made
+            client = cls._folders.get(folder)
+            if client is not None:
+                client._users += 1
+                return client
+            client = cls(library.QdrantClient(path=folder, force_disable_check_same_thread=True), folder=folder)
+            cls._folders[folder] = client
+            return client
 
     def release(self) -> None:
         with self._opening:

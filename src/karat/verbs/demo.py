@@ -90,13 +90,13 @@ def find(query, k):
     """The k passages that share the most words with the query: ids and scores, best first."""
     words = set(query.lower().split())
     scores = {p["_id"]: len(words & set(p["text"].lower().split())) for p in PASSAGES}
-    return sorted(((id, score) for id, score in scores.items() if score), key=lambda found: -found[1])[:k]
+    return sorted(((id, score) for id, score in scores.items() if score), key=lambda hit: -hit[1])[:k]
 '''
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made and found: the benchmark, the verdict on the candidate, and what is likely wrong with it."""
+    """What the demo made: the benchmark, the verdict on the candidate, and what is likely wrong with it."""
 
     folder: str
     bench: Bench
@@ -116,27 +116,29 @@ def demo(folder: str = FOLDER, *, watch: Watch | None = None) -> Demo:
     """
     if missing := [p for p in ("bm25s", "Stemmer", "wordllama", "jinja2", "vl_convert") if not find_spec(p)]:
         raise missing_package("the demo", *missing)
-    place = _made(folder)
+    place = _make_project(folder)
     read = read_config(os.path.join(place, "karat.yaml"))
-    told = read.config.bench
-    if told is None:
-        raise InputError(f"{read.path}: has no bench: any more; remove the folder, and the demo makes it anew")
-    found = bench(
+    settings = read.config.bench
+    if settings is None:
+        raise InputError(
+            f"{read.path}: has no bench: any more; remove the folder, and run the demo again to recreate it"
+        )
+    benchmark = bench(
         read.path,
-        told.retrievers,
-        k=told.k,
-        out=read.place(told.out),
-        baseline=told.baseline,
+        settings.retrievers,
+        k=settings.k,
+        out=read.place(settings.out),
+        baseline=settings.baseline,
         watch=watch,
         by=["language", "wording"],
     )
-    judged = check(read, details=True)
+    verdict = check(read, details=True)
     data = {name: os.path.join(place, "data", name) for name in DATA}
-    log = found.only.logs.get(CANDIDATE) or list(found.only.logs.values())[-1]
-    return Demo(place, found, judged, diagnose(data["qrels.tsv"], log, queries=data["queries.jsonl"]))
+    log = benchmark.only.logs.get(CANDIDATE) or list(benchmark.only.logs.values())[-1]
+    return Demo(place, benchmark, verdict, diagnose(data["qrels.tsv"], log, queries=data["queries.jsonl"]))
 
 
-def _made(folder: str) -> str:
+def _make_project(folder: str) -> str:
     """The folder with its data and config; what an earlier demo left is kept."""
     config = os.path.join(folder, "karat.yaml")
     if os.path.isdir(folder) and os.listdir(folder) and not _ours(config):

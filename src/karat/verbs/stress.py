@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +18,7 @@ from karat.read.objects import build_qrels, is_finite
 from karat.read.problems import Problems
 from karat.read.queries import read_queries
 from karat.results.figures import figure
+from karat.retrieve.registry import import_object
 from karat.store.codec import rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import read_material
@@ -77,8 +75,8 @@ class Stress:
 
     def as_json(self) -> dict[str, Any]:
         """The document that `--json` writes."""
-        found = self.change.difference
-        ends = [rounded(-found.high), rounded(-found.low)] if found.low == found.low else None
+        difference = self.change.difference
+        ends = [rounded(-difference.high), rounded(-difference.low)] if difference.low == difference.low else None
         return {
             **self.comparison.as_json(),
             "kind": "stress",
@@ -86,9 +84,9 @@ class Stress:
                 "metric": self.metric,
                 "drop": rounded(self.drop),
                 "ci": ends,
-                "ci_method": found.method,
+                "ci_method": difference.method,
                 "p": {name: rounded(p) for name, p in self.change.p.items()},
-                "n": found.n,
+                "n": difference.n,
                 "reranker": self.reranker,
                 "negatives": self.source,
                 "negatives_in_top": sum(row["negatives_in_top"] for row in self.rows),
@@ -130,11 +128,11 @@ def stress(
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
     table = read_queries(settings.data.queries)
     texts = read_docs(settings.data.docs)
-    held = read_material(qrels, run, settings.change(queries=table), k=k)
-    rerank, place = resolved(reranker)
-    negatives, source = _negatives(held, table, settings, mine, insert, depth)
-    inputs = _inputs(held, depth)
-    usable = sorted(q for q in negatives if q in inputs and inputs[q] and _relevant(held, q))
+    material = read_material(qrels, run, settings.change(queries=table), k=k)
+    rerank, place = find_reranker(reranker)
+    negatives, source = _negatives(material, table, settings, mine, insert, depth)
+    inputs = _inputs(material, depth)
+    usable = sorted(q for q in negatives if q in inputs and inputs[q] and _relevant(material, q))
     if not usable:
         raise InputError(
             f"no query has negatives ({source}), candidates in the run and a relevant doc in the gold; "
@@ -142,21 +140,23 @@ def stress(
         )
     rng = np.random.default_rng(np.random.SeedSequence([settings.intervals.seed, 0x57E5]))
     drawn = sorted(usable[i] for i in rng.permutation(len(usable))[:sample].tolist())
-    _check_known(held, table, texts, {q: negatives[q] for q in drawn}, inputs)
+    _check_texts(material, table, texts, {q: negatives[q] for q in drawn}, inputs)
     lists: dict[str, dict[str, list[str]]] = {PLAIN: {}, STRESSED: {}}
     problems = Problems(f"reranker {place}")
     for q in drawn:
         stressed = list(dict.fromkeys([*negatives[q], *inputs[q]]))
         for name, ids in ((PLAIN, inputs[q]), (STRESSED, stressed)):
-            lists[name][q] = _reranked(rerank, q, _text(held, table, q), ids, texts, name, problems)
+            lists[name][q] = _rerank(rerank, q, _text(material, table, q), ids, texts, name, problems)
     problems.check()
-    gold = build_qrels({q: held.gold.for_query(q) for q in drawn}, held.gold.source)
+    gold = build_qrels({q: material.gold.for_query(q) for q in drawn}, material.gold.source)
     metric = f"ndcg@{k}"
-    alpha = 1 - held.estimator.sampling.confidence
-    runs = {name: held.as_run(name, found) for name, found in lists.items()}
-    plain = settings.change(queries=table, level=held.fixed.level, by=None, stage=None, as_of_filter=False, cache=False)
-    found = compare(gold, runs, metric, correction="none", alpha=alpha, settings=plain)
-    before, after = (found.result[name].per_query(metric) for name in (PLAIN, STRESSED))
+    alpha = 1 - material.estimator.sampling.confidence
+    runs = {name: material.as_run(name, ranking) for name, ranking in lists.items()}
+    plain = settings.change(
+        queries=table, level=material.fixed.level, by=None, stage=None, as_of_filter=False, cache=False
+    )
+    comparison = compare(gold, runs, metric, correction="none", alpha=alpha, settings=plain)
+    before, after = (comparison.result[name].per_query(metric) for name in (PLAIN, STRESSED))
     rows = [
         {
             "query_id": q,
@@ -169,93 +169,84 @@ def stress(
         for q in drawn
     ]
     rows.sort(key=lambda row: (-(row["drop"] or 0.0), str(row["query_id"])))
-    notes = [*found.notes]
+    notes = [*comparison.notes]
     if fewer := sum(len(negatives[q]) < insert for q in drawn):
         notes.append(f"{fewer} of {len(drawn)} queries have fewer than {insert} negatives")
-    return Stress(found, metric, k, tuple(rows), place, source, len(usable) - len(drawn), tuple(notes))
+    return Stress(comparison, metric, k, tuple(rows), place, source, len(usable) - len(drawn), tuple(notes))
 
 
-def resolved(reranker: str | Reranker) -> tuple[Reranker, str]:
+def find_reranker(reranker: str | Reranker) -> tuple[Reranker, str]:
     """The function, and how it is called in messages."""
     if callable(reranker):
         return reranker, getattr(reranker, "__name__", type(reranker).__name__)
-    module, colon, name = str(reranker).partition(":")
-    if not colon or not module or not name:
+    module, _, name = str(reranker).partition(":")
+    if not module or not name:
         raise UsageError(f"reranker must be module:function, such as rerank:score, found {reranker!r}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise UsageError(
-            f"reranker {reranker}: {module} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    for attribute in name.split("."):
-        found = getattr(found, attribute, None)
-    if not callable(found):
-        raise UsageError(f"reranker {reranker}: module {module} has no function {name!r}")
-    return found, str(reranker)
+    function: Reranker = import_object(reranker)
+    if not callable(function):
+        raise UsageError(f"reranker {reranker}: expected a function, found {type(function).__name__}")
+    return function, reranker
 
 
-def _relevant(held: Material, q: str) -> bool:
-    return any(is_relevant(grade, held.rel) for grade in held.answerable.get(q, {}).values())
+def _relevant(material: Material, q: str) -> bool:
+    return any(is_relevant(grade, material.rel) for grade in material.answerable.get(q, {}).values())
 
 
-def _inputs(held: Material, depth: int) -> dict[str, list[str]]:
-    """What the reranker is given for each query."""
-    if held.log is None:
-        return {q: [d for d, _ in docs] for q, docs in held.first_docs(depth).items()}
-    stage = reranking(held.log.stage_names)
+def _inputs(material: Material, depth: int) -> dict[str, list[str]]:
+    """The docs that the reranker gets for each query."""
+    if material.log is None:
+        return {q: [d for d, _ in docs] for q, docs in material.first_docs(depth).items()}
+    stage = reranking(material.log.stage_names)
     out = {}
-    for q, trace in held.log.traces.items():
+    for q, trace in material.log.traces.items():
         names = list(trace.stages)
         before = names[names.index(stage) - 1] if stage in names and names[0] != stage else None
         first = next((n for n in names if n != stage), None)
-        chosen = before or first
-        out[q] = list(dict.fromkeys(trace.stages[chosen] if chosen is not None else held.final[q]))[:depth]
+        source = before or first
+        out[q] = list(dict.fromkeys(trace.stages[source] if source is not None else material.final[q]))[:depth]
     return out
 
 
 def _negatives(
-    held: Material, table: Queries, settings: Settings, mine: Any, insert: int, depth: int
+    material: Material, table: Queries, settings: Settings, mine: Any, insert: int, depth: int
 ) -> tuple[dict[str, tuple[str, ...]], str]:
     if mine is None:
-        given = query_fields.id_lists(table, "negatives")
-        if not given:
+        negatives = query_fields.id_lists(table, "negatives")
+        if not negatives:
             raise UsageError(
                 f"{table.source}: no query has negatives; give the field, or another run to mine them from (mine=)"
             )
         problems = Problems(table.source)
-        for q, ids in given.items():
-            gold = held.gold.for_query(q)
+        for q, ids in negatives.items():
+            gold = material.gold.for_query(q)
             for doc in ids:
-                if is_relevant(gold.get(held.parent(doc), gold.get(doc, 0.0)), held.rel):
+                if is_relevant(gold.get(material.parent(doc), gold.get(doc, 0.0)), material.rel):
                     problems.add(
                         table.lines.get(q),
                         f"query {shown(q)}: negative {shown(doc)} is relevant in the gold; remove it",
                     )
         problems.check()
-        return {q: ids[:insert] for q, ids in given.items() if ids}, "field negatives"
-    other = read_material(held.gold, mine, settings, k=held.k)
+        return {q: ids[:insert] for q, ids in negatives.items() if ids}, "field negatives"
+    other = read_material(material.gold, mine, settings, k=material.k)
     out = {}
     for q, docs in other.first_docs(depth).items():
-        gold = held.gold.for_query(q)
-        wrong = [d for d, _ in docs if not is_relevant(gold.get(held.parent(d), gold.get(d, 0.0)), held.rel)]
+        gold = material.gold.for_query(q)
+        wrong = [d for d, _ in docs if not is_relevant(gold.get(material.parent(d), gold.get(d, 0.0)), material.rel)]
         if wrong:
             out[q] = tuple(wrong[:insert])
     return out, f"mined from {other.run.name}"
 
 
-def _text(held: Material, table: Queries, q: str) -> str | None:
+def _text(material: Material, table: Queries, q: str) -> str | None:
     """The text of a query: from the table, else as the run log has it."""
     text = text_of(table.fields.get(q, {}))
-    if not text and held.log is not None and q in held.log.traces:
-        text = held.log.traces[q].query or ""
+    if not text and material.log is not None and q in material.log.traces:
+        text = material.log.traces[q].query or ""
     return text or None
 
 
-def _check_known(
-    held: Material,
+def _check_texts(
+    material: Material,
     table: Queries,
     docs: Docs,
     negatives: Mapping[str, Sequence[str]],
@@ -264,25 +255,25 @@ def _check_known(
     """Every query and doc that goes to the reranker must have a text."""
     problems = Problems(docs.source)
     for q, ids in negatives.items():
-        if _text(held, table, q) is None:
+        if _text(material, table, q) is None:
             problems.add(None, f"query {shown(q)} has no text in {table.source}; the reranker needs it")
-        for what, listed in (("negative", ids), ("candidate", inputs[q])):
-            if lacking := [d for d in listed if not text_of(docs.fields.get(d, {}))]:
-                more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+        for what, candidates in (("negative", ids), ("candidate", inputs[q])):
+            if textless := [d for d in candidates if not text_of(docs.fields.get(d, {}))]:
+                more = f" (and {len(textless) - 1} more)" if len(textless) > 1 else ""
                 problems.add(
-                    None, f"query {shown(q)}: {what} {shown(lacking[0])}{more} has no text here; expected every doc"
+                    None, f"query {shown(q)}: {what} {shown(textless[0])}{more} has no text here; expected every doc"
                 )
     problems.check()
 
 
-def _reranked(
+def _rerank(
     rerank: Reranker, q: str, text: str | None, ids: Sequence[str], docs: Docs, name: str, problems: Problems
 ) -> list[str]:
     """The docs in the reranker's order; a failure is noted with its query."""
     pairs = [(d, title_and_text(docs.fields[d])) for d in ids]
     try:
-        found = rerank(text or "", list(pairs))
-        answer = list(found.tolist() if hasattr(found, "tolist") else found)
+        output = rerank(text or "", list(pairs))
+        answer = list(output.tolist() if hasattr(output, "tolist") else output)
     except Exception as error:
         problems.add(None, f"query {shown(q)}, {name}: {type(error).__name__}: {error}")
         return []

@@ -60,20 +60,20 @@ class Dataset:
 
     @cached_property
     def queries(self) -> Sequence[Query]:
-        """Those that are asked: queries with gold, and those that nothing should be found for; by id."""
-        wanted = set(self.qrels.query_ids)
-        wanted |= {q for q, fields in self.table.fields.items() if fields.get("no_answer") is True}
-        if missing := sorted(wanted - set(self.table.fields)):
+        """The queries to run: those with gold, and those without an answer; by id."""
+        ids = set(self.qrels.query_ids)
+        ids |= {q for q, fields in self.table.fields.items() if fields.get("no_answer") is True}
+        if missing := sorted(ids - set(self.table.fields)):
             raise InputError(
                 f"{self.table.source}: {len(missing)} queries of the gold are not in it: {_some(missing)}; "
                 "add them, or name other gold"
             )
-        texts = {q: text_of(self.table.fields[q]) for q in wanted}
+        texts = {q: text_of(self.table.fields[q]) for q in ids}
         if without := sorted(q for q, text in texts.items() if not text.strip()):
             raise InputError(
                 f"{self.table.source}: no text for {len(without)} queries: {_some(without)}; expected a field text"
             )
-        return [Query(texts[q], q, self.table.fields[q]) for q in sorted(wanted, key=lambda q: q.encode())]
+        return [Query(texts[q], q, self.table.fields[q]) for q in sorted(ids, key=lambda q: q.encode())]
 
     @cached_property
     def version(self) -> str:
@@ -101,16 +101,15 @@ def datasets_of(sources: Any, split: str | None = None) -> tuple[Dataset, ...]:
         sources = [sources]
     if not isinstance(sources, (list, tuple)) or not all(isinstance(s, (str, os.PathLike, Dataset)) for s in sources):
         raise UsageError(f"a dataset must be a folder, a config or a karat.Dataset, found {shown(sources)}")
-    listed = list(sources)
-    if not listed:
+    if not sources:
         raise UsageError(f"no dataset; name a folder with {EXPECTED}")
-    found = [_dataset(source, split) for source in listed]
+    datasets = [_dataset(source, split) for source in sources]
     names: dict[str, int] = {}
-    for one in found:
+    for one in datasets:
         names[one.name] = names.get(one.name, 0) + 1
     if twice := [name for name, count in names.items() if count > 1]:
         raise UsageError(f"two datasets are called {twice[0]!r}; give them names: NAME=FOLDER")
-    return tuple(found)
+    return tuple(datasets)
 
 
 def _dataset(source: Any, split: str | None) -> Dataset:
@@ -157,16 +156,16 @@ def _file(folder: str, kind: str) -> str | None:
 
 
 def _gold(folder: str, split: str | None) -> str | None:
-    """The gold of a split: the one asked for, else the first there is."""
+    """The gold of this split, else of the first one there is."""
     inside = os.path.join(folder, "qrels")
     if not os.path.isdir(inside):
         if split is not None:
             raise InputError(f"{inside}: no such folder, and split {split!r} was asked for; leave it out")
         return _file(folder, "qrels")
     for name in (split,) if split is not None else SPLITS:
-        found = next((p for e in ENDINGS["qrels"] if os.path.isfile(p := os.path.join(inside, name + e))), None)
-        if found:
-            return found
+        path = next((p for e in ENDINGS["qrels"] if os.path.isfile(p := os.path.join(inside, name + e))), None)
+        if path:
+            return path
     there = sorted({n.split(".")[0] for n in os.listdir(inside)})
     if split is None and len(there) == 1:
         return os.path.join(inside, os.listdir(inside)[0])
@@ -205,19 +204,19 @@ def _from_ir_datasets(name: str, id: str) -> Dataset:
     except ImportError:
         raise missing_package(f"{IR_DATASETS}{id}", "ir_datasets") from None
     try:
-        found = ir_datasets.load(id)
+        source = ir_datasets.load(id)
     except KeyError:
         near = nearest(id, ir_datasets.registry._registered)
         hint = f"; did you mean {near!r}?" if near else ""
         raise UsageError(f"{IR_DATASETS}{id}: there is no such dataset{hint}") from None
-    if without := [part for part in ("docs", "queries", "qrels") if not found.has(part)]:
+    if without := [part for part in ("docs", "queries", "qrels") if not source.has(part)]:
         raise UsageError(f"{IR_DATASETS}{id}: has no {', '.join(without)}; name a part that does, such as {id}/test")
     try:
         gold: dict[str, dict[str, float]] = {}
-        for judged in found.qrels_iter():
+        for judged in source.qrels_iter():
             gold.setdefault(judged.query_id, {})[judged.doc_id] = float(judged.relevance)
-        queries = {q.query_id: {"text": _told(q)} for q in found.queries_iter()}
-        docs = {d.doc_id: {"text": _told(d)} for d in found.docs_iter()}
+        queries = {q.query_id: {"text": _told(q)} for q in source.queries_iter()}
+        docs = {d.doc_id: {"text": _told(d)} for d in source.docs_iter()}
     except Exception as error:
         raise InputError(f"{IR_DATASETS}{id}: cannot be read ({type(error).__name__}: {error})") from error
     return Dataset(name or id.replace("/", "-"), gold, queries, docs)

@@ -111,12 +111,12 @@ def _places(parts: Sequence[DatasetBench]) -> dict[str, tuple[DatasetBench, str 
     out: dict[str, tuple[DatasetBench, str | None]] = {}
     for part in parts:
         run = part.result.runs[0]
-        found = [s.by[FIELD] for s in run.segments if tuple(s.by) == (FIELD,)]
-        languages: list[str | None] = [*found] or [None]
+        values = [s.by[FIELD] for s in run.segments if tuple(s.by) == (FIELD,)]
+        languages: list[str | None] = [*values] or [None]
         for language in languages:
             name = part.dataset.name if language is None else language
             if len(parts) > 1 and language is not None:
-                name = f"{part.dataset.name} {language}" if len(found) > 1 else part.dataset.name
+                name = f"{part.dataset.name} {language}" if len(values) > 1 else part.dataset.name
             out[name] = (part, language)
     return out
 
@@ -133,14 +133,14 @@ def _row(
     for place, (part, language) in places.items():
         run = part.result[system]
         if language is None:
-            found = run.intervals[metric]
+            interval = run.intervals[metric]
         else:
-            found = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
-        paired = _compared(part, system, metric, language)
+            interval = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
+        paired = _find_decision(part, system, metric, language)
         pairs.append(paired)
         delta = paired.delta if paired is not None else math.nan
         p = paired.p[paired.decided_by] if paired is not None else math.nan
-        cells.append(Cell(place, found.estimate, found.low, found.high, found.n, delta, p))
+        cells.append(Cell(place, interval.estimate, interval.low, interval.high, interval.n, delta, p))
     if system != baseline and baseline is not None:
         adjusted = holm([1.0 if c.p != c.p else c.p for c in cells])
         cells = [
@@ -154,20 +154,20 @@ def _row(
     average = over.figure(np.array(means))
     variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
     lowest = min(defined, key=lambda c: c.mean).place if defined else ""
-    together = [(p.shift, p.times * p.spread, p.n) for p in pairs if p is not None]
-    if system == baseline or not together or len(together) < len(cells):
+    comparisons = [(p.shift, p.times * p.spread, p.n) for p in pairs if p is not None]
+    if system == baseline or not comparisons or len(comparisons) < len(cells):
         return Across(system, tuple(cells), average, variance, lowest)
-    shift, low, high, p = averaged(together, alpha)
+    shift, low, high, p = averaged(comparisons, alpha)
     change = statistic.change_within(Interval(shift, low, high, "t", 1))
     delta, low, high = change.estimate, change.low, change.high
     return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
 
 
-def _compared(part: DatasetBench, system: str, metric: str, language: str | None) -> Decision | None:
+def _find_decision(part: DatasetBench, system: str, metric: str, language: str | None) -> Decision | None:
     if part.comparison is None:
         return None
-    wanted = (system, metric, {} if language is None else {FIELD: language})
-    return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == wanted), None)
+    key = (system, metric, {} if language is None else {FIELD: language})
+    return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == key), None)
 
 
 def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = ALPHA) -> tuple[float, float, float, float]:

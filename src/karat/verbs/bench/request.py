@@ -1,4 +1,4 @@
-"""What a benchmark was asked for: the command line, and what a config says where that is silent."""
+"""The arguments of a benchmark: from the command line, else from a config."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from karat.config.reading import Read
 
 
-def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **given: Any) -> dict[str, Any]:
-    """The arguments of `bench`; a config that names retrievers gives those that were not given."""
+def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **arguments: Any) -> dict[str, Any]:
+    """The arguments of `bench`; a config supplies those that the command line does not state."""
     read = _config(datasets)
-    told = read.config.bench if read is not None else None
-    listed = list(datasets) if datasets else [read.path] if read is not None else None
-    if listed is None:
+    bench = read.config.bench if read is not None else None
+    sources = list(datasets) if datasets else [read.path] if read is not None else None
+    if sources is None:
         raise UsageError(
             "no dataset; name a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv: karat bench -d FOLDER"
         )
-    out: dict[str, Any] = {"dataset": listed}
+    out: dict[str, Any] = {"dataset": sources}
     if retrievers:
         out["retrievers"] = list(retrievers)
-    elif told is not None:
-        out["retrievers"] = told.retrievers
-    for name, value in given.items():
-        chosen = value if value is not None else getattr(told, name, None)
+    elif bench is not None:
+        out["retrievers"] = bench.retrievers
+    for name, value in arguments.items():
+        choice = value if value is not None else getattr(bench, name, None)
         if name == "baseline" and value is None and retrievers:
-            chosen = None  # the config's is of its own retrievers
-        if chosen is not None:
-            out[name] = chosen
+            choice = None  # the config's is of its own retrievers
+        if choice is not None:
+            out[name] = choice
     if read is not None and read.config.metrics:
         out["metrics"] = read.config.metrics
     if read is not None:
         own = {option.name for option in options_of(Data)}  # the dataset brings these itself
         out |= {name: value for name, value in config_options(read).items() if name not in own}
-    if read is not None and told is not None and given.get("out") is None:
-        out["out"] = read.place(told.out)
+    if read is not None and bench is not None and arguments.get("out") is None:
+        out["out"] = read.place(bench.out)
     out["chunks"] = [chunks_of(text) for text in out.get("chunks", ())]
     return {"out": "runs", **out}
 
@@ -59,8 +59,8 @@ def _config(datasets: Sequence[str] | None) -> Read | None:
         if read.config.bench is None:
             raise InputError(f"{read.path}: has no bench:; add it (docs/retrievers.md), or name a dataset")
         return read
-    found = [d.split("=", 1)[-1] for d in datasets if d.endswith((".yaml", ".yml")) or config_in(d)]
-    return read_config(find_config(found[0])) if len(found) == 1 and len(datasets) == 1 else None
+    paths = [d.split("=", 1)[-1] for d in datasets if d.endswith((".yaml", ".yml")) or config_in(d)]
+    return read_config(find_config(paths[0])) if len(paths) == 1 and len(datasets) == 1 else None
 
 
 def chunks_of(text: str) -> tuple[int, int] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
+from karat.model.dates import day_of
 from karat.model.docs import text_of
 from karat.verbs.validate.corpus import copies_in
-from karat.verbs.validate.dates import as_date, later
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.matching import check_matching
 from karat.verbs.validate.overlap import quoted_words
@@ -151,22 +152,23 @@ def _copies(data: FileSet) -> Iterator[LintFinding]:
 
 
 def _newer(data: FileSet) -> Iterator[LintFinding]:
-    limits = {q: date for q, f in data.fields.items() if (date := as_date(f.get("as_of"))) is not None}
+    limits = {q: day for q, f in data.fields.items() if (day := day_of(f.get("as_of"))) is not None}
     for run in data.runs:
         newer = [
-            (e, doc, date, limits[e.query])
+            (e, doc, day, limits[e.query])
             for e in run.log
             if e.query in limits
             for doc, version in e.versions
-            if (date := as_date(version)) is not None and later(date, limits[e.query])
+            if (day := day_of(version)) is not None and day > limits[e.query]
         ]
         if newer:
-            e, doc, date, limit = newer[0]
+            e, doc, *days = newer[0]
+            version, limit = (date.fromordinal(int(n)) for n in days)
             yield make_finding(
                 "X513",
                 run.path,
                 f"{many(len(newer), 'result is', 'results are')} newer than the query's as_of: query "
-                f"{quote_id(e.query)} is of {limit}, doc {quote_id(doc)} of {date}",
+                f"{quote_id(e.query)} is of {limit}, doc {quote_id(doc)} of {version}",
                 (place(run.path, e.line) for e, _, _, _ in newer),
                 len(newer),
             )

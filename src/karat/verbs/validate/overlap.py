@@ -29,8 +29,8 @@ def fold(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).casefold()
     if plain.isascii() and plain.replace(" ", "").isalnum():
         return " ".join(plain.split())
-    kept = (c if c in _MEANT or unicodedata.category(c)[0] not in "PZC" else " " for c in plain)
-    return " ".join("".join(kept).split())
+    letters = (c if c in _MEANT or unicodedata.category(c)[0] not in "PZC" else " " for c in plain)
+    return " ".join("".join(letters).split())
 
 
 def words_of(text: str) -> list[str]:

@@ -7,9 +7,9 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from karat.model.dates import day_of
 from karat.model.docs import text_of
 from karat.model.queries import truth
-from karat.verbs.validate.dates import as_date, later
 from karat.verbs.validate.fields import check_fields
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.ids import check_ids
@@ -117,23 +117,23 @@ def _with(table: TableFile, name: str) -> list[tuple[int, str, Any]]:
 
 
 def _dates(table: TableFile, today: dt.date) -> Iterator[LintFinding]:
-    dated = [(i, value, as_date(value)) for i, _, value in _with(table, "as_of")]
-    wrong = [(i, value) for i, value, date in dated if date is None]
+    days = [(i, str(value), day_of(value)) for i, _, value in _with(table, "as_of")]
+    wrong = [(i, value) for i, value, day in days if day is None]
     if wrong:
         yield make_finding(
             "Q205",
             table.path,
-            f"as_of is not a date in {many(len(wrong), 'query', 'queries')}: {list_some([str(v) for _, v in wrong])}",
+            f"as_of is not a date in {many(len(wrong), 'query', 'queries')}: {list_some([v for _, v in wrong])}",
             (_at(table, i) for i, _ in wrong),
             len(wrong),
         )
-    ahead = [(i, date) for i, _, date in dated if date is not None and later(date, today.isoformat())]
+    ahead = [(i, value) for i, value, day in days if day is not None and day > today.toordinal()]
     if ahead:
         yield make_finding(
             "Q206",
             table.path,
             f"as_of lies after today ({today}) in {many(len(ahead), 'query', 'queries')}: "
-            f"{list_some([d for _, d in ahead])}",
+            f"{list_some([v for _, v in ahead])}",
             (_at(table, i) for i, _ in ahead),
             len(ahead),
         )

@@ -88,9 +88,9 @@ def _json_role(path: str, text: bytes) -> FileRole | None:
 def _object_role(path: str, text: bytes) -> FileRole | None:
     """Gold or a run as one JSON object: {query: {doc: grade or score}}, or {query: docs}."""
     values = re.findall(rb"[{,]\s*\"(?:[^\"\\]|\\.)*\"\s*:\s*(-?\d[^,}\s]*)", text)
-    named = role_by_name(path, ("qrels", "run"))
-    if named is not None or not values:
-        return named
+    role = role_by_name(path, ("qrels", "run"))
+    if role is not None or not values:
+        return role
     return (
         "run" if any(b"." in v or b"e" in v for v in values) else "qrels" if all(len(v) == 1 for v in values) else None
     )
@@ -130,9 +130,9 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | N
         return "run"
     if all(n in names for n in _BEIR):
         return "qrels"
-    named = role_by_name(path, ("qrels", "run"))
-    if named is not None:
-        return named
+    role = role_by_name(path, ("qrels", "run"))
+    if role is not None:
+        return role
     numbers = [parse_number(str(v)) for v in values]
     whole = [v for v in numbers if v is not None and v == int(v)]
     if len(whole) < len(numbers):
@@ -141,16 +141,16 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | N
 
 
 def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> FileRole | None:
-    named = role_by_name(path, ("queries", "corpus"))
+    role = role_by_name(path, ("queries", "corpus"))
     if "title" in names and any(n in names for n in TEXT_FIELDS):
-        return named or "corpus"
+        return role or "corpus"
     own = next(n for n in ID_NAMES if n in names)
     if own in QUERY_NAMES:
         return "queries"
     if own in DOC_NAMES:
         return "corpus"
-    if named is not None:
-        return named
+    if role is not None:
+        return role
     texts = [str(row[n]) for row in rows for n in TEXT_FIELDS if n in row]
     if not texts:
         return None
@@ -172,10 +172,10 @@ def _text_role(path: str, head: bytes) -> FileRole | None:
         return "run"
     if len(words) == 4 and parse_number(words[3]) is not None and "\t" not in lines[0].strip().replace("\t", "", 3):
         return "qrels"
-    named = role_by_name(path, ("qrels", "run", "queries", "corpus"))
-    if named in ("qrels", "run"):
-        return named
+    role = role_by_name(path, ("qrels", "run", "queries", "corpus"))
+    if role in ("qrels", "run"):
+        return role
     if len(words) >= 2 and all(len(line.split("\t")) == 2 for line in lines):
         texts = [line.split("\t")[1] for line in lines]
-        return named or ("corpus" if median(map(len, texts)) >= LONG else "queries")
-    return named
+        return role or ("corpus" if median(map(len, texts)) >= LONG else "queries")
+    return role

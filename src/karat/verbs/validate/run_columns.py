@@ -190,22 +190,22 @@ class _Cut(NamedTuple):
 
 def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
     """The rows of a block by array operations, or None where it is irregular."""
-    wanted = {c for c in (layout.query, layout.doc, layout.value, layout.parent, at) if c is not None}
+    columns = {c for c in (layout.query, layout.doc, layout.value, layout.parent, at) if c is not None}
     buffer: NDArray[np.uint8] = np.frombuffer(block.buffer, dtype=np.uint8)
-    found = cut_fields(buffer, PAD, block.end, layout, tuple(sorted(wanted)))
-    numbers = decimals(found[layout.value]) if found is not None else None
-    if found is None or numbers is None or len(numbers.bad):
+    strings = cut_fields(buffer, PAD, block.end, layout, tuple(sorted(columns)))
+    numbers = decimals(strings[layout.value]) if strings is not None else None
+    if strings is None or numbers is None or len(numbers.bad):
         return None
-    score = numbers.values if numbers.near is None else exact_decimals(found[layout.value])[0]
+    score = numbers.values if numbers.near is None else exact_decimals(strings[layout.value])[0]
     rank = np.full(len(score), np.nan)
     if at is not None:
-        ranks = decimals(found[at])
+        ranks = decimals(strings[at])
         rank = ranks.values.copy()
         rank[ranks.bad] = np.nan
     parents = list[tuple[str, str]]()
     if layout.parent is not None:
-        parents = list(zip(found[layout.doc].texts(), found[layout.parent].texts(), strict=True))
-    return _Cut(found[layout.query], found[layout.doc], score, rank, parents)
+        parents = list(zip(strings[layout.doc].texts(), strings[layout.parent].texts(), strict=True))
+    return _Cut(strings[layout.query], strings[layout.doc], score, rank, parents)
 
 
 def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], problems: FileProblems) -> RunFile:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import shown
+from karat.model.dates import day_of
 from karat.read.objects import is_finite
-from karat.verbs.validate.dates import as_date
 from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.ids import check_ids
 from karat.verbs.validate.tables import place
@@ -202,7 +202,7 @@ def _log(run: RunFile) -> Iterator[LintFinding]:
             (place(run.path, e.line) for e in gaps),
             len(gaps),
         )
-    undated = [(e.line, str(v)) for e in run.log for _, v in e.versions if as_date(v) is None]
+    undated = [(e.line, str(v)) for e in run.log for _, v in e.versions if day_of(v) is None]
     if undated:
         yield make_finding(
             "R315",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, Problem
+from karat.model.dates import day_of
 from karat.model.docs import title_and_text
 from karat.model.run_log import RunLog
 from karat.read.columns import DOCS, QUERIES
@@ -20,7 +21,6 @@ from karat.read.problems import Problems
 from karat.read.queries import rows_with_ids
 from karat.read.sources import check_rivals
 from karat.read.textfile import TextFile
-from karat.verbs.validate.dates import as_date
 from karat.verbs.validate.findings import make_finding, many
 from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place
 
@@ -119,7 +119,7 @@ def read_query_table(path: str, problems: FileProblems) -> TableFile | None:
     return TableFile(path, rows)
 
 
-def read_corpus_rows(path: str, problems: FileProblems, wanted: Collection[str]) -> CorpusFile | None:
+def read_corpus_rows(path: str, problems: FileProblems, docs: Collection[str]) -> CorpusFile | None:
     """The docs that can be read; texts are kept of those that are wanted."""
     lines: list[int] = []
     ids: list[str] = []
@@ -140,12 +140,12 @@ def read_corpus_rows(path: str, problems: FileProblems, wanted: Collection[str])
             prints.append(
                 hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() if text else b""
             )
-            if doc in wanted:
+            if doc in docs:
                 texts.setdefault(doc, text)
             if (parent := text_id(fields.get(PARENT))) is not None:
                 parents[doc] = parent
             version = fields.get("doc_version")
-            if version is not None and as_date(version) is None:
+            if version is not None and day_of(version) is None:
                 undated.append((line, str(version)))
     except InputError as error:
         problems.add_error(error)
