@@ -47,6 +47,8 @@ def warnings(run: RunResult) -> list[str]:
     out = [text] if (text := _nothing_found(run)) else []
     if c.get("missing"):
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
+    if empty := _empty_lists(run):
+        out.append(f"{plural(empty, 'query', 'queries')} with an empty result list")
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")
     if c.get("empty_gold"):
@@ -54,6 +56,14 @@ def warnings(run: RunResult) -> list[str]:
     if c.get("duplicates"):
         out.append(f"{plural(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
     return out
+
+
+def _empty_lists(run: RunResult) -> int:
+    """Queries with gold that are in the run and returned nothing."""
+    if run.rankings is None or not run.counts.get("queries"):
+        return 0
+    missing = run.counts.get("missing", 0) if run.policy.missing == "zero" else 0
+    return max(0, int((run.rankings.returned == 0).sum()) - missing)
 
 
 def _left_out(run: RunResult) -> str:

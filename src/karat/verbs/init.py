@@ -210,9 +210,8 @@ def _lines(
         yield "  main: runs/main.jsonl   # what your system returned"
     yield ""
     if base is not None and candidate is not None:
-        yield (
-            "# The run that the gates judge: the newest that is not a known baseline. Without it, all but the baseline."
-        )
+        yield "# The run that the gates judge: the newest that is not a known baseline."
+        yield "# Without this line, all runs but the baseline are judged."
         yield f"candidate: {_quote(candidate)}"
         yield "# The run that the others are compared with, or a file written by `karat bless`."
         yield f"baseline: {_quote(base)}"
