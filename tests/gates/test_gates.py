@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -466,3 +467,18 @@ def test_a_config_judges_values_taken_together(tmp_path: Path) -> None:
     (tmp_path / "karat.yaml").write_text(text)
     check = karat.check(tmp_path / "karat.yaml")
     assert [(r.outcome, r.found.n) for r in check.rows] == [("pass", 40), ("pass", 20)]
+
+
+def test_a_segment_without_gold_does_not_join_a_gate_on_relevance(tmp_path: Path) -> None:
+    queries = {f"q{i}": {"kind": "abc"[i % 3]} for i in range(90)} | {
+        f"n{i}": {"kind": "off", "no_answer": True} for i in range(12)
+    }
+    gold = {q: ["a"] for q in queries if q.startswith("q")}
+    lines = [{"query_id": q, "topk": [{"chunk_id": "a"}], "latency_ms": {"retrieve": 5}} for q in queries]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for metrics in ("hit@1", "hit@1,latency.p50"):
+        result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=queries, by="kind")
+        check = karat.check(result, ["hit@1 >= 0.5 for every kind"])
+        assert (check.verdict, len(check.rows)) == ("SHIP", 3)
+    timed = karat.check(result, ["latency.p50 <= 9ms for every kind"])
+    assert len(timed.rows) == 4

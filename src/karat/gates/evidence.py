@@ -236,6 +236,8 @@ class _View:
         found = matching_segments(gate, self._slices)
         if not found:
             return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
+        if gate.every:
+            found = self._with_gold(gate, found)
         judged = [told(s.by, self._evidence(gate, s)) for s in found]
         if gate.least is not None:
             kept = [j for j in judged if j.found.n >= gate.least]
@@ -244,6 +246,14 @@ class _View:
                 return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
             return kept
         return judged
+
+    def _with_gold(self, gate: Gate, segments: list[Segment]) -> list[Segment]:
+        """The segments that hold a query with gold: others are there for metrics that need none."""
+        rankings = self.run.rankings
+        if rankings is None or parse(gate.metric).over_whole_run:
+            return segments
+        ids, known = self.run.query_ids, set(rankings.query_ids)
+        return [s for s in segments if any(ids[i] in known for i in s.rows)] or segments
 
     def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""

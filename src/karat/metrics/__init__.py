@@ -1,4 +1,4 @@
-"""The metrics: their registry, the grammar of their names, one module a family."""
+"""The metrics: their registry, the grammar of their names, one module per family."""
 
 from karat.metrics import (
     budget,

@@ -1,4 +1,4 @@
-"""Thresholds that a user read_thresholds: on the command line, and in `karat.yaml`."""
+"""Thresholds that a user changes: on the command line, and in `karat.yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FileProblems for a linter: every problem is noted and the rest is read, with line numbers."""
+"""Files for a linter: every problem is noted and the rest is read, with line numbers."""
 
 from __future__ import annotations
 
