@@ -305,7 +305,8 @@ def data_page(before: str) -> str:
     rows = ["| format | name | gold | runs | queries, docs |", "|---|---|---|---|---|"]
     for form in all_formats().values():
         name = f"`{form.name}`" if form.read else ""
-        rows.append(f"| {form.title} | {name} | {form.gold} | {form.runs} | {form.tables} |")
+        cells = (form.title, name, form.gold, form.runs, form.tables)
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return _with_section(before, "formats", "\n".join(["", *rows]))
 
 

@@ -475,7 +475,7 @@ BAD: dict[str, tuple[str, str]] = {
     "a number alone": ("22", "must be an object of numbers"),
     "a list alone": ("[22]", "must be an object of numbers"),
     "a text alone": ('"22ms"', "must be an object of numbers"),
-    "twice but for case": ('{"rerank": 1, "ReRank": 2}', "twice but for its case"),
+    "twice but for case": ('{"rerank": 1, "ReRank": 2}', "appears twice with different case"),
     "second of two": ('{"retrieve": 1, "rerank": -2}', f'"rerank" {MUST}, found -2'),
 }
 

@@ -27,7 +27,7 @@ def check() -> karat.Check:
 
 
 def places(folder: Path) -> dict[str, str]:
-    return {name: str(folder / f"out.{ENDINGS.get(name, 'json.gz')}") for name in all_formats()}
+    return {name: str(folder / f"{name}.{ENDINGS.get(name, 'json.gz')}") for name in all_formats()}
 
 
 def test_every_format_has_a_key_in_karat_yaml_and_a_flag() -> None:
