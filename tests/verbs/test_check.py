@@ -183,7 +183,7 @@ def test_only_bless_makes_a_baseline(small: Path) -> None:
     config(small, **parts(baseline="base.json", gates=["mrr no worse than baseline"]))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
-    assert "there is no baseline yet; make one with `karat bless`" in done.stderr
+    assert "the baseline does not exist yet; make one with `karat bless`" in done.stderr
     karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr").save(str(small / "base.json"))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
@@ -576,7 +576,7 @@ def test_norway_is_a_language(tmp_path: Path) -> None:
         ({"gates": []}, "no gates, so nothing decides"),
         ({"gates": ["mrr > 0"], "candidate": "god"}, "no run is called 'god'; did you mean 'good'?"),
         ({"gates": ["mrr > 0 on god"]}, "no run is called 'god'; did you mean 'good'?"),
-        ({"gates": ["mrr better than baseline"]}, "there is no baseline"),
+        ({"gates": ["mrr better than baseline"]}, "no baseline is named"),
         ({"gates": ["mrr better than god"]}, "no run is called 'god'"),
         ({"gates": ["mrr > 0"], "baseline": "god"}, "did you mean 'good'?"),
         ({"gates": ["mrr > 0"], "baseline": "good"}, "is the only run, and it is the baseline"),
@@ -618,7 +618,7 @@ PLACED = [
             ("queries", "did you mean 'queries.jsonl'?"),
             ("corpus", "corpus.jsonl: no such file"),
             ("a", "a.run: no such file"),
-            ("baseline", "base.json: there is no baseline yet; make one with `karat bless`"),
+            ("baseline", "base.json: the baseline does not exist yet; make one with `karat bless`"),
         ],
     ),
     ({"segments": ["language", "tpoic"]}, [("tpoic", "no query has a field 'tpoic'; they have language, text, topic")]),
@@ -633,7 +633,7 @@ PLACED = [
     (
         {"gates": ["mrr better than baseline", "mrr better than god"]},
         [
-            ("mrr better than baseline", "there is no baseline; name a run or a file"),
+            ("mrr better than baseline", "no baseline is named; set `baseline` to a run"),
             ("mrr better than god", "did you mean 'good'?"),
         ],
     ),

@@ -70,7 +70,7 @@ def find(
 def find_queries(
     run: Run, policy: Policy, *, threads: int | None = None, memory: int | None = None
 ) -> tuple[Qrels, Policy]:
-    """All queries of a run as gold that judges nothing, and the policy to align them with where there is no gold."""
+    """The queries of a run without gold: as gold without judgments, and the policy to align them with."""
     how = replace(policy, level="chunk", empty_gold="zero", condensed=False)
     if isinstance(run.content, (ScoredLists, OrderedLists)):
         return unjudged_queries(run.content.lists), how

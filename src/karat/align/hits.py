@@ -119,7 +119,7 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
 
 
 def without_judgments(aligned: Aligned, no_answer: Sequence[str] = ()) -> Aligned:
-    """The same lists where there is no gold at all: nothing is counted as judged, unjudged or without relevant docs."""
+    """The same lists for a run without gold: no doc counts as judged or unjudged, no query as lacking relevant docs."""
     none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
     rankings = replace(aligned.rankings, gold_query=none, gold_grade=empty)
     zero = {"empty_gold": 0, "unjudged_at_10": 0, "no_answer": len(set(no_answer))}

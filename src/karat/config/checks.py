@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from karat.config.options import Settings, stated_options
 from karat.errors import InputError, KaratError, nearest
+from karat.gates.evidence import NO_BASELINE
 from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
@@ -19,6 +20,7 @@ from karat.read.files import check_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
 from karat.results.sampling import GOLD, plain_field, split_fields
+from karat.results.saved import NOT_BLESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +73,7 @@ def _baseline(read: Read) -> Iterator[str]:
         return
     path = read.place(baseline)
     if "." in os.path.basename(path) and not os.path.exists(path) and baseline not in _names(read):
-        yield f"{read.at('baseline')}: {path}: there is no baseline yet; make one with `karat bless`"
+        yield f"{read.at('baseline')}: {path}: {NOT_BLESSED}"
 
 
 def _names(read: Read) -> list[str]:
@@ -104,9 +106,7 @@ def check_gates(read: Read, gates: Sequence[Gate], *, compared: bool) -> None:
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
             problems.append(f"{at}gate '{gate}': no run is called {name!r}{hint}")
         if gate.against == BASELINE and not compared and BASELINE not in names:
-            problems.append(
-                f"{at}gate '{gate}': there is no baseline; name a run or a file as baseline (`karat bless`)"
-            )
+            problems.append(f"{at}gate '{gate}': {NO_BASELINE}")
     if problems:
         raise InputError(problems)
 

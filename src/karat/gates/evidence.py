@@ -17,6 +17,7 @@ from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
+from karat.results.words import segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.intervals import standard_error
 from karat.store.codec import rounded
@@ -45,6 +46,7 @@ EVIDENCE_KINDS: dict[Aggregate, Kind] = {
     "sum": "total",
     "quantile": "quantile",
 }
+NO_BASELINE = "no baseline is named; set `baseline` to a run, or to a file written by `karat bless`"
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
 
 
@@ -67,7 +69,7 @@ class Judgment:
     @property
     def where(self) -> str:
         """The segment in words; empty for all queries."""
-        return ", ".join(f"{f} = {v}" for f, v in self.segment.items()) if self.segment else ""
+        return segment_text(self.segment)
 
     def document(self) -> GateJson:
         """This judgment as the JSON document has it."""
@@ -147,7 +149,7 @@ def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult |
         return None
     if gate.against == BASELINE:
         if baseline is None:
-            raise InputError(f"gate '{gate}': there is no baseline; name a run or a file as baseline (`karat bless`)")
+            raise InputError(f"gate '{gate}': {NO_BASELINE}")
         _holds(gate, baseline)
         return baseline
     names = [r.name for r in result.runs]

@@ -44,7 +44,7 @@ class GateEvidence:
     minimum: int = 1
     """With fewer queries nothing is judged."""
     missing: str = ""
-    """Why there is no value, where the reader should know more than that."""
+    """Why the value is undefined, if more can be said than that."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
 CHANGED = "it was changed by hand or by a merge"
+NOT_BLESSED = "the baseline does not exist yet; make one with `karat bless`"
 WRITTEN = "what `--save` writes"
 
 
@@ -168,7 +169,7 @@ def load_baseline(path: str) -> Result:
     from karat.results.version_1 import numbers
 
     if not os.path.exists(path):
-        raise InputError(f"{path}: there is no baseline yet; make one with `karat bless`")
+        raise InputError(f"{path}: {NOT_BLESSED}")
     expected = "what `karat bless` writes; make one with `karat bless`"
     path, data = _content(path, expected)
     document, _ = _document(data, path, ["baseline"], expected)

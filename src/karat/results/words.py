@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls of terminals and of the direction of writing, and halves of characters."""
@@ -20,11 +20,6 @@ def plural(n: int, one: str, several: str = "") -> str:
 def queries_text(n: int) -> str:
     """`1 query`, `52 queries`."""
     return plural(n, "query", "queries")
-
-
-def join_few(names: Sequence[str], most: int) -> str:
-    """The first few names; the rest is an ellipsis."""
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def segment_text(segment: Mapping[str, str] | None) -> str:

@@ -110,11 +110,6 @@ class Check(Tabular):
         elsewhere = [replace(base, name=self.baseline_name)] if base is not None and base not in runs else []
         return remarks_of(runs, beside=elsewhere)
 
-    @property
-    def falls(self) -> tuple[Decision, ...]:
-        """What is significantly worse than the baseline, gated or not, over all queries and in segments."""
-        return tuple(d for d in self.comparisons if d.outcome == "worse")
-
     def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)

@@ -27,6 +27,7 @@ from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
 from karat.stats.paired import DRAWS
+from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.components.estimator import Estimator
 from karat.verbs.evaluate import named_runs
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from karat.model.run_log import RunLog, Trace
     from karat.results.decisions import Decision
 
-TESTS_OF_PARTS = ("t", "randomization")
 FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")
 """The fields of a run log that parts are measured on."""
 
@@ -142,7 +142,7 @@ class Material:
     def decide(self, before: RunResult, after: RunResult) -> dict[str, Decision]:
         """What changes between two measurements of the same queries."""
         alpha = 1 - self.estimator.sampling.confidence
-        how = PairedComparison(before, TESTS_OF_PARTS, "none", alpha, None, DRAWS, {}, self.estimator.threads)
+        how = PairedComparison(before, DEFAULT_TESTS, "none", alpha, None, DRAWS, {}, self.estimator.threads)
         return {row.metric: row for row in decide(how, [after], segments=False)}
 
     @cached_property
