@@ -286,7 +286,7 @@ def result_schema() -> str:
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **document,
             "title": "Karat result",
-            "anyOf": [{"required": [part]} for part in ("runs", "curves", "datasets", "error")],
+            "anyOf": [{"required": [part]} for part in ("runs", "curves", "reliability", "datasets", "error")],
             "$defs": schema["$defs"],
         },
         ensure_ascii=False,
@@ -297,7 +297,7 @@ def result_schema() -> str:
 
 def architecture_page(before: str) -> str:
     """docs/architecture.md with its list of modules."""
-    return _with_section(before, "modules", "\n".join(_modules()))
+    return with_section(before, "modules", "\n".join(_modules()))
 
 
 def data_page(before: str) -> str:
@@ -307,10 +307,10 @@ def data_page(before: str) -> str:
         name = f"`{form.name}`" if form.read else ""
         cells = (form.title, name, form.gold, form.runs, form.tables)
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return _with_section(before, "formats", "\n".join(["", *rows]))
+    return with_section(before, "formats", "\n".join(["", *rows]))
 
 
-def _with_section(page: str, name: str, section: str) -> str:
+def with_section(page: str, name: str, section: str) -> str:
     """A page with the part between two comments replaced."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     head, rest = page.split(begin)

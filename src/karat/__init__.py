@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from karat.verbs.diagnose import Diagnosis, diagnose
     from karat.verbs.evaluate import evaluate
     from karat.verbs.init import init
+    from karat.verbs.reliability import Reliability, reliability
     from karat.verbs.score import (
         average_precision,
         err_at_k,
@@ -86,6 +87,7 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.verbs.compare": ("Comparison", "compare"),
     "karat.verbs.sweep": ("Sweep", "sweep"),
+    "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),
     "karat.verbs.diagnose": ("Diagnosis", "diagnose"),
     "karat.verbs.evaluate": ("evaluate",),
@@ -174,6 +176,7 @@ __all__ = [
     "Queries",
     "Query",
     "Rankings",
+    "Reliability",
     "Result",
     "ResultError",
     "Retriever",
@@ -218,6 +221,7 @@ __all__ = [
     "read_run",
     "recall_at_k",
     "reciprocal_rank",
+    "reliability",
     "retriever",
     "score",
     "sweep",

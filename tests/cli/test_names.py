@@ -45,7 +45,7 @@ def printed(*arguments: str, code: int = 0) -> str:
 
 
 def test_evaluate_and_compare_print_names_of_files_whole(project: Path) -> None:
-    for verb in ("evaluate", "compare", "sweep"):
+    for verb in ("evaluate", "compare", "sweep", "reliability"):
         text = printed(verb, "gold.qrels", "v1[old].run", "v2[new].run")
         assert "v1[old]" in text and "v2[new]" in text
 

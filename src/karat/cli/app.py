@@ -22,6 +22,7 @@ COMMANDS = (
     "init",
     "report",
     "sweep",
+    "reliability",
     "bench",
     "diagnose",
     "stress",

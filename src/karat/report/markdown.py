@@ -30,6 +30,8 @@ NAME, SENTENCE, COMMENT = 60, 240, 4_900
 
 def render(view: View) -> str:
     """The comment: the verdict and what decided it, or who is better; and little else."""
+    if view.reliability is not None:
+        return _render_reliability(view)
     head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, SENTENCE)}" if view.verdict else _headline(view)
     first = [f"## {head}", text(view.scope, SENTENCE)]
     if view.forced:
@@ -52,6 +54,22 @@ def render_error(problem: Problem) -> str:
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*lines, *more])] if lines else []
     return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
+
+
+def _render_reliability(view: View) -> str:
+    """How far the collection can be trusted: the conclusion, one row per metric, and how it grows with queries."""
+    from karat.report.reliability import legend, sections
+
+    source = view.reliability
+    assert source is not None
+    first = [f"## {text(source.conclusion, SENTENCE)}", text(view.scope, SENTENCE), *_remarks(view)]
+    parts = []
+    for section in sections(source):
+        title = [f"**{text(section.title)}**"] if section.title else []
+        table = _table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
+        parts += ["\n\n".join([*title, table])]
+    last = ["\n".join(f"- {text(words, 2 * SENTENCE)}" for words in legend(source))]
+    return _fitted(first, [*parts, f"{text(source.best_statement, SENTENCE)}."], last) + "\n"
 
 
 def _headline(view: View) -> str:

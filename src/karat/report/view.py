@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from karat.verbs.all_pairs import PairwiseTest
     from karat.verbs.check import Check
     from karat.verbs.compare import Comparison
+    from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Sweep
 
-    Source = Result | Comparison | Check | Sweep
+    Source = Result | Comparison | Check | Sweep | Reliability
 
 QUERIES = 3
 """Queries that an output names."""
@@ -115,7 +116,7 @@ class View:
     source: Source
     """What a verb returned."""
     record: Result | Comparison | Check
-    """What is saved and reported; of a sweep, the result that it rests on."""
+    """What is saved and reported; of a sweep or a study of reliability, the result that it rests on."""
     result: Result
     metrics: tuple[str, ...]
     systems: tuple[System, ...]
@@ -140,6 +141,8 @@ class View:
     """The file that the baseline was read from."""
     known_pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
     """By metric: the test of all pairs, where a comparison made it."""
+    reliability: Reliability | None = None
+    """How far the collection can be trusted, where that was asked for."""
     tables: Mapping[str, str | None] = field(default_factory=dict)
     """Files with the texts of queries and docs, for the page."""
 
@@ -218,7 +221,7 @@ class View:
 def view_of(
     source: Source, *, title: str = "", link: str | None = None, tables: Mapping[str, str | None] | None = None
 ) -> View:
-    """The view of a result, a comparison, a check or a sweep; `title` names the dataset."""
+    """The view of a result, a comparison, a check, a sweep or a study of reliability; `title` names the dataset."""
     view = _view_result(source) if isinstance(source, Result) else _view_verb(source)
     return replace(view, title=title or view.title, link=link or view.link, tables=tables or {})
 
@@ -228,12 +231,15 @@ def _view_result(result: Result, notes: tuple[str, ...] = ()) -> View:
     return View(result, result, result, result.metrics, systems, remarks=remarks_of(result.runs), notes=notes)
 
 
-def _view_verb(source: Comparison | Check | Sweep) -> View:
+def _view_verb(source: Comparison | Check | Sweep | Reliability) -> View:
     from karat.verbs.compare import Comparison
+    from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Sweep
 
     if isinstance(source, Comparison):
         return _view_comparison(source)
+    if isinstance(source, Reliability):
+        return replace(_view_result(source.result, source.notes), source=source, reliability=source)
     if isinstance(source, Sweep):
         view = _view_result(source.result, source.notes)
         return replace(view, source=source, metrics=tuple(m for m in view.metrics if m != "num_ret"))

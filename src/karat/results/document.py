@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from karat.results.json_numbers import Ends, Number
 from karat.results.record import Provenance, RecordJson, RunRecordJson, SamplingJson
+from karat.results.reliability_document import ReliabilityJson
 
-Kind = Literal["evaluation", "comparison", "sweep", "check", "baseline", "stress", "bench"]
-Number = float | None
-Ends = Annotated[list[float | None], Meta(min_length=2, max_length=2)] | None
-"""An end is null where too few queries bound a quantile on that side."""
+Kind = Literal["evaluation", "comparison", "sweep", "reliability", "check", "baseline", "stress", "bench"]
 
 
 class HeadJson(Struct, frozen=True):
@@ -379,6 +378,7 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     ] = UNSET
     stress: StressJson | UnsetType = UNSET
     curves: list[CurveJson] | UnsetType = UNSET
+    reliability: ReliabilityJson | UnsetType = UNSET
     bench: Annotated[dict[str, Any] | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
     datasets: list[DatasetJson] | UnsetType = UNSET
     languages: Annotated[

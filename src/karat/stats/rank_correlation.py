@@ -1,0 +1,139 @@
+"""How alike two orders of systems are, and how alike those are that different samples of queries give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+from karat.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Source = Literal["splits", "resamples"]
+WORK = 4_000_000
+"""Numbers that are held at a time."""
+TOLERANCE = 1e-12
+"""Relative: means this close are tied, whatever the order of summing."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """τ and τ_AP of the orders that two samples of n units give: the mean, and where the middle of the draws lies."""
+
+    n: int
+    tau: Interval
+    tau_ap: Interval
+    source: Source
+    """`splits`: disjoint samples of these units; `resamples`: samples drawn with replacement, of any size."""
+    draws: int
+
+
+def kendall_tau(a: Floats, b: Floats) -> Floats:
+    """Kendall's τ-b of the orders by two scores; systems are the last axis. NaN where a side ties them all."""
+    first, second = _signs(a), _signs(b)
+    agree = (first * second).sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tau: Floats = agree / np.sqrt((first**2).sum(axis=-1) * (second**2).sum(axis=-1))
+    return tau
+
+
+def tau_ap(reference: Floats, scores: Floats) -> Floats:
+    """Yilmaz, Aslam & Robertson 2008: τ in which swaps near the top of the reference count most.
+
+    The mean over all systems but the first of how they stand to those above them: 1 where all of these are above in
+    the other order too, −1 where all are below. A pair that is tied in either order counts 0, and systems tied in the
+    reference share their ranks, so the order in which systems are listed changes nothing (Urbano & Marrero 2017).
+    """
+    above = _signs_of_all(reference) < 0  # [.., i, j]: j stands above i
+    order = _signs_of_all(scores)
+    agree = np.where(above, -order, 0.0).sum(axis=-1)
+    systems = reference.shape[-1]
+    before = above.sum(axis=-1)
+    tied = (_signs_of_all(reference) == 0).sum(axis=-1)  # with itself
+    harmonic = np.concatenate(([0.0], np.cumsum(1 / np.arange(1, systems))))
+    # The mean of 1/(rank − 1) over the ranks that the tied systems share.
+    weight = np.where(before > 0, (harmonic[before + tied - 1] - harmonic[np.maximum(before - 1, 0)]) / tied, 0.0)
+    out: Floats = (agree * weight).sum(axis=-1) / (systems - 1)
+    return out
+
+
+def measure_agreement(
+    top: Floats, bottom: Floats, n: int, *, draws: int = RESAMPLES, seed: int = SEED, confidence: float = CONFIDENCE
+) -> list[Agreement]:
+    """How alike the orders are that two samples of n units give, for each metric under the same draws.
+
+    `top` is units × metrics × systems, sums of values in which more is better; `bottom` is units × metrics, sums of
+    weights. Up to half of the units the two samples are disjoint; beyond, they are drawn with replacement.
+    """
+    size, metrics, systems = top.shape
+    source: Source = "splits" if 2 * n <= size else "resamples"
+    taus, aps = (np.empty((draws, metrics)) for _ in range(2))
+    step = max(1, WORK // max(size, n, metrics * systems * systems))
+    for start in range(0, draws, step):
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7A0, n, start]))
+        rows = min(step, draws - start)
+        a, b = (_means(counts, top, bottom) for counts in _samples(rng, rows, size, n, source))
+        taus[start : start + rows] = kendall_tau(a, b)
+        aps[start : start + rows] = (tau_ap(a, b) + tau_ap(b, a)) / 2
+    out = []
+    for of_tau, of_ap in zip(taus.T, aps.T, strict=True):
+        tau, ap = (_middle(column, confidence, n, source) for column in (of_tau, of_ap))
+        out.append(Agreement(n, tau, ap, source, draws))
+    return out
+
+
+def _samples(rng: np.random.Generator, rows: int, size: int, n: int, source: Source) -> Iterator[Floats]:
+    """How often each unit is in the first and in the second sample of each draw."""
+    if source == "splits":
+        place = rng.permuted(np.broadcast_to(np.arange(size), (rows, size)), axis=1)
+        yield (place < n).astype(np.float64)
+        yield ((place >= n) & (place < 2 * n)).astype(np.float64)
+        return
+    row = size * np.arange(rows)[:, None]
+    for _ in range(2):
+        places = row + rng.integers(0, size, (rows, n))
+        yield np.bincount(places.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+
+
+def _means(counts: Floats, top: Floats, bottom: Floats) -> Floats:
+    """Draws × metrics × systems."""
+    size, metrics, systems = top.shape
+    sums = (counts @ top.reshape(size, -1)).reshape(-1, metrics, systems)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: Floats = sums / (counts @ bottom)[:, :, None]
+    return means
+
+
+def _middle(values: Floats, confidence: float, n: int, source: Source) -> Interval:
+    """The mean over draws, and the ends of their middle part with it; a draw that ties all systems says nothing."""
+    defined = values[~np.isnan(values)]
+    if len(defined) == 0:
+        return Interval(float("nan"), float("nan"), float("nan"), "none", n)
+    low, high = np.quantile(defined, ((1 - confidence) / 2, (1 + confidence) / 2))
+    mean = float(defined.mean())
+    return Interval(mean, min(float(low), mean), max(float(high), mean), source, n)
+
+
+def _signs(scores: Floats) -> Floats:
+    """The sign of the difference of every pair, 0 for a tie."""
+    i, j = np.triu_indices(scores.shape[-1], 1)
+    return _sign(scores[..., i], scores[..., j])
+
+
+def _signs_of_all(scores: Floats) -> Floats:
+    """The sign of i − j for every i and j."""
+    return _sign(scores[..., :, None], scores[..., None, :])
+
+
+def _sign(a: Floats, b: Floats) -> Floats:
+    gap = a - b
+    out: Floats = np.where(np.abs(gap) <= TOLERANCE * np.maximum(np.abs(a), np.abs(b)), 0.0, np.sign(gap))
+    return out
