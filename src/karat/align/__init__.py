@@ -14,7 +14,7 @@ import numpy as np
 from karat.align.columns import NotGrouped
 from karat.align.gold import GoldIndex, unjudged_queries
 from karat.align.hits import Aligned, Hits, RepeatedDocs, into_rankings
-from karat.align.lists import add_parents, align_ordered, align_scored, order_lists
+from karat.align.lists import add_parents, align_ordered, align_scored, align_selected, order_lists, rows_of_lists
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
@@ -71,7 +71,7 @@ def find_queries(
     run: Run, policy: Policy, *, threads: int | None = None, memory: int | None = None
 ) -> tuple[Qrels, Policy]:
     """The queries of a run without gold: as gold without judgments, and the policy to align them with."""
-    how = replace(policy, level="chunk", empty_gold="zero", condensed=False)
+    how = replace(policy.without_gold(), level="chunk", empty_gold="zero")
     if isinstance(run.content, (ScoredLists, OrderedLists)):
         return unjudged_queries(run.content.lists), how
     hits, _ = find(unjudged_queries(()), run, how, threads=threads, memory=memory)
@@ -82,10 +82,10 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     if policy.level != "auto":
         return aligner.at(policy.level == "doc"), run.notes
     by_chunk = aligner.at(False)
-    if len(by_chunk.gold) == len(qrels.docs) or not aligner.has_parents(by_chunk):
+    if by_chunk.extent.matches == len(qrels.docs) or not aligner.has_parents(by_chunk):
         return by_chunk, run.notes
     by_doc = aligner.at(True)
-    chunks, docs, total = len(by_chunk.gold), len(by_doc.gold), len(qrels.docs)
+    chunks, docs, total = by_chunk.extent.matches, by_doc.extent.matches, len(qrels.docs)
     if docs == chunks:
         return by_chunk, run.notes
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
@@ -120,14 +120,16 @@ class _Aligner:
             raise repeated.as_error(self.run.path or self.run.name) from None
 
     def _match(self, at_doc: bool) -> Hits:
-        content = self._content
+        content, selects = self._content, self.policy.selects
+        if isinstance(content, ScoredLists) and selects and (rows := rows_of_lists(content)) is not None:
+            content = self._content = Table(rows)
         if isinstance(content, ScoredLists):
-            if at_doc:
-                content = order_lists(content, self.policy)
-                return align_ordered(self.qrels, content, self.policy, True, self.keep_items)
-            return align_scored(self.qrels, content, self.policy, self.keep_items)
+            if not (at_doc or selects):
+                return align_scored(self.qrels, content, self.policy, self.keep_items)
+            content = order_lists(content, self.policy)
         if isinstance(content, OrderedLists):
-            return align_ordered(self.qrels, content, self.policy, at_doc, self.keep_items)
+            align_lists = align_selected if selects else align_ordered
+            return align_lists(self.qrels, content, self.policy, at_doc, self.keep_items)
         if isinstance(content, Table):
             return align_table(
                 self.qrels,
@@ -180,6 +182,7 @@ class _Aligner:
         source, queries = clean
         hits = align_sql(
             self.qrels,
+            self.gold,
             source,
             self.policy,
             connect=connect,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.gold import equal
-from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
+from karat.align.hits import Extent, Hits, RepeatedDocs, ReturnedDoc
 from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
+from karat.model.ranked_docs import RankedDocs, select_docs
 from karat.model.rankings import place_in_group
-from karat.model.strings import Strings, ranked_by_bytes
+from karat.model.strings import Strings, equal_words, ranked_by_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ class BlockHits:
     duplicates: int
     repeats: list[tuple[str, str]]
     items: dict[int, list[ReturnedDoc]]
+    extent: Extent | None
 
 
 def group_rows(rows: Rows) -> Rows:
@@ -77,10 +78,6 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     if without:
         rows = rows.take(np.flatnonzero(np.repeat(numbers >= 0, lengths)))
         numbers, lengths = numbers[numbers >= 0], lengths[numbers >= 0]
-    if policy.ignore_self and len(rows):
-        other = ~equal(rows.doc.words(), rows.query.words())
-        group = np.repeat(np.arange(len(numbers)), lengths)[other]
-        rows, lengths = rows.take(np.flatnonzero(other)), np.bincount(group, minlength=len(numbers))
     starts = np.cumsum(lengths) - lengths
     group = np.repeat(np.arange(len(numbers)), lengths)
     query = numbers[group]
@@ -93,12 +90,6 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
         dropped = _rerank(rows, scores, words, keys, group, again, rank, policy)
-    if len(dropped):
-        lengths = lengths - np.bincount(group[dropped], minlength=len(numbers))
-    pairs: list[tuple[str, str]] = []
-    if len(dropped) and policy.duplicates == "error":
-        some = rows.take(dropped[: MAX_PROBLEMS + 1])
-        pairs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
     if not at_doc or rows.parent is None:
         hits, which = gold.find(keys, words, query)
     else:
@@ -106,6 +97,23 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         hits, which = gold.find(gold.keys(whole, query), whole, query)
     keep = rank[hits] > 0
     hits, which = hits[keep], which[keep]
+    extent = None
+    if policy.selects:
+        grade = np.full(len(rows), np.nan)
+        grade[hits] = gold.grades[which]
+        rank = _select(rows, group, rank, grade, policy, by_gold=False)
+        if len(dropped):  # a doc that does not count is no duplicate
+            dropped = dropped[np.isin(keys[dropped], keys[rank > 0])]
+        extent = Extent(len(np.unique(which[rank[hits] > 0])), int(rank.max(initial=0)))
+        rank = _select(rows, group, rank, grade, policy, by_gold=True)
+        keep = rank[hits] > 0
+        hits, which = hits[keep], which[keep]
+    pairs: list[tuple[str, str]] = []
+    if len(dropped) and policy.duplicates == "error":
+        some = rows.take(dropped[: MAX_PROBLEMS + 1])
+        pairs = list(zip(some.query.texts(), some.doc.texts(), strict=True))
+    if len(dropped) or policy.selects:
+        lengths = np.bincount(group[rank > 0], minlength=len(numbers))
     later = np.zeros(len(hits), dtype=bool)
     if at_doc:
         order = np.lexsort((rank[hits], which))
@@ -122,6 +130,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         duplicates=len(dropped),
         repeats=pairs,
         items=_items(rows, rank, query, keep_items),
+        extent=extent,
     )
 
 
@@ -149,7 +158,14 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
         without_gold=[q.decode() for q in dict.fromkeys(q for p in parts for q in p.without_gold)],
         duplicates=sum(p.duplicates for p in parts),
         items={q: top for p in parts for q, top in p.items.items()},
+        extent_before=_join_extents([p.extent for p in parts if p.extent is not None]),
     )
+
+
+def _join_extents(extents: Sequence[Extent]) -> Extent | None:
+    if not extents:
+        return None
+    return Extent(sum(e.matches for e in extents), max(e.depth for e in extents))
 
 
 def derive_parents(chunks: Strings, separator: str) -> Strings:
@@ -266,7 +282,7 @@ def _rerank(
     by_key = np.argsort(keys[sub], kind="stable")
     neighbours = sub[by_key]
     twin = np.zeros(len(sub), dtype=bool)
-    same = (keys[neighbours[1:]] == keys[neighbours[:-1]]) & equal(
+    same = (keys[neighbours[1:]] == keys[neighbours[:-1]]) & equal_words(
         [w[neighbours[1:]] for w in words], [w[neighbours[:-1]] for w in words]
     )
     twin[by_key[1:][same]] = True
@@ -274,6 +290,26 @@ def _rerank(
     rank[firsts] = place_in_group(group[firsts])
     rank[dropped] = 0
     return np.sort(dropped)
+
+
+def _select(
+    rows: Rows, group: Indices, rank: Indices, grade: NDArray[np.float64], policy: Policy, *, by_gold: bool
+) -> Indices:
+    """The ranks among the docs that count; 0 for the others."""
+    if not policy.selections(by_gold=by_gold):
+        return rank
+    order = np.flatnonzero(rank > 0)
+    order = order[np.lexsort((rank[order], group[order]))]
+
+    def scores() -> NDArray[np.float64]:
+        return (rows.score if rows.near is None else _refine_scores(rows, rows.score, np.flatnonzero(rows.near)))[order]
+
+    ids = rows.query.take(order), rows.doc.take(order)
+    docs = RankedDocs(group[order], rank[order], *ids, scores, grade[order])
+    chosen = order[select_docs(docs, policy, by_gold=by_gold)]
+    places = np.zeros(len(rank), dtype=np.int64)
+    places[chosen] = place_in_group(group[chosen])
+    return places
 
 
 def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[ReturnedDoc]]:

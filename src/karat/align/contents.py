@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.hits import condense
 from karat.errors import InputError, shown
 from karat.model.items import Texts, Topics, Vectors
 from karat.model.policy import earns_gain
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from karat.align.hits import Aligned
     from karat.align.needs import Needs
     from karat.model.items import Items
-    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
 
     Rows = NDArray[np.int64]
@@ -118,7 +116,7 @@ def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:
     return Texts([text or "" for text in texts.values()], item)
 
 
-def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
+def topics(aligned: Aligned, qrels: Qrels) -> Topics:
     """The subtopics that relevant docs cover: of those that were returned, at their ranks, and of all gold.
 
     One row per (judgment, subtopic), numbered within its query:
@@ -145,8 +143,7 @@ def topics(aligned: Aligned, qrels: Qrels, policy: Policy) -> Topics:
     place[aligned.queries] = np.arange(len(aligned.queries))
 
     rank = np.zeros(len(qrels.docs), dtype=np.int64)
-    gold, at = (aligned.hits.gold, aligned.hits.rank) if not policy.condensed else condense(qrels, aligned.hits)[:2]
-    rank[gold] = at
+    rank[aligned.hits.gold] = aligned.hits.rank
     query = place[qrels.query_of[judgment]]
     counts = query >= 0
     hits = np.flatnonzero(counts & (rank[judgment] > 0))

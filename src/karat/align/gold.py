@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.model.strings import Strings, hashed
+from karat.model.strings import Strings, equal_words, hashed
 from karat.read.objects import build_qrels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from numpy.typing import NDArray
 
     from karat.model.qrels import Qrels
     from karat.model.strings import Indices, Words
@@ -35,6 +33,7 @@ class GoldIndex:
     def __init__(self, qrels: Qrels) -> None:
         self.queries = {q.encode(): i for i, q in enumerate(qrels.query_ids)}
         self._query = qrels.query_of
+        self.grades = qrels.grades
         self._words = Strings.of(qrels.docs).words()
         for salt in _SALTS:
             self._salt = np.uint64(salt)
@@ -60,18 +59,8 @@ class GoldIndex:
         place = np.minimum(np.searchsorted(self._sorted, keys[rows]), len(self._sorted) - 1)
         same = self._sorted[place] == keys[rows]
         rows, gold = rows[same], self._order[place[same]]
-        same = equal(_at(words, rows), _at(self._words, gold)) & (self._query[gold] == query[rows])
+        same = equal_words(_at(words, rows), _at(self._words, gold)) & (self._query[gold] == query[rows])
         return rows[same], gold[same]
-
-
-def equal(a: list[Words], b: list[Words]) -> NDArray[np.bool_]:
-    """Which strings have the same words; a column of shorter strings ends in zeros."""
-    out: NDArray[np.bool_] = a[0] == b[0]
-    for i in range(1, max(len(a), len(b))):
-        left = a[i] if i < len(a) else np.uint64(0)
-        right = b[i] if i < len(b) else np.uint64(0)
-        out &= left == right
-    return out
 
 
 def _at(words: list[Words], rows: Indices) -> list[Words]:

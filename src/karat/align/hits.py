@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import InputError, shown
 from karat.model.policy import is_judged, is_relevant
 from karat.model.qrels import ordered_by
-from karat.model.rankings import Rankings, place_in_group
+from karat.model.rankings import Rankings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +28,13 @@ class ReturnedDoc(NamedTuple):
     score: float | None
     parent: str
     version: float = float("nan")
+
+
+class Extent(NamedTuple):
+    """How far a run reaches: the gold ids that it holds, and the length of its longest list."""
+
+    matches: int
+    depth: int
 
 
 class RepeatedDocs(Exception):
@@ -69,6 +76,13 @@ class Hits:
     """Whether the run names chunks apart from their docs."""
     items: dict[int, list[ReturnedDoc]] = field(default_factory=dict)
     """The top docs in their order, by query of the gold, where a metric needs them."""
+    extent_before: Extent | None = None
+    """How far the run reached before conventions dropped docs by their judgments, where one did."""
+
+    @property
+    def extent(self) -> Extent:
+        """How far the run reaches, whatever its docs are judged."""
+        return self.extent_before or Extent(len(self.gold), int(self.returned.max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -103,18 +117,15 @@ def into_rankings(qrels: Qrels, hits: Hits, policy: Policy, no_answer: Sequence[
         "empty_gold": int(empty.sum()),
         "no_answer": len(set(no_answer)),
         "duplicates": hits.duplicates,
-        "depth": int(hits.returned.max(initial=0)),
+        "depth": max(hits.extent.depth, 0),
     }
     returned = np.maximum(hits.returned, 0)
-    gold, rank = hits.gold, hits.rank
     later = (hits.later_gold, hits.later_rank)
-    if policy.condensed:
-        gold, rank, later, returned = condense(qrels, hits)
-    rankings = _rankings(qrels, keep, gold, rank, returned)
+    rankings = _rankings(qrels, keep, hits.gold, hits.rank, returned)
     if len(later[0]):
         earn = policy.chunk_credit == "all"
         rankings = replace(rankings, repeats=_rankings(qrels, keep, *later, returned), repeats_earn=earn)
-    counts["unjudged_at_10"] = int(_count_unjudged(qrels, keep, gold, rank, later, returned, upto=10))
+    counts["unjudged_at_10"] = int(_count_unjudged(qrels, keep, hits, returned, upto=10))
     return Aligned(rankings, counts, qrels, np.flatnonzero(keep), hits)
 
 
@@ -146,35 +157,10 @@ def _rankings(
     )
 
 
-def condense(
-    qrels: Qrels, hits: Hits
-) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]:
-    """Ranks among the judged docs alone. A negative grade is not a judgment."""
-    gold = np.concatenate((hits.gold, hits.later_gold))
-    rank = np.concatenate((hits.rank, hits.later_rank))
-    first = np.arange(len(gold)) < len(hits.gold)
-    mask = is_judged(qrels.grades[gold])
-    gold, rank, first = gold[mask], rank[mask], first[mask]
-    order = np.lexsort((rank, qrels.query_of[gold]))
-    gold, first = gold[order], first[order]
-    query = qrels.query_of[gold]
-    place = place_in_group(query)
-    returned = np.bincount(query, minlength=len(qrels))
-    return gold[first], place[first], (gold[~first], place[~first]), returned
-
-
-def _count_unjudged(
-    qrels: Qrels,
-    keep: NDArray[np.bool_],
-    gold: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    later: tuple[NDArray[np.int64], NDArray[np.int64]],
-    returned: NDArray[np.int64],
-    upto: int,
-) -> int:
+def _count_unjudged(qrels: Qrels, keep: NDArray[np.bool_], hits: Hits, returned: NDArray[np.int64], upto: int) -> int:
     """How many docs among the top ones have no judgment, over all queries that count."""
     deep = np.minimum(returned, upto)[keep].sum()
     count = 0
-    for g, r in ((gold, rank), later):
+    for g, r in ((hits.gold, hits.rank), (hits.later_gold, hits.later_rank)):
         count += int(((r <= upto) & is_judged(qrels.grades[g]) & keep[qrels.query_of[g]]).sum())
     return int(deep) - count

@@ -11,7 +11,10 @@ import numpy as np
 
 from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 from karat.model.policy import parent_of
-from karat.model.run import OrderedLists, ScoredLists
+from karat.model.ranked_docs import RankedDocs, select_docs
+from karat.model.rankings import place_in_group
+from karat.model.run import OrderedLists, Rows, ScoredLists
+from karat.model.strings import Strings
 from karat.read.objects import check_scores
 
 if TYPE_CHECKING:
@@ -28,10 +31,7 @@ _FEW = 250
 
 def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int = 0) -> Hits:
     """The rank of a judged doc is 1 + the docs with a higher score + the tied ones with a greater id."""
-    lists = run.lists
-    if policy.ignore_self:
-        lists = {q: {d: s for d, s in docs.items() if d != q} for q, docs in lists.items()}
-    mine: list[Mapping[str, float] | None] = [lists.get(q) for q in qrels.query_ids]
+    mine: list[Mapping[str, float] | None] = [run.lists.get(q) for q in qrels.query_ids]
     returned = np.array([-1 if docs is None else len(docs) for docs in mine], dtype=np.int64)
     sizes = np.maximum(returned, 0)
     starts = np.cumsum(sizes) - sizes
@@ -47,7 +47,11 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     for q in dict.fromkeys(query[ties].tolist()):
         _rank_among_ties(qrels, mine[q] or {}, np.flatnonzero(query == q), gold, rank, policy)
     return Hits(
-        gold, rank, returned, without_gold=_without_gold(lists, qrels, returned), items=_top(mine, policy, keep_items)
+        gold,
+        rank,
+        returned,
+        without_gold=_without_gold(run.lists, qrels, returned),
+        items=_top(mine, policy, keep_items),
     )
 
 
@@ -176,7 +180,7 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
                 duplicates += 1
                 if policy.duplicates == "error":
                     repeats.append((query, doc))
-            elif not (policy.ignore_self and doc == query):
+            else:
                 places[doc] = place
         returned[i] = len(places)
         grades = {doc: g for g, doc in enumerate(qrels.docs[bounds[i] : bounds[i + 1]], start=bounds[i])}
@@ -221,6 +225,73 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         duplicates=duplicates,
         items=items,
     )
+
+
+def align_selected(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, keep_items: int = 0) -> Hits:
+    """Align the docs that count by the policy; what was returned is counted before judgments drop docs."""
+    run = select_lists(qrels, run, policy, at_doc, by_gold=False)
+    hits = align_ordered(qrels, run, policy, at_doc, keep_items)
+    if not policy.selects_by_gold:
+        return hits
+    run = select_lists(qrels, run, policy, at_doc, by_gold=True)
+    chosen = align_ordered(qrels, run, replace(policy, duplicates="first"), at_doc, keep_items)
+    return replace(chosen, duplicates=hits.duplicates, extent_before=hits.extent)
+
+
+def select_lists(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, *, by_gold: bool) -> OrderedLists:
+    """The lists without the docs that do not count by the policy; repeated docs are last.
+
+    With `by_gold` judgments say what counts: queries without gold keep their docs.
+    """
+    if not policy.selections(by_gold=by_gold):
+        return run
+    queries = [q for q in run.lists if not by_gold or q in qrels.query_index]
+    first: dict[tuple[int, str], int] = {}
+    again: list[tuple[int, str, int]] = []
+    grades: list[float] = []
+    for number, query in enumerate(queries):
+        graded = qrels.for_query(query)
+        whole = run.parents.get(query) if run.parents else None
+        for place, doc in enumerate(run.lists[query]):
+            if (number, doc) in first:
+                again.append((number, doc, place))
+                continue
+            first[number, doc] = place
+            parent = doc if not at_doc else whole[place] if whole is not None else parent_of(doc, policy.separator)
+            grades.append(graded.get(parent, math.nan))
+    group = np.array([number for number, _ in first], dtype=np.int64)
+    scores = [run.scores[queries[n]][p] if run.scores else None for (n, _), p in first.items()]
+    docs = RankedDocs(
+        group,
+        place_in_group(group),
+        Strings.of(queries).take(group),
+        Strings.of(doc for _, doc in first),
+        lambda: np.array(scores, dtype=np.float64),
+        np.array(grades, dtype=np.float64),
+    )
+    rows = list(first.items())
+    chosen = dict(rows[row] for row in select_docs(docs, policy, by_gold=by_gold).tolist())
+    places: dict[str, list[int]] = {q: [] for q in queries}
+    for number, _, place in [*((*key, place) for key, place in chosen.items()), *(a for a in again if a[:2] in chosen)]:
+        places[queries[number]].append(place)
+
+    def pick(lists: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        return {q: [own[place] for place in places[q]] if q in places else own for q, own in lists.items()}
+
+    columns = (pick(column) if column is not None else None for column in (run.parents, run.scores, run.versions))
+    return OrderedLists(pick(run.lists), *columns)
+
+
+def rows_of_lists(run: ScoredLists) -> Rows | None:
+    """Scored lists as columns, query by query; None where a query returned nothing, which rows cannot say."""
+    if not all(run.lists.values()):
+        return None
+    sizes = [len(docs) for docs in run.lists.values()]
+    scores = _all_scores(list(run.lists.values()), sum(sizes))
+    if scores is None:
+        return rows_of_lists(replace(run, lists=check_scores(run.lists, run.source)))
+    query = Strings.of(run.lists).take(np.repeat(np.arange(len(sizes)), sizes))
+    return Rows(query, Strings.of(chain.from_iterable(run.lists.values())), scores)
 
 
 def add_parents(content: Any, corpus: Mapping[str, str], policy: Policy) -> Any:

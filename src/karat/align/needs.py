@@ -13,7 +13,6 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
-from karat.model.policy import is_judged
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 from karat.model.run_log import AMOUNTS
@@ -60,8 +59,7 @@ class Needs:
         own = tuple(m for m in measures if m.needs != GOLD_ALONE)
         parts = frozenset(n for m in own for n in m.needs)
         cuts = [m.k for m in own if "items" in m.needs]
-        # Docs that nobody judged are dropped before ranks are assigned: any doc may move into the top k.
-        depth = LARGEST if policy.condensed or None in cuts else int(max((k for k in cuts if k), default=0))
+        depth = LARGEST if None in cuts else int(max((k for k in cuts if k), default=0))
         needs = Needs(own, parts, depth if cuts else 0, docs=docs)
         needs = replace(needs, pipeline=PipelineExpectations.of(own, queries))
         if "embeddings" in parts and embeddings is None:
@@ -160,7 +158,7 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
     """The rankings with what the metrics need; `others` are the queries of the run that the gold lacks."""
     rankings, qrels = aligned.rankings, aligned.qrels
     if any("items" in m.needs and not m.over_whole_run for m in needs.measures):
-        items, docs = _items(_top_lists(aligned, policy), rankings.query_ids, needs)
+        items, docs = _items(_top_lists(aligned), rankings.query_ids, needs)
         if needs.parts & {"embeddings", "texts"}:
             from karat.align.contents import with_contents
 
@@ -169,7 +167,7 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
     if "subtopics" in needs.parts:
         from karat.align.contents import topics
 
-        rankings = replace(rankings, topics=topics(aligned, qrels, policy))
+        rankings = replace(rankings, topics=topics(aligned, qrels))
     if pipeline := needs.pipeline.rankings(run, policy):
         rankings = replace(rankings, pipeline=pipeline)
     if needs.over_whole_run:
@@ -180,7 +178,7 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
 def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hits | None) -> Rankings:
     """All queries of the run, those of the gold that it lacks (unless they are left out), and what it says of them."""
     hits, rankings = aligned.hits, aligned.rankings
-    tops = dict(zip(rankings.query_ids, _top_lists(aligned, policy), strict=True))
+    tops = dict(zip(rankings.query_ids, _top_lists(aligned), strict=True))
     returned = dict(zip(rankings.query_ids, rankings.returned.tolist(), strict=True))
     for i, q in enumerate(aligned.qrels.query_ids):  # without an answer, or without a relevant doc
         if q not in returned and hits.returned[i] >= 0:
@@ -206,16 +204,9 @@ def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarr
     return np.array([values.get(q, math.nan) for q in query_ids], dtype=np.float64)
 
 
-def _top_lists(aligned: Aligned, policy: Policy) -> list[Sequence[ReturnedDoc]]:
-    """The top docs of each query of the rankings; with condensed lists the judged ones alone."""
-    tops: list[Sequence[ReturnedDoc]] = [aligned.hits.items.get(q, ()) for q in aligned.queries.tolist()]
-    if not policy.condensed:
-        return tops
-    ranks = _judged_ranks(aligned)
-    return [
-        [item for place, item in enumerate(top, start=1) if (q, place) in ranks]
-        for q, top in zip(aligned.queries.tolist(), tops, strict=True)
-    ]
+def _top_lists(aligned: Aligned) -> list[Sequence[ReturnedDoc]]:
+    """The top docs of each query of the rankings."""
+    return [aligned.hits.items.get(q, ()) for q in aligned.queries.tolist()]
 
 
 def _items(tops: Sequence[Sequence[ReturnedDoc]], query_ids: Sequence[str], needs: Needs) -> tuple[Items, list[str]]:
@@ -245,12 +236,3 @@ def _items(tops: Sequence[Sequence[ReturnedDoc]], query_ids: Sequence[str], need
         score=np.array(score, dtype=np.float64) if "item_scores" in needs.parts else None,
     )
     return items, docs
-
-
-def _judged_ranks(aligned: Aligned) -> set[tuple[int, int]]:
-    """Query and rank of the docs that have a judgment."""
-    hits, qrels = aligned.hits, aligned.qrels
-    gold = np.concatenate((hits.gold, hits.later_gold))
-    rank = np.concatenate((hits.rank, hits.later_rank))
-    mask = is_judged(qrels.grades[gold])
-    return set(zip(qrels.query_of[gold[mask]].tolist(), rank[mask].tolist(), strict=True))

@@ -92,7 +92,7 @@ class PipelineExpectations:
         cuts = [m.k for m in self.measures if "scores" in m.metric.needs]
         depth = LARGEST if None in cuts else int(max(k for k in cuts if k))
         gold = unjudged_queries(self.no_answer)
-        hits = find(gold, run, replace(policy, level="chunk"), keep_items=depth)[0]
+        hits = find(gold, run, replace(policy.without_gold(), level="chunk"), keep_items=depth)[0]
         place = {q: i for i, q in enumerate(ids)}
         query, rank, score = [], [], []
         for i, q in enumerate(gold.query_ids):

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karat.align.columns import align_block, join_blocks
 from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
+from karat.read.frames import fetch_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from karat.align.gold import GoldIndex
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
 
@@ -37,7 +40,12 @@ CASE WHEN abs(r.score) < 3.4028235677973366e38 THEN CAST(CAST(r.score AS FLOAT) 
 
 BEST = """
 SELECT query, doc, max(score) AS score, count(*) AS copies{parent}
-FROM run WHERE query % {shares} = {share} GROUP BY query, doc
+FROM disk.run WHERE query % {shares} = {share} GROUP BY query, doc
+"""
+
+SHARE = """
+SELECT q.query AS query, r.doc AS doc, r.score AS value{parent} FROM disk.run r JOIN queries q ON r.query = q.code
+WHERE r.query % {shares} = {share} ORDER BY r.query
 """
 
 PLACES = """
@@ -47,6 +55,7 @@ SELECT *, row_number() OVER (PARTITION BY query ORDER BY score DESC, doc DESC) A
 
 def align_sql(
     qrels: Qrels,
+    index: GoldIndex,
     source: str,
     policy: Policy,
     *,
@@ -68,7 +77,8 @@ def align_sql(
         engine.execute("SET preserve_insertion_order = false")
         with_parent = at_doc or keep_items > 0
         _load(engine, folder, qrels, source, policy, has_parent, with_parent, parents if with_parent else {})
-        return _rank_rows(engine, qrels, policy, at_doc, memory, keep_items)
+        rank_rows = _select_rows if policy.selects else _rank_rows
+        return rank_rows(engine, qrels, index, policy, at_doc, memory, keep_items)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -101,8 +111,6 @@ def _load(
     join = "LEFT JOIN parents p ON r.doc = p.chunk" if parents else ""
     rows = ROWS.format(score=SINGLE if single else "r.score", parent=parent, source=source, join=join)
     engine.execute(f"CREATE TABLE disk.run AS {rows}")
-    condition = "WHERE doc <> (SELECT q.query FROM queries q WHERE q.code = r.query)" if policy.ignore_self else ""
-    engine.execute(f"CREATE VIEW run AS SELECT * FROM disk.run r {condition}")
 
 
 def _insert(engine: Any, folder: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -116,12 +124,28 @@ def _insert(engine: Any, folder: str, table: str, rows: Iterable[tuple[Any, ...]
     os.unlink(path)
 
 
-def _rank_rows(engine: Any, qrels: Qrels, policy: Policy, at_doc: bool, memory: int | None, keep_items: int) -> Hits:
-    rows = engine.execute("SELECT count(*) FROM run").fetchone()[0]
+def _count_shares(engine: Any, memory: int | None) -> int:
+    ((rows,),) = engine.execute("SELECT count(*) FROM disk.run").fetchall()
     at_once = min(ROWS_AT_ONCE, memory // 2 // _BYTES_PER_ROW) if memory else ROWS_AT_ONCE
-    shares = max(1, -(-rows // max(1, at_once)))
+    return max(1, -(-int(rows) // max(1, at_once)))
+
+
+def _select_rows(
+    engine: Any, qrels: Qrels, index: GoldIndex, policy: Policy, at_doc: bool, memory: int | None, keep_items: int
+) -> Hits:
+    """Bring the rows of each query together; which docs count is said in one place, for columns."""
+    shares = _count_shares(engine, memory)
+    parent = ", r.parent" if at_doc or keep_items else ""
+    blocks = (fetch_rows(engine, SHARE.format(parent=parent, shares=shares, share=share)) for share in range(shares))
+    parts = [align_block(rows, index, policy, at_doc, keep_items) for rows in blocks if len(rows)]
+    return join_blocks(parts, len(qrels))
+
+
+def _rank_rows(
+    engine: Any, qrels: Qrels, _: GoldIndex, policy: Policy, at_doc: bool, memory: int | None, keep_items: int
+) -> Hits:
+    shares = _count_shares(engine, memory)
     returned = np.full(len(qrels), -1, dtype=np.int64)
-    returned[[q for (q,) in engine.execute("SELECT DISTINCT query FROM disk.run").fetchall()]] = 0
     gold: list[int] = []
     rank: list[int] = []
     later_gold: list[int] = []

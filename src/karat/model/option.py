@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hints
 
 from karat.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karat.model.ranked_docs import RankedDocs
 
 Kind = Literal["choice", "count", "fields", "object", "path", "share", "size", "text", "yes"]
 """What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it."""
@@ -28,6 +36,12 @@ class Option:
     metavar: str | None = None
     off: str = ""
     """The help of the flag that switches the option off."""
+    selects: Callable[[RankedDocs, Any], Any] | None = None
+    """For a convention on docs: those that count, as a mask or as row numbers in their order."""
+    by_gold: bool = False
+    """Whether `selects` looks at judgments."""
+    regrades: Callable[[NDArray[np.float64], Any], NDArray[np.float64]] | None = None
+    """For a convention on judgments: the grades that count."""
 
     @property
     def flag(self) -> str:
@@ -86,10 +100,17 @@ def option(
     least: int = 1,
     metavar: str | None = None,
     off: str = "",
+    selects: Callable[[RankedDocs, Any], Any] | None = None,
+    by_gold: bool = False,
+    regrades: Callable[[NDArray[np.float64], Any], NDArray[np.float64]] | None = None,
 ) -> Any:
-    """A field that is an option; what it holds follows from its type unless `kind` says it."""
+    """A field that is an option; what it holds follows from its type unless `kind` says it.
+
+    `selects` and `regrades` say what a convention does; they are called with the option's value, if it is not the
+    default.
+    """
     about = {"help": help, "kind": kind, "key": key, "choices": choices, "least": least, "metavar": metavar, "off": off}
-    return field(default=default, metadata=about)
+    return field(default=default, metadata=about | {"selects": selects, "by_gold": by_gold, "regrades": regrades})
 
 
 _DECLARED: dict[type[Any], tuple[Option, ...]] = {}

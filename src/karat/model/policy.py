@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypedDict, overload
 
-from karat.model.option import OptionGroup, option
+from karat.model.option import OptionGroup, option, options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from karat.model.option import Option
+    from karat.model.ranked_docs import RankedDocs
 
     Grades = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -58,7 +61,7 @@ def is_judged(grade: Grades | float) -> Mask | bool:
     return grade >= 0
 
 
-def binarize(grades: Grades) -> Grades:
+def binarize(grades: Grades, _: bool = True) -> Grades:
     """Grades as 1 for relevant and 0 for not relevant; what is not a judgment stays as it is."""
     import numpy as np
 
@@ -68,6 +71,16 @@ def binarize(grades: Grades) -> Grades:
 def parent_of(chunk_id: str, separator: str, parents: Mapping[str, str] | None = None) -> str:
     """The doc that a chunk belongs to: as `parents` says, else the part of its id before the separator."""
     return (parents.get(chunk_id) if parents else None) or chunk_id.partition(separator)[0]
+
+
+def with_judgment(docs: RankedDocs, _: bool) -> Mask:
+    """The docs that have a judgment."""
+    return docs.judged
+
+
+def other_than_query(docs: RankedDocs, _: bool) -> Mask:
+    """The docs whose id is not the query's."""
+    return ~docs.doc_id.equals(docs.query_id)
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -92,7 +105,9 @@ class Policy(OptionGroup):
     """How a run is aligned with its gold.
 
     The order is always by score, descending, then by doc id, descending in byte order. A field and its entry in
-    `PolicyOptions` are all that a new convention needs to be a keyword argument, a flag and a key of karat.yaml.
+    `PolicyOptions` make a convention a keyword argument, a flag and a key of karat.yaml. Its function says what it
+    does: `selects` picks the docs of a list that count (called in the order of the fields, by `select_docs` alone),
+    `regrades` changes grades. The other fields are about queries, chunks and the choice of a list.
     """
 
     PANEL: ClassVar[str] = "Conventions"
@@ -111,9 +126,13 @@ class Policy(OptionGroup):
     separator: str = option(SEPARATOR, "What divides a chunk id into its doc and the rest.", metavar="TEXT")
     stage: str | None = option(None, "Evaluate this stage of a run log instead of its final list.", metavar="NAME")
     as_of_filter: bool = option(False, "Drop items whose doc_version is later than the query's as_of.")
-    condensed: bool = option(False, "Drop docs without a judgment before ranks are counted.")
-    ignore_self: bool = option(False, "Drop docs whose id is the query's id.")
-    binary: bool = option(False, "Make grades binary: 1 and above count as 1, lower ones as 0; negative ones stay.")
+    condensed: bool = option(
+        False, "Drop docs without a judgment before ranks are counted.", selects=with_judgment, by_gold=True
+    )
+    ignore_self: bool = option(False, "Drop docs whose id is the query's id.", selects=other_than_query)
+    binary: bool = option(
+        False, "Make grades binary: 1 and above count as 1, lower ones as 0; negative ones stay.", regrades=binarize
+    )
 
     def comparable(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores in the precision of comparisons: unchanged, or rounded to 32 bits (infinite beyond their range)."""
@@ -123,6 +142,36 @@ class Policy(OptionGroup):
             return scores
         with np.errstate(over="ignore"):
             return scores.astype(np.float32).astype(np.float64)
+
+    def changes(self) -> list[tuple[Option, Any]]:
+        """The conventions that differ from their defaults, with their values."""
+        values = ((each, getattr(self, each.name)) for each in options_of(type(self)))
+        return [(each, value) for each, value in values if value != each.default]
+
+    def selections(self, *, by_gold: bool) -> list[tuple[Callable[[RankedDocs, Any], Any], Any]]:
+        """The functions that select docs, with their values: those that look at judgments, or the others."""
+        return [(each.selects, value) for each, value in self.changes() if each.selects and each.by_gold == by_gold]
+
+    @property
+    def selects(self) -> bool:
+        """Whether some docs of a list may not count, or count in another order."""
+        return any(each.selects for each, _ in self.changes())
+
+    @property
+    def selects_by_gold(self) -> bool:
+        """Whether judgments say which docs count."""
+        return any(each.by_gold for each, _ in self.changes())
+
+    def without_gold(self) -> Self:
+        """The policy for lists without gold: conventions that look at judgments have their defaults."""
+        return replace(self, **{each.name: each.default for each, _ in self.changes() if each.by_gold})
+
+    def regrade(self, grades: Grades) -> Grades:
+        """The grades that count."""
+        for each, value in self.changes():
+            if each.regrades:
+                grades = each.regrades(grades, value)
+        return grades
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -61,6 +61,10 @@ class Strings:
         """All the words of every string; two strings are equal where all their words are."""
         return [self.word(i) for i in range(self.word_count())]
 
+    def equals(self, other: Strings) -> NDArray[np.bool_]:
+        """Which strings are those of another column."""
+        return equal_words(self.words(), other.words())
+
     def bytes(self) -> list[bytes]:
         """Each string as a bytes object."""
         view = memoryview(self.buffer.data)
@@ -89,6 +93,16 @@ def padded(data: bytes | memoryview) -> NDArray[np.uint8]:
 def unaligned_words(buffer: NDArray[np.uint8]) -> Words:
     """A view in which element i is the 8 bytes from i on, as a little-endian integer."""
     return np.ndarray((len(buffer) - 7,), dtype="<u8", buffer=buffer.data, strides=(1,))
+
+
+def equal_words(a: list[Words], b: list[Words]) -> NDArray[np.bool_]:
+    """Which strings have the same words; a column of shorter strings ends in zeros."""
+    out: NDArray[np.bool_] = a[0] == b[0]
+    for i in range(1, max(len(a), len(b))):
+        left = a[i] if i < len(a) else U64(0)
+        right = b[i] if i < len(b) else U64(0)
+        out &= left == right
+    return out
 
 
 def hashed(words: list[Words], salt: Words | np.uint64) -> Words:

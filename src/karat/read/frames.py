@@ -168,8 +168,7 @@ def relation_rows(connection: Any, sql: str, role: Role, name: str) -> ColumnRow
     names, types = [str(r[0]) for r in description], [str(r[1]) for r in description]
     layout = table_layout(name, role, [n.lower() for n in names])
     columns = _select_columns(layout, names, types, role, name)
-    parts = list(_batches(connection, f"SELECT {', '.join(columns)} FROM ({sql})"))
-    rows = join_rows([p for p in parts if len(p)])
+    rows = fetch_rows(connection, f"SELECT {', '.join(columns)} FROM ({sql})")
     if len(rows) == 0:
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
@@ -208,6 +207,11 @@ def _select_columns(layout: Layout, names: list[str], types: list[str], role: Ro
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
     out.append(f"CAST({sql_name(names[layout.value])} AS DOUBLE) AS value")
     return out
+
+
+def fetch_rows(connection: Any, sql: str) -> Rows:
+    """The result of a query that yields query, doc, value and perhaps parent."""
+    return join_rows([rows for rows in _batches(connection, sql) if len(rows)])
 
 
 def _batches(connection: Any, sql: str) -> Iterator[Rows]:

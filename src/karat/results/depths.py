@@ -51,7 +51,7 @@ def depth_of(run: RunResult) -> int | None:
     """The length of the longest list of a run; None where its file does not say."""
     if "depth" in run.counts:
         return run.counts["depth"]
-    if run.rankings is None or run.policy.condensed:
+    if run.rankings is None or run.policy.selects_by_gold:
         return None
     return int(run.rankings.returned.max(initial=0))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from karat.model.policy import binarize
+from karat.model.policy import Policy
 from karat.read.sources import read_qrels
 from karat.results.fingerprints import fingerprint_gold
 
@@ -22,15 +22,14 @@ class Gold:
     source: Any
     format: str | None = None
     subtopics: bool | None = None
-    binary: bool = False
+    policy: Policy = Policy()
 
     @cached_property
     def qrels(self) -> Qrels:
         """The judgments."""
         qrels = read_qrels(self.source, format=self.format, subtopics=self.subtopics)
-        if not self.binary:
-            return qrels
-        return replace(qrels, grades=binarize(qrels.grades))
+        grades = self.policy.regrade(qrels.grades)
+        return qrels if grades is qrels.grades else replace(qrels, grades=grades)
 
     @cached_property
     def fingerprint(self) -> GoldFingerprint:

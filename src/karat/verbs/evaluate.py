@@ -163,7 +163,7 @@ class _Job:
         self.settings, self.queries = settings, queries
         self.policy, self.engine = settings.policy, settings.engine
         data = settings.data
-        self.gold = Gold(qrels, data.qrels_format, data.subtopics, self.policy.binary) if qrels is not None else None
+        self.gold = Gold(qrels, data.qrels_format, data.subtopics, self.policy) if qrels is not None else None
         self.cache = Cache() if self.engine.cache and not self.engine.details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
@@ -271,7 +271,7 @@ class _Job:
             others = None
             if needs.over_whole_run and aligned.hits.without_gold:
                 unjudged = unjudged_queries(aligned.hits.without_gold)
-                how = replace(chosen, level="chunk")
+                how = replace(chosen.without_gold(), level="chunk")
                 others, _ = find(
                     unjudged, run, how, threads=engine.threads, memory=engine.memory_bytes, keep_items=needs.depth
                 )

@@ -101,8 +101,8 @@ def _funnel(material: Material) -> Component:
         return Component("funnel", missing="needs gold with a relevant doc: no query that counts has one")
     part = funnel_part.stage_funnel(
         gold,
-        {q: t.stages for q, t in traces.items()},
-        material.final,
+        material.stages,
+        material.chosen,
         k=material.k,
         rel=material.rel,
         parent=material.parent,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.align import align, find
 from karat.align.gold import NOWHERE
+from karat.align.lists import select_lists
 from karat.align.stream import default_threads
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
@@ -104,6 +105,28 @@ class Material:
         lists = {q: t.topk_original for q, t in self.log.traces.items() if t.topk_original is not None}
         return {q: [item.id for item in ordered_items(items, self.policy)] for q, items in lists.items()}
 
+    def choose(self, lists: OrderedLists, policy: Policy) -> OrderedLists:
+        """The docs of logged lists that count by the policy."""
+        for by_gold in (False, True):
+            lists = select_lists(self.gold, lists, policy, self.at_doc, by_gold=by_gold)
+        return lists
+
+    @cached_property
+    def chosen(self) -> Mapping[str, Sequence[str]]:
+        """The docs of each final list that count, best first."""
+        return self.choose(self._ordered(self.final), self.policy).lists if self.policy.selects else self.final
+
+    @cached_property
+    def stages(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """The docs that count after each stage, by query."""
+        assert self.log is not None
+        stages: dict[str, dict[str, Sequence[str]]] = {q: {**trace.stages} for q, trace in self.log.traces.items()}
+        for name in self.log.stage_names if self.policy.selects else ():
+            lists = self._ordered({q: own[name] for q, own in stages.items() if name in own})
+            for q, docs in self.choose(lists, self.policy).lists.items():
+                stages[q][name] = docs
+        return stages
+
     def lists(self, name: str, pick: Callable[[Trace], Sequence[str] | None], *, absent: bool = False) -> Run:
         """One list of every line that has it, as a run; with `absent` a query that the log lacks has an empty one."""
         assert self.log is not None
@@ -154,10 +177,11 @@ class Material:
         """The first docs of each query with their scores; a doc that comes again is dropped."""
         if self.log is not None:
             out = {}
-            scores = self.run.content.scores if isinstance(self.run.content, OrderedLists) else None
-            for q, docs in self.final.items():
+            assert isinstance(self.run.content, OrderedLists)
+            content = self.choose(self.run.content, self.policy.without_gold())
+            for q, docs in content.lists.items():
                 pairs: dict[str, float | None] = {}
-                for doc, score in zip(docs, (scores or {})[q], strict=True):
+                for doc, score in zip(docs, (content.scores or {})[q], strict=True):
                     pairs.setdefault(doc, score)
                 out[q] = list(pairs.items())[:depth]
             return out
@@ -165,20 +189,22 @@ class Material:
         judgments = {q: self.gold.for_query(q) for q in self.gold.query_ids}
         judgments |= {q: {NOWHERE: -1.0} for q in self.no_answer if not judgments.get(q)}
         gold = build_qrels(judgments, self.gold.source)
-        hits = find(gold, self.run, self.fixed, keep_items=depth)[0]
+        hits = find(gold, self.run, self.fixed.without_gold(), keep_items=depth)[0]
         return {gold.query_ids[i]: [(item.doc, item.score) for item in items] for i, items in hits.items.items()}
 
     def as_run(self, name: str, lists: Mapping[str, Sequence[str]]) -> Run:
         """Lists as a run, with the doc that each chunk belongs to."""
-        parents = {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()}
-        return Run(name, OrderedLists(lists, parents))
+        return Run(name, self._ordered(lists))
+
+    def _ordered(self, lists: Mapping[str, Sequence[str]]) -> OrderedLists:
+        return OrderedLists(lists, {q: [self.doc_of(d) for d in docs] for q, docs in lists.items()})
 
 
 def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: float = RELEVANT) -> Material:
     """Read what is to be measured; the run log is read once for all components."""
     data = settings.data
     table = read_queries(data.queries) if data.queries is not None else None
-    gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy.binary).qrels
+    gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy).qrels
     estimator = Estimator(
         sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads()
     )
