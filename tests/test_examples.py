@@ -130,6 +130,10 @@ def test_the_input_format_of_the_contributors_guide_works(tmp_path: Path, monkey
     path.write_text("2 qid:1 1:0.5 # d1\nhigh qid:1 # d2\n1 qid:2 1:0.3\n")
     with pytest.raises(karat.InputError, match=r'gold.letor:2: expected .* found "high qid:1 # d2"\n.*letor:3: '):
         karat.read_qrels(path)
+    path.write_bytes(b"1 qid:1 # d1\n2 qid:1 # d\xe9\n")
+    with pytest.raises(karat.InputError, match=r"gold.letor:2: not UTF-8 near .* convert the file"):
+        karat.read_qrels(path)
+    path.write_text("2 qid:1 1:0.5 # d1\nhigh qid:1 # d2\n1 qid:2 1:0.3\n")
     places = [place for finding in karat.validate(path).findings if finding.code == "F001" for place in finding.where]
     assert places == [f"{path}:2", f"{path}:3"]
     with pytest.raises(karat.UsageError, match="the format must be one of csv"):

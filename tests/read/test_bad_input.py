@@ -28,6 +28,8 @@ import zstandard
 
 import karat
 from karat.cli import main
+from karat.read.files import InputFile
+from karat.read.formats import all_formats, format_names, recognise_format
 
 GOLD = b"q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 2\n"
 RUN = b"q1 Q0 d2 1 2.5 t\nq1 Q0 d1 2 1.5 t\nq2 Q0 d3 1 0.9 t\nq2 Q0 d9 2 0.1 t\n"
@@ -300,6 +302,7 @@ REFUSED = [
     run("latin-1", RUN.replace(b"d3", b"d\xe93"), "run.txt:3: not UTF-8 near", "expected UTF-8", "iconv"),
     gold("latin-1-gold", GOLD.replace(b"d3", b"d\xe93"), "qrels.txt:3: not UTF-8 near", "iconv"),
     run("latin-1-csv", b"query_id,doc_id,score\nq1,d\xe9,1\n", "run.csv:2: not UTF-8", "iconv", name="run.csv"),
+    run("tsv-score", b"query-id\tcorpus-id\tscore\nq1\td1\thigh\n", "r.tsv:2: score must be", "high", name="r.tsv"),
     run("latin-1-jsonl", ROW + ROW.replace(b"d1", b"d\xe9"), "run.jsonl:2: not UTF-8", "iconv", name="run.jsonl"),
     run("utf-16", RUN.decode().encode("utf-16"), "run.txt: is UTF-16 text", "expected", "UTF-8", "iconv"),
     run("nul-byte", RUN.replace(b"d3", b"d\x003"), "run.txt:3: found a NUL byte", TREC_RUN),
@@ -357,7 +360,7 @@ REFUSED = [
     option(
         "format-unknown-gold",
         ("--qrels-format", "xml"),
-        "qrels_format must be one of csv, json, jsonl, parquet, trec, tsv",
+        f"qrels_format must be one of {', '.join(format_names('qrels'))}",
         "'xml'",
     ),
     option("format-csv-forced", ("--run-format", "csv"), "run.txt:1: no header", "q1 Q0 d2", "query_id,doc_id,score"),
@@ -717,6 +720,7 @@ REFUSED = [
     queries("queries-empty", b"", "q.csv: is empty, expected a table of queries"),
     queries("queries-blank", b"\n\n", "q.csv: is empty, expected a table of queries"),
     queries("queries-columns", b"query_id,text\nq1,a,b\n", "q.csv:2: found 3 columns, expected 2 (query_id, text)"),
+    queries("topic-open", b"<top>\n<num> q1\n", "q.xml:1: this topic has no </top>", "write it again", name="q.xml"),
     queries("queries-latin-1", b"query_id,text\nq1,\xe9\n", "q.csv:2: not UTF-8", "iconv"),
     queries("queries-parquet-truncated", PARQUET[:-30], "q.parquet: cannot be read as Parquet", name="q.parquet"),
     Case("queries-missing", ("qrels.txt", "run.txt", "--queries", "q.csv"), BASE, ("q.csv: no such file",)),
@@ -935,6 +939,12 @@ def check_refusal(case: Case, code: int, out: str, err: str) -> None:
         assert fragment in err
     if not err.startswith("Usage:"):
         assert all(line.startswith("karat: ") and len(line) < 300 for line in err.splitlines())
+
+
+@pytest.mark.parametrize("name", all_formats())
+def test_every_format_has_a_broken_file_here(name: str) -> None:
+    broken = [(path, data) for case in REFUSED for path, data in case.files.items() if data and data not in (GOLD, RUN)]
+    assert name in {recognise_format(InputFile(path, data)).name for path, data in broken}
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda c: c.id)

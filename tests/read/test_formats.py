@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import karat
@@ -18,16 +21,27 @@ from karat.read.formats import all_formats, describe_formats, format_names, reco
 if TYPE_CHECKING:
     from pathlib import Path
 
+
+def parquet() -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"query_id": ["q1"], "doc_id": ["d1"], "grade": [1], "score": [1.0]}), buffer)
+    return buffer.getvalue()
+
+
 SAMPLES = {
     "csv": b"query_id,doc_id,grade,score\nq1,d1,1,1\n",
     "json": b'{"q1": {"d1": 1}}',
     "jsonl": b'{"query_id": "q1", "doc_id": "d1", "grade": 1, "score": 1}\n',
-    "parquet": b"PAR1",
+    "parquet": parquet(),
     "topics": b"<top>\n<num> q1\n<title> text\n</top>\n",
     "trec": b"q1 0 d1 1\n",
     "tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n",
 }
-"""A file of each format; the first row judges d1 for q1."""
+"""A file of each format: it judges d1 for q1 and returns it, or holds the query q1, whatever the format can hold."""
+RUNS = {"trec": b"q1 Q0 d1 1 1 t\n"}
+"""A run in each format whose runs do not look like its gold."""
+TABLES = {"json": b'{"query_id": "q1"}'}
+"""A table of queries in each format whose tables look different again."""
 
 
 def test_every_format_has_a_sample_here() -> None:
@@ -42,13 +56,29 @@ def test_a_file_is_recognised_by_one_format(name: str) -> None:
     assert sure == ([] if all_formats()[name].guess else [name])
 
 
-@pytest.mark.parametrize("name", [name for name in format_names("qrels") if name != "parquet"])
-def test_a_format_that_is_stated_reads_what_detection_reads(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", format_names("qrels"))
+def test_gold_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
     path = tmp_path / "gold"
     path.write_bytes(SAMPLES[name])
     stated, detected = karat.read_qrels(path, format=name), karat.read_qrels(path)
     assert stated.query_ids == detected.query_ids == ["q1"]
     assert list(stated.docs) == list(detected.docs) == ["d1"]
+
+
+@pytest.mark.parametrize("name", format_names("run"))
+def test_a_run_in_a_format_that_is_stated_is_what_detection_reads(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(RUNS.get(name, SAMPLES[name]))
+    for stated in (name, None):
+        result = karat.evaluate({"q1": {"d1": 1}}, path, "num_ret,num_rel_ret", run_format=stated, cache=False)
+        assert result.mean == {"num_ret": 1, "num_rel_ret": 1}
+
+
+@pytest.mark.parametrize("name", [form.name for form in all_formats().values() if form.holds("table")])
+def test_a_table_of_queries_is_read_in_every_format_that_holds_tables(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "queries"
+    path.write_bytes(TABLES.get(name, SAMPLES[name]))
+    assert list(karat.read_queries(path).fields) == ["q1"]
 
 
 @pytest.mark.parametrize("form", all_formats().values(), ids=lambda form: form.name)

@@ -16,7 +16,7 @@ from karat.errors import shown
 from karat.model.run import Rows
 from karat.model.strings import Strings
 from karat.read.layout import ascii_split
-from karat.read.problems import Problems, parse_number
+from karat.read.problems import Problems, describe_bad_bytes, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,8 +69,7 @@ def cells_of(data: bytes, layout: Layout, problems: Problems, first_line: int) -
         text = data.decode()
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
-        bad = data[max(0, error.start - 10) : error.start + 10]
-        problems.add(line, f"not UTF-8 near {shown(bad)}; expected UTF-8 text: convert the file, e.g. with iconv")
+        problems.add(line, describe_bad_bytes(error))
         problems.check()
         return
     if layout.delimiter is None:

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from karat.errors import InputError, missing_package, nearest
+from karat.read.problems import describe_bad_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from karat.read.problems import Problems
 
 PACKED = (".gz", ".zst", ".zstd")
 BROKEN_PACKING = (EOFError, OSError, zlib.error)
@@ -35,6 +38,14 @@ class InputFile:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The lines that are not blank, with their numbers."""
         return numbered_lines(self.path, self.stdin)
+
+    def text_lines(self, problems: Problems) -> Iterator[tuple[int, str]]:
+        """The lines that are not blank, with their numbers, as text; one that is not UTF-8 is a problem."""
+        for number, raw in self.lines():
+            try:
+                yield number, raw.decode()
+            except UnicodeDecodeError as error:
+                problems.add(number, describe_bad_bytes(error))
 
     def all_bytes(self) -> bytes:
         """All bytes, unpacked, without a byte-order mark."""

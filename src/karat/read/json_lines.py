@@ -9,6 +9,7 @@ import msgspec
 
 from karat.errors import InputError, Problem, shown
 from karat.read import files
+from karat.read.problems import describe_bad_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +30,7 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
 def reason(error: Exception, raw: bytes, expected: str) -> str:
     """Why this text could not be decoded, and what was expected instead."""
     if isinstance(error, UnicodeDecodeError):
-        near = error.object[max(0, error.start - 10) : error.start + 10]
-        return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
+        return describe_bad_bytes(error)
     if isinstance(error, RecursionError):
         return f"nested too deeply; {expected}"
     text = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from karat.errors import MAX_PROBLEMS, InputError, Problem
+from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 Row = tuple[int, str, str, float, str | None]
@@ -29,6 +29,12 @@ class Problems:
         """Raise what was collected, if anything was."""
         if self.items:
             raise InputError(self.items)
+
+
+def describe_bad_bytes(error: UnicodeDecodeError) -> str:
+    """What to say of bytes that are not UTF-8."""
+    near = error.object[max(0, error.start - 10) : error.start + 10]
+    return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
 
 
 def parse_number(text: str) -> float | None:

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, Problem, shown
-from karat.read.problems import Problems
+from karat.read.problems import Problems, describe_bad_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +23,7 @@ def decode_text(file: InputFile) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
-        problem = Problem(file.path, line, "not UTF-8; expected UTF-8 text: convert the file, e.g. with iconv")
-        raise InputError(problem) from None
+        raise InputError(Problem(file.path, line, describe_bad_bytes(error))) from None
 
 
 def read_text_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
