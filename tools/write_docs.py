@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -323,12 +324,27 @@ def _modules() -> Iterator[str]:
     for room in rooms:
         name = room.relative_to(SOURCE.parent)
         yield f"\n### `{name}/`\n\n{_purpose(room / '__init__.py')}\n\n| module | |\n|---|---|"
+        if names := _public_names(room / "__init__.py"):
+            yield f"| `__init__.py` | {', '.join(f'`{each}`' for each in names)} |"
         yield from (f"| `{m.name}` | {_cell(_purpose(m))} |" for m in sorted(room.glob("*.py")) if m.stem[0] != "_")
+        yield from (f"| `assets/{a.name}` | {_cell(_first_comment(a))} |" for a in sorted(room.glob("assets/*.*")))
+
+
+def _public_names(path: Path) -> list[str]:
+    """The functions and classes that a module itself defines."""
+    body = ast.parse(path.read_text("utf-8")).body
+    return [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"]
 
 
 def _purpose(path: Path) -> str:
     doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     return doc.split("\n\n")[0].replace("\n", " ")
+
+
+def _first_comment(path: Path) -> str:
+    """What the first comment of a script, style or template says it is for."""
+    comment = re.search(r"^(?://|/\*|\{#) (.*?)(?: \*/| -?#\})?$", path.read_text("utf-8"), re.MULTILINE)
+    return comment[1] if comment else ""
 
 
 def main(arguments: list[str]) -> int:

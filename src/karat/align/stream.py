@@ -1,4 +1,4 @@
-"""Align a file in one pass over blocks of whole queries, with bounded memory, on several threads."""
+"""Align a file in one pass over blocks of whole queries, on several threads; find the doc of each chunk in columns."""
 
 from __future__ import annotations
 

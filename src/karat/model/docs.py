@@ -1,4 +1,4 @@
-"""The table of docs: their texts and fields, and the doc that each chunk belongs to."""
+"""The table of docs: which fields hold the text of a doc, and the doc that each chunk belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every choice that could differ between tools when a run meets its gold, in one place."""
+"""Conventions: every choice that tools make differently when a run meets its gold; what is relevant; chunk → doc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run log: everything that a pipeline wrote about each query, as it wrote it."""
+"""A run log: everything that a pipeline wrote about each query: results, stages, times, cost, docs of chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block of delimited text → where its fields lie, for all rows at once.
+"""A block of delimited text → where its fields lie, for all rows at once: white space, delimiters, line ends.
 
 Regular blocks are cut with a handful of array operations. A block that is in any way irregular
 (comments, blank lines, quotes, a wrong number of columns, bytes that are not UTF-8) yields None, and

@@ -1,4 +1,4 @@
-"""The protocol of a retriever, and its answers."""
+"""The protocol of a retriever, and its answers: lists, scores, stages, and the time of each stage."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 "use strict";
-// Charts: each is a function that returns a Vega-Lite specification of what is chosen now. Legends are HTML: they wrap.
+// Charts and the colours of runs: each chart is a Vega-Lite specification of what is chosen now. Legends are HTML: they wrap.
 
 const PALETTE = ["#0072b2", "#b5549b", "#c98a00", "#2f8f6b", "#7a5cc0", "#d1495b", "#2a9fd6", "#8c6d46", "#5a8a00", "#a04a7a", "#3d6fd1"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
