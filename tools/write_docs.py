@@ -87,7 +87,7 @@ def validate_page() -> str:
         "",
         "```console",
         "$ karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl",
-        "$ karat validate scifact/        # a folder with corpus, queries and gold, or with a karat.yaml",
+        "$ karat validate scifact/        # a folder: its karat.yaml and all it names, its corpus, queries and gold",
         "$ karat validate --qrels labels.csv --run out.csv --ignore Q204,X503 --strict --json findings.json",
         "```",
         "",

@@ -482,3 +482,35 @@ def test_a_segment_without_gold_does_not_join_a_gate_on_relevance(tmp_path: Path
         assert (check.verdict, len(check.rows)) == ("SHIP", 3)
     timed = karat.check(result, ["latency.p50 <= 9ms for every kind"])
     assert len(timed.rows) == 4
+
+
+@pytest.mark.parametrize("metrics", ["hit@1", "hit@1,latency.p50,false_evidence(threshold=0)@1"])
+def test_a_gate_on_relevance_where_no_query_has_an_answer_says_so(tmp_path: Path, metrics: str) -> None:
+    queries = {f"q{i}": {"kind": "bio"} for i in range(20)} | {
+        f"n{i}": {"kind": "offtopic", "no_answer": True} for i in range(12)
+    }
+    lines = [{"query_id": q, "topk": [{"chunk_id": "a", "score": 1}], "latency_ms": {"retrieve": 5}} for q in queries]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    gold = {q: ["a"] for q in queries if q.startswith("q")}
+    result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=queries, by="kind")
+    row = karat.check(result, ["hit@1 >= 0.5 where kind = offtopic"]).rows[0]
+    assert row.outcome == "undecided"
+    why = row.judged.why
+    assert why.startswith(
+        "12 queries with kind = offtopic, all marked no_answer: hit@1 has no value there; gate false_evid"
+    )
+    result.save(str(tmp_path / "saved.json"))
+    saved = karat.check(karat.load(str(tmp_path / "saved.json")), ["hit@1 >= 0.5 where kind = offtopic"])
+    assert saved.rows[0].judged.why == why
+    if "latency" in metrics:
+        gates = [
+            "latency.p50 <= 9ms where kind = offtopic",
+            "false_evidence(threshold=0)@1 >= 0.5 where kind = offtopic",
+        ]
+        assert [(r.outcome, r.found.n) for r in karat.check(result, gates).rows] == [("pass", 12)] * 2
+    absent = karat.check(result, ["hit@1 >= 0.5 where kind = bibo"]).rows[0]
+    assert absent.judged.why == "no query has kind = bibo; did you mean 'bio'?"
+    unmarked = {q: {"kind": fields["kind"]} for q, fields in queries.items()}
+    result = karat.evaluate(gold, tmp_path / "log.jsonl", "hit@1", queries=unmarked, by="kind")
+    row = karat.check(result, ["hit@1 >= 0.5 where kind = offtopic"]).rows[0]
+    assert row.judged.why.startswith("12 queries with kind = offtopic, none with gold: hit@1")

@@ -1044,3 +1044,16 @@ def test_a_folder_is_what_a_benchmark_takes(tmp_path: Path) -> None:
     }
     with pytest.raises(karat.InputError, match=r"has no corpus\.jsonl"):
         karat.validate(str(tmp_path / "qrels"))
+
+
+def test_a_folder_is_checked_with_its_config_and_all_that_it_names(folder: Path) -> None:
+    (folder / "karat.yaml").write_text(
+        "dataset: {qrels: ./gold.txt, queries: queries.jsonl}\nruns: [bm25.run]\ngates: [mrr >= 0.1, nope >= 1]\n"
+    )
+    broken = karat.validate(str(folder))
+    assert [f.code for f in broken.findings if f.severity == "error"] == ["K601"]
+    (folder / "karat.yaml").write_text(
+        "dataset: {qrels: ./gold.txt, queries: ./queries.jsonl}\nruns: [bm25.run]\ngates: [mrr >= 0.1]\n"
+    )
+    names = sorted(Path(path).name for path in karat.validate(str(folder)).roles)
+    assert names == ["bm25.run", "corpus.jsonl", "gold.txt", "karat.yaml", "queries.jsonl"]  # each once

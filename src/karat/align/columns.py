@@ -50,6 +50,7 @@ class BlockHits:
     later_rank: Indices
     without_gold: tuple[bytes, ...]
     duplicates: int
+    ascending: int
     repeats: list[tuple[str, str]]
     items: dict[int, list[ReturnedDoc]]
     extent: Extent | None
@@ -85,7 +86,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     keys = gold.keys(words, query)
     rank = np.arange(1, len(rows) + 1) - starts[group]
     repeats = _find_repeats(keys)
-    scores, unsorted = _order(rows, words, group, policy)
+    scores, unsorted, ascending = _order(rows, words, group, policy)
     again = np.concatenate((group[repeats], unsorted))
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
@@ -128,6 +129,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         later_rank=rank[hits[later]],
         without_gold=without,
         duplicates=len(dropped),
+        ascending=ascending,
         repeats=pairs,
         items=_items(rows, rank, query, keep_items),
         extent=extent,
@@ -157,6 +159,7 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
         later_rank=join("later_rank"),
         without_gold=[q.decode() for q in dict.fromkeys(q for p in parts for q in p.without_gold)],
         duplicates=sum(p.duplicates for p in parts),
+        ascending=sum(p.ascending for p in parts),
         items={q: top for p in parts for q, top in p.items.items()},
         extent_before=_join_extents([p.extent for p in parts if p.extent is not None]),
     )
@@ -212,11 +215,11 @@ def _find_repeats(keys: Words) -> Indices:
     return twice if len(shared) == 0 else np.concatenate((twice, lost[np.isin(keys[lost], shared)]))
 
 
-def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tuple[NDArray[np.float64], Indices]:
-    """The scores as they are compared, and the groups that are not in order."""
+def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tuple[NDArray[np.float64], Indices, int]:
+    """The scores as they are compared, the groups that are not in order, and how many of these only rise."""
     scores = rows.score
     if len(rows) < 2:
-        return scores, np.zeros(0, dtype=np.int64)
+        return scores, np.zeros(0, dtype=np.int64), 0
     within = group[1:] == group[:-1]
     if rows.near is not None:
         scores = _settle_close_scores(rows, scores, within, policy)
@@ -224,10 +227,14 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     rising = (scores[1:] > scores[:-1]) & within
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
     wrong = np.flatnonzero(rising)
+    ascending = 0
+    if 3 * len(wrong) >= len(rows):  # lists of two that rise have a step for two rows
+        falling = (scores[1:] < scores[:-1]) & within
+        ascending = len(np.setdiff1d(group[wrong], group[1:][falling]))
     if len(tied):
         here, above = (ranked_by_bytes([w[tied + i] for w in words]) for i in (1, 0))
         wrong = np.concatenate((wrong, tied[_greater(here, above)]))
-    return scores, group[wrong]
+    return scores, group[wrong], ascending
 
 
 def _settle_close_scores(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:

@@ -70,6 +70,8 @@ class Hits:
     without_gold: Sequence[str] = ()
     """The queries of the run that the gold lacks."""
     duplicates: int = 0
+    ascending: int = 0
+    """The queries whose scores only rise from row to row, where rows come with scores and in an order."""
     at_doc: bool = False
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool = False

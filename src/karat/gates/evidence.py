@@ -11,6 +11,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.language import BASELINE
+from karat.gates.unanswerable import explain_lack_of_gold
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
@@ -140,7 +141,7 @@ def judge_gates(
             raise InputError(f"gate '{gate}': no run is called {gate.run!r}{hint}")
         if gate.run is not None and gate.run not in candidates:
             raise InputError(f"gate '{gate}': {gate.run!r} is not judged here; name it as a candidate")
-    return tuple(out)
+    return explain_lack_of_gold(out, result)
 
 
 def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult | None:

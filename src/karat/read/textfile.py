@@ -40,6 +40,10 @@ class Block:
     buffer: bytearray
     end: int
 
+    def text(self) -> str:
+        """Its lines, as they stand in the file."""
+        return self.buffer[PAD : self.end].decode("utf-8", "replace")
+
 
 class Irregular(Exception):
     """A block that only the exact reader can explain or read."""

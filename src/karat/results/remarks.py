@@ -12,7 +12,7 @@ from karat.results.depths import describe_depths
 from karat.results.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from karat.results.result import Result, RunResult
 
@@ -28,21 +28,31 @@ class Remark:
 def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
     """What is odd about the data of these runs, and how their figures came to be.
 
+    A text that holds for several runs is said once; a note that all of them have is about what they share: the gold.
     `beside` are runs that they are compared with, of which nothing but the depth of their lists is said.
     """
-
-    def of_run(run: RunResult, text: str) -> str:
-        return f"{run.name}: {text}" if len(runs) > 1 else text
-
+    found = {run.name: warnings(run) for run in runs}
     return (
-        *(Remark(of_run(run, text), True) for run in runs for text in warnings(run)),
+        *(Remark(text, True) for text in _say_once(found, of_all="each run: ")),
+        *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
-        *(Remark(of_run(run, text), False) for run in runs for text in run.notes),
+        *(Remark(text, False) for text in _say_once({run.name: run.notes for run in runs}, of_all="")),
     )
 
 
+def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str) -> list[str]:
+    """Each text with the names of its runs before it, or `of_all` where all have it; a single run has no name."""
+    runs: dict[str, list[str]] = {}
+    for run, mine in texts.items():
+        for text in dict.fromkeys(mine):
+            runs.setdefault(text, []).append(run)
+    if len(texts) == 1:
+        return list(runs)
+    return [(of_all if len(some) == len(texts) else f"{', '.join(some)}: ") + text for text, some in runs.items()]
+
+
 def warnings(run: RunResult) -> list[str]:
-    """What a reader of the means must know before believing them."""
+    """What a reader of the means must know of the run before believing them."""
     c = run.counts
     out = [text] if (text := _nothing_found(run)) else []
     if c.get("missing"):
@@ -51,11 +61,14 @@ def warnings(run: RunResult) -> list[str]:
         out.append(f"{plural(empty, 'query', 'queries')} with an empty result list")
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")
-    if c.get("empty_gold"):
-        out.append(f"{plural(c['empty_gold'], 'query', 'queries')} without any relevant doc in the gold")
     if c.get("duplicates"):
         out.append(f"{plural(c['duplicates'], 'repeated doc', 'repeated docs')}: only the best place counts")
     return out
+
+
+def _gold_warnings(run: RunResult) -> list[str]:
+    empty = run.counts.get("empty_gold", 0)
+    return [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold"] if empty else []
 
 
 def _empty_lists(run: RunResult) -> int:
@@ -91,8 +104,12 @@ def _of_relevance(name: str) -> bool:
 
 def unjudged(result: Result) -> list[str]:
     """How many of the top docs nobody judged: they count as not relevant, and not for all runs alike."""
-    shares = [(run.name, run.counts.get("unjudged_at_10", 0)) for run in result.runs]
-    if not any(count for _, count in shares):
+    if not any(run.counts.get("unjudged_at_10") for run in result.runs):
         return []
-    text = ", ".join(f"{name} {count:,}" for name, count in shares)
+    text = ", ".join(f"{run.name} {run.counts.get('unjudged_at_10', 0):,}{_of_top(run)}" for run in result.runs)
     return [f"unjudged docs in the top 10 (counted as not relevant): {text}"]
+
+
+def _of_top(run: RunResult) -> str:
+    """How many docs the lists hold in their top 10; nothing where a file does not say."""
+    return f" of {int(np.minimum(run.rankings.returned, 10).sum()):,}" if run.rankings is not None else ""

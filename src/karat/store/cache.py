@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from karat.store.codec import Json
 
-VERSION = 4
+VERSION = 5
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 LIMIT = 512 << 20

@@ -14,6 +14,7 @@ import numpy as np
 from karat.align import align, find, find_queries
 from karat.align.gold import unjudged_queries
 from karat.align.hits import without_judgments
+from karat.align.mismatch import describe_mismatch
 from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
@@ -276,10 +277,9 @@ class _Job:
                     unjudged, run, how, threads=engine.threads, memory=engine.memory_bytes, keep_items=needs.depth
                 )
             aligned = replace(aligned, rankings=with_parts(aligned, run, needs, chosen, others=others))
-        if aligned.counts["without_gold"] and not (aligned.hits.returned >= 0).any():
-            one = gold.query_ids[0]
-            notes = (f"no query of this run is in the gold, whose ids are such as {shown(one)}: check the ids", *notes)
         found = aligned.hits
+        if self.gold is not None:
+            notes = (*describe_mismatch(gold, run, found, chosen), *notes)
         stored = StoredRun(
             aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
         )

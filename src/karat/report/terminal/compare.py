@@ -43,8 +43,9 @@ def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
         _pairs(out, comparison)
     if plan:
         _plan(out, comparison)
-    warnings = (remark.text for remark in remarks_of(comparison.result.runs) if remark.serious)
-    for text in (*warnings, *comparison.notes, *unjudged(comparison.result)):
+    for remark in remarks_of(comparison.result.runs):
+        out.print(note(plain(remark.text), serious=remark.serious))
+    for text in (*comparison.notes, *unjudged(comparison.result)):
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
     families = dict.fromkeys(str(r.family) for r in comparison.rows if r.family is not None)

@@ -132,9 +132,17 @@ def _dataset(source: Any, split: str | None) -> Dataset:
 
 def config_in(folder: str) -> str | None:
     """The karat.yaml of a folder that has one and no corpus of its own."""
-    if not os.path.isdir(folder) or _file(folder, "corpus") is not None:
-        return None
+    return None if os.path.isdir(folder) and _file(folder, "corpus") is not None else find_folder_config(folder)
+
+
+def find_folder_config(folder: str) -> str | None:
+    """The karat.yaml of a folder."""
     return next((p for n in DEFAULT_NAMES if os.path.isfile(p := os.path.join(folder, n))), None)
+
+
+def own_files(folder: str) -> list[str]:
+    """The gold, queries and corpus that lie in a folder under the names of a dataset."""
+    return [p for kind in ("qrels", "queries", "corpus") if (p := _file(folder, kind)) is not None]
 
 
 def _from_folder(name: str, folder: str, split: str | None) -> Dataset:

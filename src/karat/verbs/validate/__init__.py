@@ -51,7 +51,8 @@ def validate(
     """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
 
     Each argument takes a path or several. The roles of `files` are detected from their content and names; a
-    `karat.yaml` among them is checked with all the files it names, a folder stands for its gold, queries and corpus.
+    `karat.yaml` among them is checked with all the files it names; a folder stands for its `karat.yaml` and its own
+    gold, queries and corpus.
     `select` and `ignore` take codes of rules or their beginnings. `separator` divides a chunk id into its doc and the
     rest; without one it is the configuration's.
     """
@@ -69,7 +70,8 @@ def validate(
         from karat.verbs.validate.configs import check_config, read_named_files
 
         config, problems, named = read_named_files(path)
-        roles = {**roles, **{p: r for p, r in named.items() if p not in roles}}
+        known = {os.path.realpath(p) for p in roles}
+        roles = {**roles, **{p: r for p, r in named.items() if os.path.realpath(p) not in known}}
         findings += problems
         if config is not None and not problems:
             findings += check_config(config)
@@ -133,11 +135,11 @@ def _paths(paths: Paths, *, folders: bool = False) -> list[str]:
 
 
 def _files_of_folder(folder: str) -> list[str]:
-    """The files of a folder that `karat bench -d` would read: its karat.yaml, or corpus, queries and gold."""
-    from karat.verbs.bench.dataset import config_in, datasets_of
+    """The karat.yaml of a folder and its own gold, queries and corpus; without one, all three must be there."""
+    from karat.verbs.bench.dataset import datasets_of, find_folder_config, own_files
 
-    if config := config_in(folder):
-        return [config]
+    if config := find_folder_config(folder):
+        return [config, *own_files(folder)]
     (dataset,) = datasets_of(folder)
     return [dataset.gold, dataset.query_table, dataset.docs]
 

@@ -1,0 +1,86 @@
+"""Ids in another spelling than the gold's and scores upside down are named without a corpus, by every verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import karat
+from command import run_karat
+from karat.align import mismatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ZEROS = 'ids differ in spelling: the run writes "D-3", the gold "D-003"; write them alike'
+RISE = "scores rise with the rank in 12 of 12 queries"
+
+
+def write(folder: Path, *, doc: str = "D-{:03}", query: str = "{}", sign: int = 1, reverse: bool = False) -> str:
+    """Twelve queries whose relevant doc is first; `doc` and `query` spell ids, a `sign` of -1 turns scores around."""
+    rows = [
+        f"{query.format(q)} Q0 {doc.format(10 * q + 3 + d)} {d + 1} {sign * (9 - d)} t\n"
+        for q in range(12)
+        for d in range(5)
+    ]
+    (folder / "gold.txt").write_text("".join(f"{q} 0 D-{10 * q + 3:03} 1\n" for q in range(12)))
+    (folder / "r.run").write_text("".join(reversed(rows) if reverse else rows))
+    return str(folder / "r.run")
+
+
+def notes(folder: Path, run: object) -> str:
+    return "\n".join(karat.evaluate(str(folder / "gold.txt"), run, "mrr").notes)
+
+
+def test_leading_zeros_that_keep_ids_from_matching_are_named(tmp_path: Path) -> None:
+    run = write(tmp_path, doc="D-{}")
+    assert ZEROS in notes(tmp_path, run)
+    frame = pd.read_csv(
+        run, sep=" ", names=["query_id", "q0", "doc_id", "rank", "score", "tag"], dtype={"query_id": str}
+    )
+    assert ZEROS in notes(tmp_path, frame)
+    lists = {str(q): list(some["doc_id"]) for q, some in frame.groupby("query_id", sort=False)}
+    assert ZEROS in notes(tmp_path, lists)
+    chunks = {q: [f"{doc}#{i}" for i, doc in enumerate(docs)] for q, docs in lists.items()}
+    assert ZEROS in notes(tmp_path, chunks)
+
+
+def test_compare_and_check_name_them_too(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "good.run").write_text((tmp_path / "r.run").read_text())
+    write(tmp_path, doc="D-{}")
+    done = run_karat("compare", "gold.txt", "good.run", "r.run", "-m", "mrr", cwd=tmp_path, COLUMNS="300")
+    assert f"r: hardly any returned doc is in the gold, and {ZEROS}" in done.stdout
+    (tmp_path / "karat.yaml").write_text("dataset: {qrels: gold.txt}\nruns: [r.run]\ngates: [mrr >= 0.5]\n")
+    assert ZEROS in run_karat("check", cwd=tmp_path, COLUMNS="300").stdout
+
+
+def test_query_ids_in_another_spelling_are_named(tmp_path: Path) -> None:
+    run = write(tmp_path, query="0{}")
+    assert 'query ids differ in spelling: the run writes "00", the gold "0"' in notes(tmp_path, run)
+    run = write(tmp_path, query="q-{}")
+    assert 'the run has ids like "q-0", the gold like "0"' in notes(tmp_path, run)
+
+
+def test_scores_that_rise_with_the_rank_are_named(tmp_path: Path) -> None:
+    assert RISE in notes(tmp_path, write(tmp_path, sign=-1))
+    assert "scores rise" not in notes(tmp_path, write(tmp_path, reverse=True))  # the last rank stands first
+    (tmp_path / "r.csv").write_text(
+        "query_id,doc_id,score\n" + "".join(f"{q},D-{d},{d}\n" for q in range(12) for d in (1, 2))
+    )
+    assert "scores rise from row to row in 12 of 12" in notes(tmp_path, str(tmp_path / "r.csv"))
+
+
+def test_nothing_is_looked_for_where_most_judged_docs_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("looked at ids or ranks of a run that has nothing wrong")
+
+    monkeypatch.setattr(mismatch, "_sample", fail)
+    monkeypatch.setattr(mismatch, "find_twins", fail)
+    monkeypatch.setattr(mismatch, "_rank_steps", fail)
+    assert np.isclose(karat.evaluate(str(tmp_path / "gold.txt"), write(tmp_path), "mrr").mean["mrr"], 1.0)
