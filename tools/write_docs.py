@@ -127,7 +127,7 @@ Generated from the table of rules by `make docs`; do not edit. The figures at th
 ```console
 $ karat diagnose qrels.tsv log.jsonl --queries queries.jsonl
 $ karat diagnose qrels.tsv new.jsonl --baseline old.jsonl --misses misses.md --docs corpus.jsonl
-$ karat diagnose result.json --json -      # a saved result: rules that need stages, routes, dates or times rest
+$ karat diagnose result.json --json -      # a saved result says what its run log says: stages, routes, dates, times too
 ```
 
 Rules over measured values name the likely cause of what is lost, with the evidence, what to try, and the queries
@@ -140,7 +140,8 @@ The **weight** is what a finding costs on average over all queries, in points of
 of ndcg and precision; newer docs: of the top 5; time: all of it weighs as much as half of the recall). Findings are
 listed by weight. A rule that lacks a field is named with it, and one that the queries are too few to tell is named
 too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold relevant docs. The *pool* is the first
-50 of the first stage of a run log, or of the run itself where it is that deep.
+50 of the first stage of a run log, or of the run itself where it is that deep. Rules about time look at all queries of
+the log, with gold or without; the others at those with gold.
 
 Why precision at R and not precision@5: whenever a query has no more than 5 relevant docs, precision@5 beside the best
 that the gold allows is the same number as recall@5, so that one cannot be low while the other is high.

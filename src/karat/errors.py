@@ -120,11 +120,12 @@ class NotComparable(InputError):
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as an error message shows it: quoted, on one line, and never long."""
+    """A value as an error message shows it: quoted by what is not in it, on one line, and never long."""
     if value is None:
         return "nothing"
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    quoted = repr(text) if not isinstance(text, str) else '"' + text + '"'
+    mark = "'" if isinstance(text, str) and '"' in text and "'" not in text else '"'
+    quoted = repr(text) if not isinstance(text, str) else mark + text + mark
     quoted = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in quoted)
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
 

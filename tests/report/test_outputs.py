@@ -23,6 +23,7 @@ from karat.report import junit, latex, markdown
 from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
 from karat.report.view import view_of
+from karat.results.figures import p_text
 from places import ROOT, SUPPORT
 
 KETTLE = SUPPORT / "kettle"
@@ -664,3 +665,23 @@ def test_a_fall_over_all_queries_names_its_segments_in_one_line() -> None:
     text = view.falls[0].statement
     assert "also where topic = t" in text and text.endswith("and 2 more segments")
     assert markdown.render(view).count("is worse than old") == 2
+
+
+def test_markdown_without_a_verdict_shows_every_metric_segment_and_difference() -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    lists = {"old": {q: ["a", "x"] for q in gold}, "new": {q: ["a" if i else "x", "a2"] for i, q in enumerate(gold)}}
+    queries = {q: {"language": "de" if i % 2 else "en|gb"} for i, q in enumerate(gold)}
+    names = ["mrr", *(f"{m}@{k}" for m in ("recall", "precision", "ndcg") for k in (1, 3))]
+    alone = markdown.render(view_of(karat.evaluate(gold, lists["old"], names, queries=queries, by="language")))
+    assert all(f"| `{name}` | 1.0000" in alone for name in names if name not in ("precision@3",))
+    assert "| language = de | 20 | 1.0000" in alone and "| language = en\\|gb | 20 |" in alone
+    compared = karat.compare(gold, lists, names, queries=queries, by="language")
+    text = markdown.render(view_of(compared))
+    assert not any(d.significant for d in compared.rows)
+    for d in compared.rows:
+        segment = f"language = {d.segment['language']}" if d.segment else ""
+        start = f"| {markdown.text(segment)} | " if segment else "| "
+        figures = (
+            f"{markdown.text(str(d.figure))} | {markdown.text(p_text(d.p_adjusted))} | {d.wins}/{d.ties}/{d.losses}"
+        )
+        assert f"{start}`{d.metric}` | {figures} | {d.n} |" in text

@@ -12,7 +12,7 @@ import karat
 from karat.model.docs import Docs
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
-from karat.report.html.source import source_from
+from karat.report.html.source import source_from, source_of
 from karat.report.html.texts import clean, name
 from saved_documents import read_document, saved_document
 
@@ -208,3 +208,34 @@ def test_data_cannot_end_its_script_element() -> None:
     data = text.split('id="data">', 1)[1].split("</script>", 1)[0]
     assert "<" not in data
     assert json.loads(data)["queries"]["texts"] == [t for _, t in sorted((f"{t} {i}", t) for i, t in enumerate(MARKUP))]
+
+
+def page_text(outcome: Any) -> str:
+    return rendered(page_of(source_of(outcome)))
+
+
+QUERIES = [f"q{i}" for i in range(30)]
+GOLD = {q: ["a", "b"] for q in QUERIES}
+LISTS = {name: dict.fromkeys(QUERIES, docs) for name, docs in (("poor", ["x", "a"]), ("best", ["a", "b"]))}
+
+
+def test_the_first_screen_speaks_of_the_best_run_and_says_by_what() -> None:
+    page = page_text(karat.evaluate(GOLD, LISTS, "recall@2,ndcg@10"))
+    assert "<title>best · Karat</title>" in page
+    assert "best: ndcg@10 1.0000 [1.000, 1.000]. Best of 2 runs by ndcg@10." in page
+    assert page.count("Best of 2 runs") == 1
+
+
+def test_names_of_metrics_are_written_as_declared() -> None:
+    page = page_text(karat.check(karat.evaluate(GOLD, LISTS["poor"], "recall@2"), ["recall@2 >= 0.9"]))
+    assert '<p class="why"><bdi>recall@2 is 0.5' in page and "Recall@" not in page
+
+
+def test_notes_on_the_data_stand_on_the_first_screen_with_their_number() -> None:
+    lists = LISTS["poor"] | {"other": ["a"]}
+    page = page_text(karat.evaluate(GOLD, lists, "recall@5"))
+    box = page[page.index('id="remarks"') : page.index('id="metrics"')]
+    assert "3 notes on the data behind these figures" in box
+    assert "1 query of this run without gold: left out" in box and "end at rank 2, so recall@5" in box
+    assert "unjudged docs in the top 10 (counted as not relevant): run 30 of 60" in box
+    assert "1 query of this run" not in page[page.index('id="facts"') :]

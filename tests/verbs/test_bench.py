@@ -278,7 +278,11 @@ def test_what_is_wrong_with_data_or_ids_is_said(tmp_path: Path) -> None:
     (data / "qrels/test.tsv").write_text(gold)
     found = karat.bench(data, {"odd": lambda query, k: ["d1", "zzz"], "bm25": "bm25"}, out=str(tmp_path / "r"), k=5)
     told = " | ".join(found.only.notes)
-    assert "gold: 1 of 25 relevant docs are not in the corpus" in told and '"D1"' in told and "karat validate" in told
+    assert (
+        "gold: 1 of 25 distinct relevant docs are not in the corpus" in told
+        and '"D1"' in told
+        and "karat validate" in told
+    )
     assert 'odd: returned 1 id that is not in the corpus: "zzz"' in told
     assert "ndcg@5" in found.result.metrics and "ild@5" not in found.result.metrics  # no vector for zzz
     found = karat.bench(data, "bm25", "recall@50", out=str(tmp_path / "r"), k=5)

@@ -352,6 +352,13 @@ def test_gates_on_segments(small: Path) -> None:
     assert crossed == [("language = de, topic = t0", "pass"), ("language = de, topic = t1", "undecided")]
 
 
+def test_segments_that_a_gate_leaves_out_are_counted(small: Path) -> None:
+    config(small, **parts(gates=["hit@1 >= 0.5 for every topic of at least 10"], outputs={"html": "r.html"}))
+    done = run_karat("check", cwd=small, COLUMNS="200")
+    left_out = "leaves out 1 of 2 segments with fewer than 10 queries: topic = t1"
+    assert left_out in done.stdout and left_out in (small / "r.html").read_text()
+
+
 def test_a_segment_without_queries_is_undecided_and_says_what_there_is(small: Path) -> None:
     config(small, **parts(gates=["hit@1 >= 0.5 where language = pt_BR"]))
     done = run_karat("check", "--json", "-", cwd=small)

@@ -320,6 +320,25 @@ def test_the_only_stage_is_not_said_to_dominate_and_may_have_a_tail(tmp_path: Pa
     assert [(f.code, f.subject) for f in tail.findings] == [("slow-tail", "retrieve")]
 
 
+def test_time_is_that_of_all_queries_of_the_log(tmp_path: Path) -> None:
+    gold, log, queries = Case(latency=lambda q: {"retrieve": 300.0 if q % 4 == 0 else 30.0}).write(tmp_path)
+    slow = {f"q{q:02d}" for q in range(0, N, 4)}
+    judged = json.loads(Path(gold).read_text())
+    Path(gold).write_text(json.dumps({q: docs for q, docs in judged.items() if q not in slow}))
+    fresh = karat.diagnose(gold, log, queries=queries)
+    assert [(f.code, f.subject) for f in fresh.findings] == [("slow-tail", "retrieve")]
+    assert set(fresh.findings[0].queries) == slow and fresh.findings[0].evidence[0].interval.n == N
+    karat.evaluate(gold, log, queries=queries, details=True).save(str(tmp_path / "saved.json"))
+    assert karat.diagnose(karat.load(str(tmp_path / "saved.json"))).as_json() == fresh.as_json()
+
+
+def test_the_interval_of_a_gap_stays_between_minus_one_and_one(tmp_path: Path) -> None:
+    case = Case(lambda q: () if q < 20 else (1, 2), language=lambda q: "de" if q < 20 else "en")
+    (finding,) = case.diagnose(tmp_path).findings
+    gap = finding.evidence[0].interval
+    assert finding.code == "segment" and (gap.estimate, gap.low) == (-1, -1) and gap.high > -1
+
+
 def test_a_run_that_was_read_and_standard_input_tell_as_much_as_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

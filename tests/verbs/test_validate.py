@@ -1025,8 +1025,8 @@ def test_leading_zeros_are_another_spelling_and_good_gold_is_not_to_be_removed(t
     assert "remove" not in findings["X501"].fix.lower()
     result = karat.evaluate(tmp_path / "qrels.txt", {"1": ["CACM-0115"]}, "mrr", docs=tmp_path / "corpus.jsonl")
     assert (
-        '2 of 3 relevant docs are not in the corpus ("CACM-115", "XYZ"); the corpus writes 1 of them differently: '
-        '"CACM-0115" for "CACM-115"'
+        '2 of 3 distinct relevant docs are not in the corpus ("CACM-115", "XYZ"); '
+        'the corpus writes 1 of them differently: "CACM-0115" for "CACM-115"'
     ) in result.notes
 
 

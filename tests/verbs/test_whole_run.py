@@ -209,3 +209,25 @@ def test_the_command_says_what_is_missing(project: Path, arguments: tuple[str, .
 def test_validate_does_not_ask_for_judgments_of_queries_without_an_answer(project: Path) -> None:
     done = command("validate", "gold.txt", "queries.jsonl", "log.jsonl", cwd=project)
     assert "X505" not in done.stdout
+
+
+def test_runs_are_compared_without_gold(project: Path) -> None:
+    slow = (project / "log.jsonl").read_text().replace('"search": 1300', '"search": 2600')
+    (project / "slow.jsonl").write_text(slow)
+    done = command("compare", "--no-gold", "log.jsonl", "slow.jsonl", "-m", "latency.p90,distinct_docs@5", cwd=project)
+    assert done.returncode == 0 and "latency.p90: slow is worse than log, Δ +1,300.0 ms" in done.stdout
+    assert "distinct_docs@5: no significant difference" in done.stdout
+    refused = command("compare", "--no-gold", "log.jsonl", "slow.jsonl", "-m", "mrr", cwd=project)
+    assert refused.returncode == 2 and "mrr needs gold, and there is none" in refused.stderr
+    for verb in ("evaluate", "compare"):
+        lost = command(verb, "log.jsonl", "slow.jsonl", cwd=project)
+        assert lost.returncode == 2 and "Without gold, runs are measured by --no-gold" in lost.stderr
+
+
+def test_a_report_of_a_run_log_says_what_file_is_expected(project: Path) -> None:
+    done = command("report", "log.jsonl", cwd=project)
+    assert done.stderr == (
+        "karat: log.jsonl: is a run log, not a saved result; expected what `--save` writes, such as: "
+        "karat evaluate QRELS RUN --save result.json\n"
+    )
+    assert command("report", "gold.txt", cwd=project).stderr.startswith("karat: gold.txt: is not a saved result; exp")

@@ -48,7 +48,7 @@ class RepeatedDocs(Exception):
         """The error that names the run."""
         return InputError(
             f"{name}: query {shown(q)}, doc {shown(d)}: returned more than once; expected each doc once for a query. "
-            "Remove the repeats, or use duplicates=first to count its best place"
+            'Remove the repeats, or count its best place: --duplicates first (in Python duplicates="first")'
             for q, d in self.pairs
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from karat.errors import shown
 from karat.model.ids import find_twins
+from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.read.textfile import Irregular, TextFile
 
@@ -61,7 +62,7 @@ def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy) -> str:
     sample = _sample(run)
     gold = dict.fromkeys(doc for q in sample if q in qrels.query_index for doc in qrels.for_query(q))
     chunks = dict.fromkeys(doc for docs in sample.values() for doc in docs)
-    docs = chunks | dict.fromkeys(doc.partition(policy.separator)[0] for doc in chunks)
+    docs = chunks | dict.fromkeys(parent_of(doc, policy.separator) for doc in chunks)
     alike = [doc for doc in docs if doc in gold]
     twins = find_twins((doc for doc in docs if doc not in gold), islice(gold, SAMPLE))
     if len(twins) <= len(alike):

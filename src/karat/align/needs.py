@@ -116,7 +116,7 @@ def check_gold(qrels: Qrels, needs: Needs) -> None:
         raise InputError(
             f"{qrels.source}: holds no subtopics, which {needs.first('subtopics')} needs; expected a column 'subtopic',"
             " {query: {doc: {subtopic: grade}}}, or TREC qrels (query subtopic doc grade) with --subtopics "
-            "(subtopics=True, dataset.subtopics in karat.yaml)"
+            "(in Python subtopics=True, in karat.yaml dataset.subtopics)"
         )
 
 

@@ -15,11 +15,12 @@ from karat.cli.outputs import Asked, takes_outputs
 def compare(
     qrels: o.Qrels,
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="BASE CAND...", help="The baseline's run, then those of the candidates; globs and NAME=FILE work."
         ),
-    ],
+    ] = None,
+    no_gold: o.NoGold = False,
     metric: o.Metrics = None,
     margin: Annotated[
         float | None, o.option("Also test non-inferiority and equivalence within this margin.", metavar="X")
@@ -51,8 +52,11 @@ def compare(
     karat compare qrels.txt old=v1/bm25.run new=v2/bm25.run --queries q.jsonl --by language --margin 0.01
 
     karat compare old.json new.json    (what --save or karat bless wrote)
+
+    karat compare --no-gold old.jsonl new.jsonl -m latency.p90,cost.tokens
     """
     from karat import compare as compare_runs
+    from karat.errors import UsageError
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import compare as compare_view
@@ -61,13 +65,21 @@ def compare(
     from karat.results.saved import is_saved
     from karat.verbs.compare import DEFAULT_TESTS
 
-    saved = is_saved(qrels)  # results bring their own choices
+    gold: str | None = qrels
+    runs = list(runs or ())
+    if no_gold:
+        gold, runs = None, [qrels, *runs]
+    saved = is_saved(gold)  # results bring their own choices
+    if saved and no_gold:
+        raise UsageError("--no-gold is for runs; saved results bring their own gold")
+    if not runs:
+        raise UsageError("name the gold, the baseline and a candidate: karat compare QRELS BASE CAND")
     with open_outputs(outputs) as files:
         with terminal.progress(quiet) as watch:
             if not saved:
                 options = {**options, "watch": watch, "details": files.details}
             comparison = compare_runs(
-                qrels,
+                gold,
                 runs if saved else run_files(runs),
                 metric or None,
                 tests=tuple(test) if test else DEFAULT_TESTS,

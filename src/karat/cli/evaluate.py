@@ -28,9 +28,7 @@ def evaluate(
             metavar="FILE",
         ),
     ] = None,
-    no_gold: Annotated[
-        bool, o.option("All files are runs: measure what needs no gold (latency, cost, …).", "--no-gold", panel=o.WHAT)
-    ] = False,
+    no_gold: o.NoGold = False,
     metric: o.Metrics = None,
     k: o.Ks = None,
     components: Annotated[

@@ -123,6 +123,9 @@ PerQuery = Annotated[
     str | None,
     option("Write every query's values (.csv, .jsonl, .parquet).", "--per-query", panel=OUTPUTS, metavar="FILE"),
 ]
+NoGold = Annotated[
+    bool, option("All files are runs: measure what needs no gold (latency, cost, …).", "--no-gold", panel=WHAT)
+]
 Force = Annotated[
     bool, option("Compare results that rest on different gold or definitions; the output says so.", "--force")
 ]

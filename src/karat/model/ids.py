@@ -79,7 +79,7 @@ class UnmatchedGold:
     def note(self) -> str:
         """What a reader of results must know."""
         some = ", ".join(map(shown, self.docs[:3])) + (", …" if len(self.docs) > 3 else "")
-        text = f"{len(self.docs):,} of {self.relevant:,} relevant docs are not in the corpus ({some})"
+        text = f"{len(self.docs):,} of {self.relevant:,} distinct relevant docs are not in the corpus ({some})"
         if self.twins:
             gold, corpus = self.twins[0]
             return (

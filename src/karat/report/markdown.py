@@ -1,4 +1,4 @@
-"""A view as a comment for a pull request: what was decided in the first line, and little else."""
+"""A view as Markdown: a verdict as a short comment for a pull request, anything else as tables with all figures."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
-from karat.results.figures import estimate_figure, figure, percent_text
+from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
-from karat.results.words import plain, queries_text
+from karat.results.words import plain, queries_text, segment_text
 
 if TYPE_CHECKING:
     from karat.gates.evidence import Judgment
     from karat.report.formats import Problem
     from karat.report.view import View
+    from karat.results.decisions import Decision
+    from karat.stats.intervals import Interval
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
 METRICS, RUNS, GATES, SEGMENTS, NOTES = 5, 4, 10, 5, 4
 """The most that a comment shows of each."""
-NAME, SENTENCE, COMMENT = 60, 240, 4_900
-"""The most characters of a name, of a sentence, and of the comment."""
+ROWS = 200
+"""The most segments that a table shows."""
+NAME, SENTENCE, COMMENT, PAGE = 60, 240, 4_900, 60_000
+"""The most characters of a name, of a sentence, of a comment with a verdict, and of tables without one."""
 
 
 def render(view: View) -> str:
-    """The comment: the verdict and what decided it, or who is better; and little else."""
+    """A verdict with what decided it, and little else; without one, every figure that was asked for."""
     if view.reliability is not None:
         return _render_reliability(view)
     head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, SENTENCE)}" if view.verdict else _headline(view)
@@ -38,13 +42,16 @@ def render(view: View) -> str:
         forced = "; ".join(map(str, view.forced))
         first.append(f"> **Forced**: compared although these differ: {text(forced, SENTENCE)}")
     first += _remarks(view)
-    parts = [_metrics(view) if view.verdict else _systems(view), _gates(view), _segments(view), _falls(view)]
-    parts += [*_statements(view), *_components(view), _queries(view) if view.verdict else "", _readings(view)]
+    if view.verdict:
+        parts = [_metrics(view), _gates(view), _segments(view), _falls(view)]
+    else:
+        parts = [_systems(view), *_changes(view), *_statements(view), *_values_by_segment(view)]
+    parts += [*_components(view), _queries(view) if view.verdict else "", _readings(view)]
     if view.differences:
         differences = "; ".join(map(str, view.differences))
         parts.append(f"Differs from the baseline: {text(differences, SENTENCE)}")
     last = [f"[Full report]({link})"] if (link := _link(view.link)) else []
-    return _fitted(first, [p for p in parts if p], last) + "\n"
+    return _fitted(first, [p for p in parts if p], last, COMMENT if view.verdict else PAGE) + "\n"
 
 
 def render_error(problem: Problem) -> str:
@@ -53,7 +60,7 @@ def render_error(problem: Problem) -> str:
     lines = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*lines, *more])] if lines else []
-    return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, []) + "\n"
+    return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, [], COMMENT) + "\n"
 
 
 def _render_reliability(view: View) -> str:
@@ -69,12 +76,12 @@ def _render_reliability(view: View) -> str:
         table = _table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
         parts += ["\n\n".join([*title, table])]
     last = ["\n".join(f"- {text(words, 2 * SENTENCE)}" for words in legend(source))]
-    return _fitted(first, [*parts, f"{text(source.best_statement, SENTENCE)}."], last) + "\n"
+    return _fitted(first, [*parts, f"{text(source.best_statement, SENTENCE)}."], last, COMMENT) + "\n"
 
 
 def _headline(view: View) -> str:
     """What is better, or how good it is, by the primary metric."""
-    metric = PRIMARY if PRIMARY in view.metrics else view.metrics[0]
+    metric = _leading(view)
     rows = [d for d in view.decisions if d.segment is None and d.metric == metric]
     if len(rows) == 1:
         return text(rows[0].statement, SENTENCE)
@@ -84,20 +91,68 @@ def _headline(view: View) -> str:
     return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
 
 
+def _leading(view: View) -> str:
+    return PRIMARY if PRIMARY in view.metrics else view.metrics[0]
+
+
 def _systems(view: View) -> str:
-    """One row per system, one column per metric, each with its interval; the best in bold."""
-    names = view.metrics[:METRICS]
-    best = {m: best_of(m, [s.run.mean[m] for s in view.systems]) for m in names}
+    """Every metric of every system with its interval, the best in bold; many metrics are rows, few are columns."""
+    columns = []
+    for m in view.metrics:
+        best = best_of(m, [s.run.mean[m] for s in view.systems])
+        cells = [_value(m, s.run.intervals[m], bold=i in best) for i, s in enumerate(view.systems)]
+        columns.append([code(m), *cells])
+    if len(columns) > METRICS:
+        return _table(["metric", *(text(s.label) for s in view.systems)], columns)
+    head, *rows = zip(["system", *(text(s.label) for s in view.systems)], *columns, strict=True)
+    return _table(list(head), [list(row) for row in rows])
+
+
+def _value(metric: str, interval: Interval, *, bold: bool = False) -> str:
+    one = estimate_figure(metric, interval)
+    value = f"**{text(one.text)}**" if bold else text(one.text)
+    return f"{value} {text(one.interval)}".rstrip()
+
+
+def _changes(view: View) -> list[str]:
+    """Every difference of each candidate, significant or not: over all queries, then by segment."""
+    out = []
+    for candidate in dict.fromkeys(d.candidate for d in view.decisions):
+        rows = [d for d in view.decisions if d.candidate == candidate]
+        title = f"**{text(candidate)} against {text(rows[0].baseline)}**"
+        whole = [[code(d.metric), *_change_cells(d)] for d in rows if d.segment is None]
+        out.append(f"{title}\n\n" + _table(["metric", *_CHANGE], whole))
+        parts = [[text(segment_text(d.segment)), code(d.metric), *_change_cells(d)] for d in rows if d.segment]
+        if parts:
+            more = f"\n\nand {len(parts) - ROWS} more rows" if len(parts) > ROWS else ""
+            out.append(f"{title}, by segment\n\n" + _table(["segment", "metric", *_CHANGE], parts[:ROWS]) + more)
+    return out
+
+
+_CHANGE = ["Δ", "p adj.", "won/tied/lost", "n"]
+
+
+def _change_cells(row: Decision) -> list[str]:
+    return [text(str(row.figure)), text(p_text(row.p_adjusted)), f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
+
+
+def _values_by_segment(view: View) -> list[str]:
+    """The values in every segment: all metrics of a single system, the leading one of several."""
+    segments = view.systems[0].run.segments
+    if not segments:
+        return []
+    metric = _leading(view)
+    columns = (
+        [(m, view.systems[0]) for m in view.metrics] if len(view.systems) == 1 else [(metric, s) for s in view.systems]
+    )
     rows = []
-    for i, system in enumerate(view.systems):
-        cells = [text(system.label)]
-        for m in names:
-            one = estimate_figure(m, system.run.intervals[m])
-            value = f"**{text(one.text)}**" if i in best[m] else text(one.text)
-            cells.append(f"{value} {text(one.interval)}".rstrip())
-        rows.append(cells)
-    more = f"\n\nand {len(view.metrics) - METRICS} more metrics" if len(view.metrics) > METRICS else ""
-    return _table(["system", *map(code, names)], rows) + more
+    for i, segment in enumerate(segments[:ROWS]):
+        cells = [_value(m, s.run.segments[i].metrics[m]) if i < len(s.run.segments) else "–" for m, s in columns]
+        rows.append([text(segment_text(segment.by)), f"{segment.metrics[metric].n:,}", *cells])
+    head = [code(m) for m, _ in columns] if len(view.systems) == 1 else [text(s.label) for _, s in columns]
+    title = "**By segment**" if len(view.systems) == 1 else f"**{code(metric)} by segment**"
+    more = f"\n\nand {len(segments) - ROWS} more segments" if len(segments) > ROWS else ""
+    return [f"{title}\n\n" + _table(["segment", "n", *head], rows) + more]
 
 
 def _statements(view: View) -> list[str]:
@@ -120,11 +175,11 @@ def _remarks(view: View) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def _fitted(first: list[str], parts: list[str], last: list[str]) -> str:
-    """All parts, or as many of the first ones as a comment holds."""
+def _fitted(first: list[str], parts: list[str], last: list[str], most: int) -> str:
+    """All parts, or as many of the first ones as fit into so many characters."""
     while True:
         whole = "\n\n".join([*first, *parts, *last])
-        if len(whole) <= COMMENT or not parts:
+        if len(whole) <= most or not parts:
             return whole
         parts = parts[:-1]
 

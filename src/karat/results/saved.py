@@ -22,7 +22,11 @@ FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
 CHANGED = "it was changed by hand or by a merge"
 NOT_BLESSED = "the baseline does not exist yet; make one with `karat bless`"
-WRITTEN = "what `--save` writes"
+WRITTEN = "what `--save` writes, such as: karat evaluate QRELS RUN --save result.json"
+HEAD = 400
+"""The bytes in which a saved result says that it is one."""
+HEAD_OF_LOG = 1 << 16
+"""The bytes in which the first line of a run log names its results."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def is_saved(source: object) -> bool:
         return False
     from karat.read.files import read_head
 
-    head = read_head(os.fspath(source)).lstrip()[:400]
+    head = read_head(os.fspath(source)).lstrip()[:HEAD]
     return head.startswith(b"{") and b'"format_version"' in head and b'"kind"' in head
 
 
@@ -158,7 +162,7 @@ def load_any(source: str) -> Result:
     """A saved result, or a baseline."""
     from karat.read.files import read_head
 
-    return load_baseline(source) if b'"baseline"' in read_head(os.fspath(source))[:400] else load(source)
+    return load_baseline(source) if b'"baseline"' in read_head(os.fspath(source))[:HEAD] else load(source)
 
 
 def load_baseline(path: str) -> Result:
@@ -226,6 +230,7 @@ def _document(
     """A document of one of these kinds, and what only format version 1 had in it."""
     from msgspec import ValidationError
 
+    from karat.read.run_log import is_run_log
     from karat.results.document import DocumentJson, HeadJson
     from karat.results.result import FORMAT_VERSION
     from karat.results.version_1 import upgrade
@@ -234,7 +239,10 @@ def _document(
     try:
         head = decode(data, HeadJson)
     except ValueError as error:
-        raise InputError(f"{path}: is not a saved result ({error}); expected {expected}") from None
+        if b'"format_version"' in data[:HEAD]:
+            raise _damaged(path, error) from None
+        about = "is a run log, not a saved result" if is_run_log(data[:HEAD_OF_LOG]) else "is not a saved result"
+        raise InputError(f"{path}: {about}; expected {expected}") from None
     if head.kind not in kinds or head.runs is None:
         about = f"is of kind {shown(head.kind)}" if head.kind else "is not a saved result"
         raise InputError(f"{path}: {about}; expected {expected}")

@@ -14,6 +14,7 @@ from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, gate_like, parse_gate
+from karat.gates.left_out import describe_left_out
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
@@ -21,7 +22,7 @@ from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable
-from karat.results.remarks import remarks_of
+from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
 from karat.results.words import plural
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
-    from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
@@ -108,7 +108,8 @@ class Check(Tabular):
         base = self.baseline
         runs = [r for r in self.result.runs if r.name in self.candidates or r is base]
         elsewhere = [replace(base, name=self.baseline_name)] if base is not None and base not in runs else []
-        return remarks_of(runs, beside=elsewhere)
+        left_out = (Remark(text, False) for text in describe_left_out(self.rows, self.result))
+        return (*remarks_of(runs, beside=elsewhere), *left_out)
 
     def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
         """The judgements of this outcome and level."""

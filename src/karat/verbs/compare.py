@@ -157,6 +157,7 @@ def compare(
     for non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95); `all_pairs` for every pair of
     runs by randomised HSD; `replicates` are runs of one system whose spread is the noise floor.
 
+    Without gold (`qrels` is None) runs are compared by what they say themselves: latency, cost, distinct docs.
     Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
     rest on different gold, queries or definitions are refused unless `force` is set.
     """

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from karat.read.problems import Problems, Row
 
 
+WITHOUT_GOLD = "Without gold, runs are measured by --no-gold (in Python qrels=None)"
+
+
 def recognise(file: InputFile) -> bool:
     """Whether this is JSON with one object per line, rather than one object for all."""
     text = file.head.lstrip()
@@ -64,7 +67,7 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
     scores = column(names, SCORE_NAMES) is not None
     what = advice = ""
     if role == "qrels" and "topk" in row:
-        what, advice = "a run log", "did you swap gold and run?"
+        what, advice = "a run log", f"did you swap gold and run? {WITHOUT_GOLD}"
     elif role == "run" and doc and value and not scores:
         what, advice = "gold", "did you swap gold and run?"
     elif not doc and not value and "topk" not in row and column(names, ("_id", "id", *QUERY_NAMES)) is not None:

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from karat.results.remarks import Remark  # noqa: TC001 - msgspec reads the annotations
+
 Tone = Literal["up", "down", ""]
 """The direction of a significant change: for the better, for the worse; empty for any other."""
 Outcome = Literal["pass", "fail", "undecided"]
@@ -294,6 +296,8 @@ class Page(Struct, frozen=True, kw_only=True):
     """The fingerprints on the first screen."""
     tally: list[tuple[str, str]]
     forced: list[str]
+    remarks: list[Remark]
+    """What to know of the data before believing the figures."""
     sections: list[tuple[str, str]]
     stacks: list[list[str]]
     """The cards of the overview, in two columns of about the same height."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from karat.gates.left_out import describe_left_out
 from karat.gates.wording import advise, figure_of, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
@@ -26,9 +27,9 @@ from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText,
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
-from karat.results.depths import describe_depths
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
+from karat.results.remarks import Remark, remarks_of, unjudged
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ COUNTS = {
     "empty_gold": "queries without relevant gold",
     "duplicates": "docs returned twice",
     "unjudged_at_10": "unjudged docs in the top 10",
-    "depth": "docs in the longest list",
+    "depth": "ranks in the longest list",
 }
 FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 
@@ -100,10 +101,11 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         title=_title(source, texts[0].headline),
         verdict=source.verdict,
         icon=ICONS.get(source.verdict, ""),
-        why=_sentence(source.why, [r.name for r in runs]) if source.why else "",
+        why=_sentence(source) if source.why else "",
         scope=_scope(source),
         prints=_prints(source)[:2],
         tally=_tally(gates),
+        remarks=_remarks(source),
         forced=[_difference(d.what, d.here, d.there) for d in source.forced],
         sections=[(place, label) for place, label, there in sections if there],
         stacks=_stacks(heights),
@@ -185,13 +187,31 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     row = next(rows, None)
     name = cut(plain(run.name), WORD)
     if row is None or row.delta != row.delta:
-        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}."
+        return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}.{_place(source, run)}"
     subject = "" if row.significant else f"{name} against {cut(plain(row.baseline), WORD)}, "
-    return subject + typeset(cut(plain(row.statement), SENTENCE)) + "."
+    return subject + typeset(cut(plain(row.statement), SENTENCE)) + "." + _place(source, run)
 
 
-def _sentence(why: str, names: Sequence[str]) -> str:
-    text = cut(plain(why), SENTENCE)
+def _place(source: Source, run: RunResult) -> str:
+    """That a run is the best by the leading metric, where several are shown and nobody judged."""
+    metric, names = primary_of(source), source.candidates
+    if source.verdict or len(names) < 2 or run.name not in names:
+        return ""
+    best = best_of(metric, [source.result[name].mean[metric] for name in names])
+    return f" Best of {len(names)} runs by {metric}." if names.index(run.name) in best else ""
+
+
+def _remarks(source: Source) -> list[Remark]:
+    """What stands on the first screen: whatever is odd about the data, and how many docs nobody judged."""
+    result, left_out = source.result, describe_left_out(source.gates, source.result)
+    return [*remarks_of(result.runs), *(Remark(text, False) for text in (*left_out, *source.notes, *unjudged(result)))]
+
+
+def _sentence(source: Source) -> str:
+    """Why the verdict is as it is; names of runs, metrics and gates are written as they are."""
+    text = cut(plain(source.why), SENTENCE)
+    runs, gates = [r.name for r in source.result.runs], [row.gate for row in source.gates]
+    names = [*runs, *source.result.metrics, *(n for g in gates for n in (g.metric, g.name) if n)]
     start = text[:1] if text.startswith(tuple(map(plain, names))) else text[:1].upper()
     return start + text[1:] + ("" if text.endswith((".", "…")) else ".")
 
@@ -384,7 +404,7 @@ def _prints(source: Source) -> list[tuple[str, str]]:
 
 
 def _facts(source: Source) -> list[tuple[str, str]]:
-    """Fingerprints, conventions, intervals, notes, and what changed since the baseline."""
+    """Fingerprints, conventions, intervals, and what changed since the baseline."""
     result = source.result
     facts = [(f"fingerprint of {n}", text) for n, text in _prints(source)]
     facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
@@ -393,7 +413,6 @@ def _facts(source: Source) -> list[tuple[str, str]]:
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
     facts.append(("intervals", f"{sampling.confidence:.0%}, {sampling.method}, {resamples}"))
-    facts += [("note", note) for note in (*describe_depths(result.runs), *source.notes)]
     names = [r.name for r in result.runs]
     if source.base is not None and (source.base not in names or len(names) == 2):
         facts += [("differs from the baseline", _difference(d.what, d.here, d.there)) for d in source.differences]
@@ -407,8 +426,6 @@ def _facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
     for run in runs:
         mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
         mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
-        if run.notes:
-            mine["notes"] = "; ".join(run.notes)
         each.append(mine)
     labels = dict.fromkeys(label for mine in each for label in mine)
     return {label: [mine.get(label, "") for mine in each] for label in labels}

@@ -128,6 +128,6 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
         evidence.append(Evidence(label, interval, bound.side, limits[bound.threshold], bound.threshold))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
     order = np.argsort(-loss, kind="stable")
-    queries = tuple(view.signals.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
+    queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
     return Finding(rule.code, rule.title, view.subject, weight, tuple(evidence), rule.cause, rule.advice, queries)

@@ -250,7 +250,7 @@ RULES: tuple[Rule, ...] = (
         "The gold is too thin for this system: precision, mrr and ndcg are lower bounds.",
         (
             "judge the top 10 of this run before comparing it with others",
-            "until then, compare with condensed=True, and look at recall and hit rates first",
+            "until then, compare with --condensed (in Python condensed=True), and look at recall and hit rates first",
         ),
         shows=("judged@5",),
     ),

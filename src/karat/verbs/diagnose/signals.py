@@ -104,6 +104,8 @@ class Signals:
     """By name of a value that cannot be measured: why."""
     labels: Mapping[str, str]
     latency: Mapping[str, Floats] = field(default_factory=dict)
+    """By stage: the time of each query of the log, with gold or without, in the order of `timed_ids`."""
+    timed_ids: Sequence[str] = ()
     sampling: Sampling = field(default_factory=Sampling)
     without_newer: Callable[[], Mapping[str, Floats]] = dict
     """The values of the final list without docs that are newer than as_of; measured when they are needed."""
@@ -160,13 +162,15 @@ class _Reader:
         self.values |= _of_pool(self.values)
         self._read_routes()
         segments = self._segments(by)
+        timed_ids = self._timed_ids()
         return Signals(
             self.run.name,
             self.ids,
             self.values,
             self.missing,
             self.labels,
-            self._latency(),
+            self._latency(timed_ids),
+            timed_ids,
             segments,
             self._without_newer,
         )
@@ -275,11 +279,15 @@ class _Reader:
                 [float(routes[q] != str(expected[q])) if k else np.nan for q, k in zip(self.ids, both, strict=True)]
             )
 
-    def _latency(self) -> dict[str, Floats]:
+    def _timed_ids(self) -> list[str]:
+        """The queries of the run, then those of its log that have no gold: people wait for them too."""
+        return list(dict.fromkeys((*self.ids, *(self.log.traces if self.log is not None else ()))))
+
+    def _latency(self, ids: Sequence[str]) -> dict[str, Floats]:
         stages = self.log.latency if self.log is not None else {}
         if not stages:
             self.missing["latency"] = self._no("latency_ms")
-        return {stage: np.array([times.get(q, np.nan) for q in self.ids]) for stage, times in stages.items()}
+        return {stage: np.array([times.get(q, np.nan) for q in ids]) for stage, times in stages.items()}
 
     def _segments(self, by: Fields | None) -> Sampling:
         """The segments that the rules compare."""

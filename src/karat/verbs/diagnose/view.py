@@ -14,7 +14,7 @@ from karat.stats.intervals import Interval, quantile_interval, standard_error
 from karat.stats.resample import mean_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,9 +59,14 @@ class View:
             rows = self.values["misrouted"] == 1
         return rows & self.rows
 
+    @property
+    def query_ids(self) -> Sequence[str]:
+        """The queries that a loss is of: all of the log where a stage is in question, else those with gold."""
+        return self.signals.timed_ids if self.stage else self.signals.query_ids
+
     @cached_property
     def units(self) -> Units:
-        return self.signals.sampling.units(self.signals.query_ids)
+        return self.signals.sampling.units(self.query_ids)
 
     @cached_property
     def _all(self) -> Mapping[str, Interval]:
@@ -134,7 +139,8 @@ class View:
         freedom = error**4 / (e1**4 / (n1 - 1) + e2**4 / (n2 - 1))
         tail = (1 - self.signals.sampling.confidence) / 2 / family
         half = float(stdtrit(freedom, 1 - tail)) * error
-        return Interval(here - there, here - there - half, here - there + half, "welch", n)
+        gap = here - there  # of two shares: it cannot leave −1 to 1
+        return Interval(gap, max(gap - half, -1.0), min(gap + half, 1.0), "welch", n)
 
     def _time(self, name: str) -> Interval | None:
         mine, total = self.signals.latency[self.stage], self.total

@@ -67,7 +67,7 @@ RULES_OF_FILES = (
         "warning",
         "Queries without a relevant doc",
         "No doc of the query has a grade of 1 or more: it scores 0 for every system and lowers the mean.",
-        "Judge a relevant doc, mark the query no_answer, or evaluate with empty_gold=skip.",
+        "Judge a relevant doc, mark the query no_answer, or evaluate with --empty-gold skip.",
     ),
     LintRule(
         "G104",

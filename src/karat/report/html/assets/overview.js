@@ -83,8 +83,8 @@ function showForestNote() {
 }
 function showCurveNote() {
   if (!$("sweep-metric")) return;
-  const metric = $("sweep-metric").value, curves = curvesOf(metric), title = metric === "ndcg" ? "nDCG" : metric[0].toUpperCase() + metric.slice(1);
-  $("sweep-title").textContent = title + " by cutoff";
+  const metric = $("sweep-metric").value, curves = curvesOf(metric);
+  $("sweep-title").textContent = metric + " by cutoff";
   const notes = curves.filter((c) => c.enough && mainRuns().includes(c.run)).map((c, i) => {
     const deepest = c.k[c.k.length - 1];
     return [i ? "; " : "", own(c.run), c.enough === deepest ? ` has not levelled off by k = ${deepest}` : ` levels off at k = ${c.enough} (98% of its value at ${deepest})`];
