@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karat.metrics import DEFAULT_METRICS, all_metrics
+from karat.metrics import DEFAULT_METRICS, LOG_METRICS, all_metrics
 from karat.read.formats import all_formats
 from karat.report.terminal.metrics import constant, example, over_queries, value_range
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
@@ -55,7 +55,8 @@ def metrics_page() -> str:
         "A metric is named `name(param=value,…)@k`. Names are case-insensitive; the spellings of trec_eval,",
         "ir_measures, ranx and MTEB are understood; what differs from a default is part of the printed name. A shell",
         "that dislikes brackets takes `ndcg:gain=exp@10`. Lists expand: `recall@{1,3,5}`. Used when none is named:",
-        f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)}.",
+        f"{', '.join(f'`{m}`' for m in DEFAULT_METRICS)};",
+        f"for run logs with latency also {', '.join(f'`{m}`' for m in LOG_METRICS)}.",
         "",
         "With `--like trec_eval`, `ir_measures`, `ranx` or `beir`, a name that this tool writes means what it means",
         "there, upper and lower case included: `hits@5` of ranx is a mean, `Judged@10` of ir_measures counts missing",

@@ -231,3 +231,16 @@ def test_a_report_of_a_run_log_says_what_file_is_expected(project: Path) -> None
         "karat evaluate QRELS RUN --save result.json\n"
     )
     assert command("report", "gold.txt", cwd=project).stderr.startswith("karat: gold.txt: is not a saved result; exp")
+
+
+def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: Path) -> None:
+    panel = ("distinct_docs@5", "latency.p50", "latency.p90")
+    result = evaluate(project, None)
+    assert result.metrics[-3:] == panel and result.metrics[-4] == "map@10"
+    assert result.n["latency.p90"] == QUERIES and result.n["mrr"] == QUERIES - MARKED
+    log = karat.read_run(str(project / "log.jsonl"))
+    assert karat.evaluate(str(project / "gold.txt"), log).metrics[-3:] == panel
+    assert evaluate(project, None, ks=[3]).metrics[-3:] == ("distinct_docs@3", "latency.p50", "latency.p90")
+    lists = {"q001": ["a"]}
+    for other in (lists, {"log": str(project / "log.jsonl"), "lists": karat.read_run(lists)}):
+        assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics

@@ -65,8 +65,7 @@ def evaluate(
     from karat import evaluate as score_runs
     from karat.config.options import Settings
     from karat.errors import UsageError
-    from karat.read.files import read_head
-    from karat.read.run_log import is_run_log
+    from karat.read.files import is_run_log, read_head
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal

@@ -14,11 +14,12 @@ from karat.metrics import (
     trec,
     user_models,
 )
-from karat.metrics.grammar import DEFAULT_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
+from karat.metrics.grammar import DEFAULT_METRICS, LOG_METRICS, PRIMARY, ByMeasure, Measure, parse, parse_all
 from karat.metrics.registry import Metric, all_metrics, lookup, metric, register, unregister
 
 __all__ = [
     "DEFAULT_METRICS",
+    "LOG_METRICS",
     "PRIMARY",
     "ByMeasure",
     "Measure",

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from karat.stats.aggregates import Aggregate
 
 DEFAULT_METRICS = ("hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10")
+LOG_METRICS = ("distinct_docs@5", "latency.p50", "latency.p90")
+"""What joins the default metrics where all runs are run logs with latency."""
 PRIMARY = "ndcg@10"
 LARGEST = 10**9
 _known: dict[tuple[int, str], Measure] = {}

@@ -201,3 +201,13 @@ def read_head(path: str) -> bytes:
     except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
     return head.removeprefix(_BYTE_ORDER_MARK)
+
+
+def first_line(head: bytes) -> bytes:
+    """The first line that is not blank."""
+    return head.lstrip().split(b"\n", 1)[0]
+
+
+def is_run_log(head: bytes) -> bool:
+    """Whether the first line has a list of results in it."""
+    return b'"topk"' in first_line(head)

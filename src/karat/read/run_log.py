@@ -59,12 +59,6 @@ _STRICT = msgspec.json.Decoder(Trace)
 _LOOSE = msgspec.json.Decoder(LooseLine)
 
 
-def is_run_log(head: bytes) -> bool:
-    """Whether the first line has a list of results in it."""
-    first = head.lstrip().split(b"\n", 1)[0]
-    return b'"topk"' in first
-
-
 def read_run_log(path: str, name: str, stdin: bytes | None = None) -> RunLog:
     """Every line of a run log."""
     traces: dict[str, Trace] = {}

@@ -230,7 +230,7 @@ def _document(
     """A document of one of these kinds, and what only format version 1 had in it."""
     from msgspec import ValidationError
 
-    from karat.read.run_log import is_run_log
+    from karat.read.files import is_run_log
     from karat.results.document import DocumentJson, HeadJson
     from karat.results.result import FORMAT_VERSION
     from karat.results.version_1 import upgrade

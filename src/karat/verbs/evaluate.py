@@ -34,6 +34,7 @@ from karat.results.sampling import Sampling, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.store.cache import Cache, StoredRun
+from karat.verbs.log_panel import log_panel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +82,9 @@ def evaluate(
 
         sources = [(name, job.read(name, source)) for name, source in sources]
         metrics = default_log_metrics([source for _, source in sources], table, ks)
-    measures = parse_all(_default_metrics(ks) if metrics is None else metrics, ks, settings.like)
+    if metrics is None:
+        metrics = _default_metrics(ks, [source for _, source in sources] if settings.like is None else ())
+    measures = parse_all(metrics, ks, settings.like)
     if qrels is None:
         _check_needs_no_gold(measures)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
@@ -104,9 +107,10 @@ def evaluate(
     return Result(tuple(runs), conventions, table, corpus, job.models)
 
 
-def _default_metrics(ks: Sequence[int] | None) -> Iterable[str]:
+def _default_metrics(ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
     """The metrics where none is named; with cutoffs of the caller's own, the same ones without theirs."""
-    return DEFAULT_METRICS if ks is None else dict.fromkeys(m.metric.name for m in parse_all(DEFAULT_METRICS))
+    names = DEFAULT_METRICS if ks is None else dict.fromkeys(m.metric.name for m in parse_all(DEFAULT_METRICS))
+    return [*names, *log_panel(runs, ks)]
 
 
 def _check_needs_no_gold(measures: Sequence[Measure]) -> None:

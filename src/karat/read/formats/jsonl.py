@@ -45,7 +45,8 @@ def read(file: InputFile, role: Role, problems: Problems) -> LineRows | RunLog:
     """Rows, or a run log where the first line has `topk`."""
     notes = tuple(rival.note for rival in rivals_of(_first_fields(file, role), role))
     if role == "run":
-        from karat.read.run_log import is_run_log, read_run_log
+        from karat.read.files import is_run_log
+        from karat.read.run_log import read_run_log
 
         if is_run_log(file.head):
             return read_run_log(file.path, file.path, file.stdin)

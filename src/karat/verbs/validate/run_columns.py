@@ -126,7 +126,7 @@ def read_run_columns(path: str, problems: FileProblems) -> RunFile | None:
 
 
 def _run(path: str, problems: FileProblems) -> RunFile:
-    from karat.read.run_log import is_run_log
+    from karat.read.files import is_run_log
 
     file = InputFile(path, read_head(path))
     form = recognise_format(file, "run")
