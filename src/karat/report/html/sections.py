@@ -198,7 +198,8 @@ def _place(source: Source, run: RunResult) -> str:
     if source.verdict or len(names) < 2 or run.name not in names:
         return ""
     best = best_of(metric, [source.result[name].mean[metric] for name in names])
-    return f" Best of {len(names)} runs by {metric}." if names.index(run.name) in best else ""
+    what = "runs" if source.base is None else "candidates"
+    return f" Best of {len(names)} {what} by {metric}." if names.index(run.name) in best else ""
 
 
 def _remarks(source: Source) -> list[Remark]:
