@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from karat.errors import InputError
 from karat.metrics.grammar import LOG_METRICS
 from karat.model.run import Run
 from karat.read.files import first_line, is_run_log, read_head
@@ -26,5 +27,8 @@ def _is_timed(run: Any) -> bool:
         return run.log is not None and bool(run.log.latency)
     if not isinstance(run, (str, os.PathLike)) or not os.path.isfile(run):
         return False
-    line = first_line(read_head(os.fspath(run)))
+    try:
+        line = first_line(read_head(os.fspath(run)))
+    except (InputError, OSError):
+        return False  # what is wrong with the file is said where it is read
     return is_run_log(line) and b'"latency_ms"' in line
