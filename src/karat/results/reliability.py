@@ -167,7 +167,8 @@ class MetricReliability:
         if needed is None:
             return "more queries would not help, as the systems do not differ beyond chance"
         if needed > self.units:
-            return f"about {units_text(needed, self.unit_word)} would reach {TARGET:g}"
+            doubt = ", if the systems differ at all" if self.relative.low == 0 else ""
+            return f"about {units_text(needed, self.unit_word)} would reach {TARGET:g}{doubt}"
         return f"about {units_text(needed, self.unit_word)} {'is' if needed == 1 else 'are'} enough for {TARGET:g}"
 
     def document(self) -> MetricReliabilityJson:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Signs = NDArray[np.int8]
 
 Source = Literal["splits", "resamples"]
 WORK = 4_000_000
 """Numbers that are held at a time."""
 TOLERANCE = 1e-12
-"""Relative: means this close are tied, whatever the order of summing."""
+"""Relative to the largest: means this close are tied, whatever the order of summing."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,7 @@ class Agreement:
 
 def kendall_tau(a: Floats, b: Floats) -> Floats:
     """Kendall's τ-b of the orders by two scores; systems are the last axis. NaN where a side ties them all."""
-    first, second = _signs(a), _signs(b)
-    agree = (first * second).sum(axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        tau: Floats = agree / np.sqrt((first**2).sum(axis=-1) * (second**2).sum(axis=-1))
-    return tau
+    return correlate_orders(a, b)[0]
 
 
 def tau_ap(reference: Floats, scores: Floats) -> Floats:
@@ -52,12 +49,26 @@ def tau_ap(reference: Floats, scores: Floats) -> Floats:
     the other order too, −1 where all are below. A pair that is tied in either order counts 0, and systems tied in the
     reference share their ranks, so the order in which systems are listed changes nothing (Urbano & Marrero 2017).
     """
-    above = _signs_of_all(reference) < 0  # [.., i, j]: j stands above i
-    order = _signs_of_all(scores)
-    agree = np.where(above, -order, 0.0).sum(axis=-1)
+    return correlate_orders(reference, scores)[1]
+
+
+def correlate_orders(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+    """Kendall's τ-b, τ_AP with the first scores as reference, and τ_AP with the second ones."""
+    first, second = _pair_signs(a), _pair_signs(b)
+    both = first * second  # [.., i, j]: 1 where both orders agree on i and j, −1 where they do not
+    sizes = (np.count_nonzero(signs, axis=(-2, -1)).astype(np.float64) for signs in (first, second))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tau: Floats = both.sum(axis=(-2, -1), dtype=np.int64) / np.sqrt(next(sizes) * next(sizes))
+    return tau, _mean_agreement(both, first), _mean_agreement(both, second)
+
+
+def _mean_agreement(both: Signs, reference: Signs) -> Floats:
+    """The mean over systems of how far the orders agree on those above, the first left out."""
     systems = reference.shape[-1]
-    before = above.sum(axis=-1)
-    tied = (_signs_of_all(reference) == 0).sum(axis=-1)  # with itself
+    above = reference < 0  # [.., i, j]: j stands above i
+    agree = (both * above).sum(axis=-1, dtype=np.int64)
+    before = np.count_nonzero(above, axis=-1)
+    tied = systems - np.count_nonzero(reference, axis=-1)  # with itself
     harmonic = np.concatenate(([0.0], np.cumsum(1 / np.arange(1, systems))))
     # The mean of 1/(rank − 1) over the ranks that the tied systems share.
     weight = np.where(before > 0, (harmonic[before + tied - 1] - harmonic[np.maximum(before - 1, 0)]) / tied, 0.0)
@@ -81,8 +92,8 @@ def measure_agreement(
         rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7A0, n, start]))
         rows = min(step, draws - start)
         a, b = (_means(counts, top, bottom) for counts in _samples(rng, rows, size, n, source))
-        taus[start : start + rows] = kendall_tau(a, b)
-        aps[start : start + rows] = (tau_ap(a, b) + tau_ap(b, a)) / 2
+        taus[start : start + rows], forth, back = correlate_orders(a, b)
+        aps[start : start + rows] = (forth + back) / 2
     out = []
     for of_tau, of_ap in zip(taus.T, aps.T, strict=True):
         tau, ap = (_middle(column, confidence, n, source) for column in (of_tau, of_ap))
@@ -122,18 +133,13 @@ def _middle(values: Floats, confidence: float, n: int, source: Source) -> Interv
     return Interval(mean, min(float(low), mean), max(float(high), mean), source, n)
 
 
-def _signs(scores: Floats) -> Floats:
-    """The sign of the difference of every pair, 0 for a tie."""
-    i, j = np.triu_indices(scores.shape[-1], 1)
-    return _sign(scores[..., i], scores[..., j])
-
-
-def _signs_of_all(scores: Floats) -> Floats:
-    """The sign of i − j for every i and j."""
-    return _sign(scores[..., :, None], scores[..., None, :])
-
-
-def _sign(a: Floats, b: Floats) -> Floats:
-    gap = a - b
-    out: Floats = np.where(np.abs(gap) <= TOLERANCE * np.maximum(np.abs(a), np.abs(b)), 0.0, np.sign(gap))
-    return out
+def _pair_signs(scores: Floats) -> Signs:
+    """For every i and j: 1 where i scores more than j, −1 where less, 0 for a tie."""
+    order = scores.argsort(axis=-1, kind="stable")
+    ordered = np.take_along_axis(scores, order, axis=-1)
+    slack = TOLERANCE * np.abs(scores).max(axis=-1, keepdims=True)
+    steps = np.diff(ordered, axis=-1, prepend=ordered[..., :1]) > slack
+    places = np.empty(scores.shape, dtype=np.int32)
+    np.put_along_axis(places, order, steps.cumsum(axis=-1, dtype=np.int32), axis=-1)
+    above, below = places[..., :, None], places[..., None, :]
+    return (above > below).astype(np.int8) - (above < below).astype(np.int8)
