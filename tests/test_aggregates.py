@@ -177,10 +177,9 @@ def test_the_deciding_test_of_a_geometric_mean_is_on_logarithms(collapsed: karat
     logs = [np.log(np.maximum(collapsed[run].values["gm_map"], 1e-5)) for run in ("new", "old")]
     tested = karat.paired_test(*logs, test="randomization")
     assert row.metric == "gm_map"
-    assert row.p[row.decided_by] == tested.p
+    assert row.p["randomization"] == tested.p <= row.p[row.decided_by]
     assert math.log(row.delta) == pytest.approx(tested.mean_a - tested.mean_b)
-    of_logs = karat.interval(logs[0] - logs[1])
-    assert (row.difference.low, row.difference.high) == pytest.approx((math.exp(of_logs.low), math.exp(of_logs.high)))
+    assert row.difference.low < row.delta < row.difference.high < 1
 
 
 def test_every_output_shows_the_ratio_of_geometric_means(
@@ -243,7 +242,7 @@ def test_a_margin_of_compare_is_a_share_of_a_ratio(collapsed: karat.Result) -> N
     gold = {f"q{i}": {"a": 1} for i in range(30)}
     a = {q: ["a"] if i % 2 else ["x", "a"] for i, q in enumerate(gold)}
     b = {q: ["x", "a"] if i % 2 and i > 1 else docs for i, (q, docs) in enumerate(a.items())}
-    same = karat.compare(gold, {"a": a, "b": dict(a) | {"q0": ["a"]}}, "gm_map", margin=0.2)["gm_map"]
+    same = karat.compare(gold, {"a": a, "b": dict(a) | {"q0": ["a"]}}, "gm_map", margin=0.2, method="t")["gm_map"]
     worse = karat.compare(gold, {"a": a, "b": b}, "gm_map", margin=0.2)["gm_map"]
     assert (same.non_inferior, same.equivalent) == (True, True)
     assert (worse.non_inferior, worse.equivalent) == (False, False)
@@ -348,7 +347,7 @@ def test_no_interval_of_a_component_leaves_the_scale() -> None:
     part = karat.router_metrics(dict.fromkeys(ids, "tech"), dict.fromkeys(ids, "tech"), recall=recall)
     found = part["recall@5.tech"]
     assert found.estimate == pytest.approx(0.975)
-    assert found.high == 1
+    assert found.low < 0.975 < found.high <= 1
     entities = karat.entity_metrics({q: ["e"] for q in ids}, {q: ["e", *(["f"] if q == "q1" else [])] for q in ids})
     for name in ("entity_recall", "entity_f1", "entity_recall(average=macro)"):
         assert entities[name].low >= 0 and entities[name].high <= 1
@@ -364,7 +363,8 @@ def test_a_change_of_two_queries_stays_within_the_range() -> None:
 def test_bare_values_have_bounds_too() -> None:
     values = [1] * 3 + [0] * 6
     assert karat.interval(values).low < 0
-    assert karat.interval(values, bounds=(0, 1)).low == 0
+    assert karat.interval(values, bounds=(0, 1), method="t").low == 0
+    assert karat.interval(values, bounds=(0, 1)).low == pytest.approx(0.0749, abs=5e-5)  # Clopper and Pearson
     assert karat.interval(values, bounds=(0, None)).high == karat.interval(values).high
     with pytest.raises(karat.UsageError, match="bounds must be the least and the largest value"):
         karat.interval(values, bounds=(1, 0))
@@ -385,5 +385,5 @@ def test_false_evidence_has_one_interval_as_a_metric_and_as_a_component(tmp_path
     alone = karat.evaluate(gold, str(log), name, queries=table, cache=False).intervals[name]
     beside = karat.evaluate(gold, str(log), [name, "ndcg@5"], queries=table, cache=False).intervals[name]
     part = karat.components(gold, str(log), queries=table, threshold=2.5).no_answer["false_evidence@5"]
-    assert alone.method == "bca"
+    assert alone.method == "gaffke"
     assert alone == beside == part

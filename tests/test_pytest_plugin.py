@@ -60,11 +60,11 @@ def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pyt
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
         [
-            "E*assert Check(BLOCK: hit@1 is 0.100 [[]0.040, 0.231]; at least 0.5 is required)",
+            "E*assert Check(BLOCK: hit@1 is 0.100 [[]0.028, 0.237]; at least 0.5 is required)",
             "*- karat check toy -*",
             "BLOCK: hit@1 is 0.100*",
             "bad: hit@1 >= 0.5: fails",
-            "    hit@1: 0.1000 [[]0.040, 0.231], n = 40",
+            "    hit@1: 0.1000 [[]0.028, 0.237], n = 40",
             "    the whole interval is on the wrong side",
         ]
     )
@@ -78,7 +78,7 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folde
             "INCONCLUSIVE: hit@1 is 0.550*at least 0.5 is required: undecided*",
             "No gate fails, but these queries are too few to tell whether all pass.",
             "middling: hit@1 >= 0.5: undecided",
-            "    hit@1: 0.5500 [[]0.398, 0.693], n = 40",
+            "    hit@1: 0.5500 [[]0.385, 0.707], n = 40",
             "    about * more queries would settle it",
         ]
     )
@@ -159,7 +159,7 @@ def test_a_wrong_choice_is_refused(folder: pytest.Pytester) -> None:
 
 def test_the_explanation_survives_worker_processes_and_junit_files(folder: pytest.Pytester) -> None:
     found = outcome(folder, "assert karat_check('bad.yaml')", "-n", "1", "--junitxml", "pytest.xml")
-    found.stdout.fnmatch_lines(["    hit@1: 0.1000 [[]0.040, 0.231], n = 40"])
+    found.stdout.fnmatch_lines(["    hit@1: 0.1000 [[]0.028, 0.237], n = 40"])
     assert "bad: hit@1 &gt;= 0.5: fails" in folder.path.joinpath("pytest.xml").read_text()
 
 

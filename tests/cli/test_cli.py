@@ -57,8 +57,8 @@ def test_json_on_standard_output_is_the_documented_shape_and_nothing_else(
         "precision@1": (0.5, 2),
         "recall@2": (0.5, 2),
     }
-    assert metrics["mrr"]["ci_method"] == "t"
-    assert metrics["mrr"]["ci"] == [0.0, 1.0]  # two values, 0 and 1: Student's t reaches beyond what a mean can be
+    assert metrics["mrr"]["ci_method"] == "clopper-pearson"
+    assert metrics["mrr"]["ci"] == pytest.approx([1 - 0.975**0.5, 0.975**0.5])  # one of two
     assert document["runs"][1]["metrics"]["mrr"]["mean"] == 1.0
     assert set(document["runs"][0]["counts"]) == {
         "queries",
@@ -77,7 +77,7 @@ def test_the_table_shows_every_run_and_names_the_conventions(files: Path, capsys
     assert run("evaluate", "gold.txt", "a.run", "b.run", "-m", "mrr", "--like", "trec_eval") == 0
     out = capsys.readouterr().out
     assert re.search(r"metric\s+a\s+b", out)
-    assert re.search(r"mrr\s+0\.5000 \[0\.000, 1\.000\]\s+1\.0000", out)
+    assert re.search(r"mrr\s+0\.5000 \[0\.013, 0\.987\]\s+1\.0000", out)
     assert "like=trec_eval" in out
     assert "score_precision=float32" in out
     assert "\x1b" not in out

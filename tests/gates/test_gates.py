@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAN = math.nan
+WIDER = {"fail_low": 0.3, "fail_high": 0.55, "fail_confidence": 0.995}
 LATENCIES = np.arange(1.0, 101.0)
 
 
@@ -95,7 +96,8 @@ TABLE = [
     ("redundancy@5 better than baseline", mean(0.03, 0.01, 0.05), "fail", "wrong side", None),
     ("ndcg@10 no worse than baseline by 2%", mean(0.004, 0.001, 0.008), "pass", "right side", None),
     ("ndcg@10 no worse than baseline by 2%", mean(-0.004, -0.008, -0.001), "fail", "wrong side", None),
-    ("ndcg@10 no worse than baseline by 0.01", mean(0.0, 0.0, 0.0, deviation=0.0), "pass", "equal", None),
+    ("ndcg@10 no worse than baseline", mean(0.0, -0.3, 0.3, same_lists=True), "pass", "lists are identical", None),
+    ("ndcg@10 better than baseline", mean(0.0, -0.3, 0.3, same_lists=True), "fail", "lists are identical", None),
     # Units: milliseconds, seconds, percentages.
     ("latency.p50 <= 60ms", times(0.5), "undecided", "inside", 98),
     ("latency.p50 <= 0.07s", times(0.5), "pass", "right side", None),
@@ -120,8 +122,12 @@ TABLE = [
     ("ndcg@10 >= 0.5 where topic = x", mean(0.1, 0.0, 0.2, n=1, minimum=10), "undecided", "only 1 query,", 9),
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=10, minimum=10), "pass", "right side", None),
     ("ndcg@10 >= 0.5 where topic = x at the mean", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9", 1),
-    ("ndcg@10 >= 0.5", mean(1.0, 1.0, 1.0, n=30, deviation=0.0), "pass", "equal", None),
-    ("ndcg@10 >= 0.5", mean(0.2, 0.2, 0.2, n=30, deviation=0.0), "fail", "wrong side", None),
+    ("ndcg@10 >= 0.5", mean(0.7, NAN, NAN, method="all equal"), "undecided", "all values are equal", None),
+    # Conversations and weights: what counts is how many units of equal weight say as much.
+    ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=4.0, minimum=5), "undecided", "60 queries count as 4 ind", 15),
+    ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=5.0, minimum=5), "pass", "right side", None),
+    # A fail has an interval of its own, wider where it is one of many.
+    ("ndcg@10 >= 0.5", mean(0.4, 0.35, 0.45, **WIDER), "undecided", "inside", 24),
 ]
 
 

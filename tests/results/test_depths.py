@@ -16,7 +16,7 @@ from karat.report.view import view_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUERIES = 40
+QUERIES = 200
 SHORT, DEEP = 10, 100
 CUT = "lists of short end at rank 10, so recall@100 counts nothing below it"
 UNEQUAL = "lists of short end at rank 10, of deep at rank 100, so map compares lists of unequal depth"
@@ -33,7 +33,7 @@ def lists(depth: int, relevant_at: tuple[int, ...]) -> dict[str, list[str]]:
     }
 
 
-GOLD = {f"q{i}": {f"r{i}-{rank}": 1 for rank in (1, 2, 60)} for i in range(QUERIES)}
+GOLD = {f"q{i}": {f"r{i}-{rank}": 1 for rank in ((1, 2, 60) if i else (1, 2))} for i in range(QUERIES)}
 RUNS = {"short": lists(SHORT, (1, 2)), "deep": lists(DEEP, (2, 60)), "same": lists(DEEP, (1, 2, 60))}
 """`short` is better than `deep` down to rank 10, and equal to `same`; both find one doc more at rank 60."""
 PAIR = {name: RUNS[name] for name in ("short", "deep")}

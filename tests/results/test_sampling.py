@@ -32,10 +32,10 @@ def test_every_metric_has_an_interval_that_says_how_it_was_found() -> None:
     gold, run, _ = many()
     result = karat.evaluate(gold, run, "mrr,hit@3,num_ret,judged@5")
     values = list(result.per_query("mrr").values())
-    alone = interval(values)
-    assert result.intervals["mrr"].method == "bca"
+    alone = interval(values, bounds=(0, 1))
+    assert result.intervals["mrr"].method == "gaffke"
     assert result.ci["MRR"] == pytest.approx((alone.low, alone.high), rel=1e-12)
-    assert result.intervals["hit@3"].method == "wilson"
+    assert result.intervals["hit@3"].method == "clopper-pearson"
     assert result.intervals["num_ret"].method == "none"
     assert math.isnan(result.ci["num_ret"][0])
 
@@ -43,19 +43,22 @@ def test_every_metric_has_an_interval_that_says_how_it_was_found() -> None:
 def test_the_first_rule_that_fits_chooses_the_method() -> None:
     gold, run, queries = many()
     few = {q: gold[q] for q in list(gold)[:20]}
-    assert karat.evaluate(few, run, "mrr").intervals["mrr"].method == "t"
+    assert karat.evaluate(few, run, "mrr").intervals["mrr"].method == "gaffke"
     assert karat.evaluate({"q000": gold["q000"]}, run, "mrr").intervals["mrr"].method == "none"
     same = karat.evaluate({q: {"d0": 1} for q in gold}, run, "mrr,hit@1")
-    assert same.intervals["mrr"].method == "degenerate"
-    assert same.ci["mrr"] == (1.0, 1.0)
-    assert same.intervals["hit@1"].method == "clopper-pearson"
-    assert karat.evaluate(few, run, "hit@1", queries=queries).intervals["hit@1"].method == "bca"
+    assert same.intervals["mrr"].method == same.intervals["hit@1"].method == "clopper-pearson"
+    assert same.ci["mrr"] == same.ci["hit@1"] == (pytest.approx(0.025 ** (1 / len(gold))), 1.0)
+    assert karat.evaluate(few, run, "hit@1", queries=queries).intervals["hit@1"].method == "gaffke"
     assert karat.evaluate(gold, run, "mrr", method="t").intervals["mrr"].method == "t"
 
 
 def test_an_interval_of_a_mean_stays_within_what_the_metric_can_be() -> None:
     result = karat.evaluate({"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"], "b": ["y"]}, "mrr")
-    assert result.ci["mrr"] == (0.0, 1.0)
+    assert result.ci["mrr"] == pytest.approx((1 - 0.975**0.5, 0.975**0.5))  # one of two: Clopper and Pearson
+    assert karat.evaluate({"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"], "b": ["y"]}, "mrr", method="t").ci["mrr"] == (
+        0,
+        1,
+    )
 
 
 def test_the_interval_of_a_geometric_mean_holds_it() -> None:

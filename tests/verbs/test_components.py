@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import karat
 from karat.cli import main
 from karat.gates import parse_gate
-from karat.stats.intervals import wilson
+from karat.stats.intervals import clopper_pearson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
 from karat.verbs.components import with_components
@@ -278,8 +278,8 @@ def test_the_router_by_hand() -> None:
     }
     assert found.tables["confusion"] == {"faq": {"faq": 1, "wiki": 1}, "wiki": {"(none)": 2, "wiki": 1}}
     accuracy = found["routing_accuracy"]
-    assert (accuracy.method, accuracy.n) == ("wilson", 5)
-    assert (accuracy.low, accuracy.high) == wilson(2, 5, 0.95)
+    assert (accuracy.method, accuracy.n) == ("clopper-pearson", 5)
+    assert (accuracy.low, accuracy.high) == pytest.approx(clopper_pearson(2, 5, 0.95))
     assert found.counts["not_logged"] == 1
 
 
@@ -348,7 +348,7 @@ def test_the_retrieval_gate_by_hand() -> None:
         "harmful_skips": 1 / 2,
     }
     assert [found[n].n for n in found.figures] == [5, 3, 3, 2]
-    assert found["skip_precision"].low == pytest.approx(wilson(2, 3, 0.95)[0])
+    assert found["skip_precision"].low == pytest.approx(clopper_pearson(2, 3, 0.95)[0])
     assert "skipping everything" in found.notes[0]
 
 
@@ -407,7 +407,7 @@ def test_false_evidence_by_hand() -> None:
     top = {"n1": [("a", 6), ("b", 1), ("c", 9)], "n2": [("a", 4)], "n3": []}
     found = karat.no_answer_metrics(top, ["n1", "n2", "n3"], k=2, threshold=5)
     assert found["false_evidence@2"].estimate == pytest.approx(1 / 3)
-    assert found["false_evidence@2"].low == pytest.approx(wilson(1, 3, 0.95)[0])
+    assert found["false_evidence@2"].low == pytest.approx(clopper_pearson(1, 3, 0.95)[0])
     at_the_score = karat.no_answer_metrics(top, ["n1", "n2", "n3"], k=2, threshold=4)
     assert at_the_score["false_evidence@2"].estimate == pytest.approx(2 / 3)
 
@@ -798,7 +798,7 @@ def test_outcomes_as_metrics_are_over_all_queries_that_have_the_field(tmp_path: 
     assert list(found.mean.values()) == [0.5, 0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.5]
     assert list(found.n.values()) == [4, 4, 4, 4, 2, 2, 2, 2]
     assert found.counts["queries"] == 2
-    assert found.intervals["routing_accuracy"].method == "wilson"
+    assert found.intervals["routing_accuracy"].method == "clopper-pearson"
     assert found.per_query("recall@5")["n2"] != found.per_query("recall@5")["n2"]
 
 
@@ -1127,10 +1127,10 @@ def test_level_missing_and_confidence_have_their_effect() -> None:
     [
         ("retriever.recall@50 >= 0.3", "pass"),
         ("reranker.ndcg@5 >= 0 at the mean", "fail"),
-        ("entities.entity_f1 >= 0.5", "pass"),
+        ("entities.entity_f1 >= 0.4", "pass"),
         ("rewriting.recall@5 > 0", "pass"),
-        ("funnel.delivered >= 0.9", "fail"),
-        ("funnel.lost_at.rerank <= 0.1", "fail"),
+        ("funnel.delivered >= 0.9", "undecided"),
+        ("funnel.lost_at.rerank <= 0.1", "undecided"),
         ("funnel.never_retrieved <= 0.99", "pass"),
     ],
 )

@@ -136,7 +136,7 @@ class _Confidence(Part):
     """How sure: the choices behind intervals."""
 
     correction: Literal["none", "bonferroni"] = Field(
-        "none", description="bonferroni widens the intervals of gates on segments for their number."
+        "bonferroni", description="A fail of a gate for every segment is corrected for their number; none: it is not."
     )
     tests: bool = Field(True, description="Paired tests of every metric against the baseline.")
 

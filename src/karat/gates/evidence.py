@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +17,11 @@ from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
-from karat.results.pairing import paired
+from karat.results.pairing import follows_lists, have_same_lists, paired
 from karat.results.values import statistic_of
 from karat.results.words import segment_text
 from karat.stats.aggregates import measure_changes
+from karat.stats.defaults import ALPHA, MIN_UNITS
 from karat.stats.intervals import standard_error
 from karat.store.codec import rounded
 
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
-    from karat.stats.aggregates import Aggregate, FigureChange
+    from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic
+    from karat.stats.intervals import Interval
     from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
@@ -49,6 +52,14 @@ EVIDENCE_KINDS: dict[Aggregate, Kind] = {
 }
 NO_BASELINE = "no baseline is named; set `baseline` to a run, or to a file written by `karat bless`"
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The error rates that are accepted: to ship what is just not good enough, and to block what just is."""
+
+    ship: float = ALPHA / 2
+    block: float = ALPHA / 2
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,9 @@ class Judgment:
             op=gate.op,
             threshold=rounded(gate.threshold),
             n=found.n,
+            n_eff=UNSET if math.isnan(found.n_eff) else rounded(found.n_eff),
+            ci_method=found.method or UNSET,
+            identical_lists=True if found.same_lists else UNSET,
             confidence=rounded(found.confidence),
             more_queries=self.judged.more,
             against=self.against if self.against is not None else UNSET,
@@ -114,25 +128,32 @@ def judge_gates(
     candidates: Sequence[str],
     *,
     baseline: RunResult | None = None,
-    correction: str = "none",
+    correction: str = "bonferroni",
+    risk: Risk | None = None,
 ) -> tuple[Judgment, ...]:
     """Judge every gate for every candidate that it concerns.
 
-    With `correction="bonferroni"` the intervals in segments are widened for the number of judgments in segments
-    that a run has, so that all of them hold at once.
+    Both error rates of `risk` are half of what the interval leaves out unless stated. With `correction="bonferroni"` a
+    fail of a gate `for every` segment is judged by intervals that are widened for their number, so that all of them
+    hold at once; to pass, every segment must, which needs no correction.
     """
+    if correction not in ("none", "bonferroni"):
+        raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
     names = [r.name for r in result.runs]
     out: list[Judgment] = []
     for name in candidates:
         run = result[name]
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
         asked = [(g, _base(g, result, baseline)) for g in mine]
-        level = _widened(asked, run, correction)
-        views: dict[tuple[bool, int], _View] = {}
+        own = run.sampling
+        rates = risk or Risk((1 - own.confidence) / 2, (1 - own.confidence) / 2)
+        passing = own if risk is None else replace(own, confidence=1 - 2 * rates.ship)
+        views: dict[tuple[int, int], _View] = {}
         for gate, base in asked:
-            place = (bool(gate.fields), id(base))  # a baseline from a file may have the name of a run
+            count = _count_segments(gate, run) if correction == "bonferroni" else 1
+            place = (count, id(base))  # a baseline from a file may have the name of a run
             if place not in views:
-                views[place] = _View(run, base, level if gate.fields else None)
+                views[place] = _View(run, base, passing, _failing(passing, rates.block / count))
             out += views[place].judgments(gate)
     for gate in gates:
         if gate.run is not None and gate.run not in names:
@@ -171,22 +192,21 @@ def _holds(gate: Gate, run: RunResult) -> None:
         )
 
 
-def _widened(asked: Sequence[tuple[Gate, RunResult | None]], run: RunResult, correction: str) -> Sampling | None:
-    """The choices for intervals in segments, when these are to hold all at once."""
-    if correction == "none":
+def _count_segments(gate: Gate, run: RunResult) -> int:
+    """How many segments a gate judges."""
+    if not gate.every:
+        return 1
+    least, units = gate.least or run.sampling.minimum, run.sampling.units(run.query_ids)
+    slices = matching_segments(gate, run.sampling.segments(run.query_ids))
+    return max(1, sum(units.take(s.rows).effective >= least for s in slices))
+
+
+def _failing(passing: Sampling, tail: float) -> Sampling | None:
+    """The choices for the intervals that a fail is judged by, where these are not those of a pass."""
+    confidence = 1 - 2 * tail
+    if math.isclose(confidence, passing.confidence, abs_tol=1e-12):
         return None
-    if correction != "bonferroni":
-        raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
-    slices = run.sampling.segments(run.query_ids)
-    least = run.sampling.minimum
-    segments = ((gate, s) for gate, _ in asked for s in matching_segments(gate, slices))
-    count = sum(len(s.rows) >= (gate.least or least) for gate, s in segments)
-    if count < 2:
-        return None
-    tail = (1 - run.sampling.confidence) / count
-    return replace(
-        run.sampling, confidence=1 - tail, resamples=max(run.sampling.resamples, math.ceil(TAIL_DRAWS / tail))
-    )
+    return replace(passing, confidence=confidence, resamples=max(passing.resamples, math.ceil(TAIL_DRAWS / (2 * tail))))
 
 
 def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
@@ -214,12 +234,13 @@ def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
 class _View:
     """One run, or its difference from another, with the intervals of all metrics and segments."""
 
-    def __init__(self, run: RunResult, base: RunResult | None, widened: Sampling | None) -> None:
-        self.run, self.base = run, base
-        self.sampling = widened or run.sampling
-        self._own = replace(run, sampling=widened) if widened is not None else run
+    def __init__(self, run: RunResult, base: RunResult | None, sampling: Sampling, failing: Sampling | None) -> None:
+        self.run, self.base, self.sampling = run, base, sampling
+        self._levels = (sampling,) if failing is None else (sampling, failing)
+        self._runs = [run if s is run.sampling else replace(run, sampling=s) for s in self._levels]
         self._known: dict[tuple[str, float, bool], list[FigureChange]] = {}
-        self._slices = self.sampling.segments(run.query_ids)
+        self._slices = sampling.segments(run.query_ids)
+        self._units = sampling.units(run.query_ids)
 
     def judgments(self, gate: Gate) -> list[Judgment]:
         """The gate over all queries, or in each of its segments."""
@@ -243,7 +264,7 @@ class _View:
             found = self._with_gold(gate, found)
         judged = [told(s.by, self._evidence(gate, s)) for s in found]
         if gate.least is not None:
-            kept = [j for j in judged if j.found.n >= gate.least]
+            kept = [j for j in judged if j.found.units >= gate.least]
             if not kept:
                 why = f"no segment has at least {gate.least} queries"
                 return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
@@ -265,7 +286,7 @@ class _View:
         if gap is not None and not found.missing and gap.explains(judged.outcome, self.run.name):
             return Ruling("undecided", gap.reason)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
-        inside = found.n >= found.minimum and found.low <= gate.threshold <= found.high
+        inside = found.units >= found.minimum and found.low <= gate.threshold <= found.high
         at_it = math.isclose(found.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
         if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
             return replace(judged, why=f"the threshold is inside the interval; {UNKNOWN}")
@@ -292,47 +313,80 @@ class _View:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
-        least = 1 if segment is None else gate.least or self.sampling.minimum
+        least = gate.least or self.sampling.minimum
+        if segment is None:
+            least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:
             return self._value(gate, number, segment, least)
         return self._change(gate, number, least)
 
     def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""
-        values, found = self.run.values[gate.metric], self._own.estimates[number][gate.metric]
+        values = self.run.values[gate.metric]
+        found, outer = (run.estimates[number][gate.metric] for run in (self._runs[0], self._runs[-1]))
         if segment is not None:
             values = values[segment.rows]
         statistic = statistic_of(parse(gate.metric))
-        units = self.sampling.units(self.run.query_ids)
-        own = units if segment is None else units.take(segment.rows)
-        return GateEvidence(
-            found.estimate,
-            found.low,
-            found.high,
-            found.n,
-            _deviation(statistic.scores(values), own, found.n),
-            "share" if found.method in ("wilson", "clopper-pearson") else EVIDENCE_KINDS[statistic.aggregate],
-            values if statistic.aggregate == "quantile" else np.zeros(0),
-            self.sampling.confidence,
+        own = self._units if segment is None else self._units.take(segment.rows)
+        share = found.method in ("wilson", "clopper-pearson")
+        return self._measured(
+            (found, outer),
+            statistic,
             least,
-            statistic=statistic,
+            deviation=_deviation(statistic.scores(values), own),
+            kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
+            values=values if statistic.aggregate == "quantile" else np.zeros(0),
         )
 
     def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
         change = self._changes(gate.metric, gate.factor, segments=number > 0)[number]
-        found, statistic = change.intervals[0], change.statistic
-        quantile = statistic.aggregate == "quantile"
+        quantile = change.statistic.aggregate == "quantile"
+        evidence = self._measured(
+            (change.intervals[0], change.intervals[-1]),
+            change.statistic,
+            least,
+            deviation=math.nan if quantile else _deviation(change.differences, change.units),
+            scale=change.statistic.change,
+        )
+        return replace(
+            evidence, same_lists=self._same_lists and not gate.relative and follows_lists(parse(gate.metric))
+        )
+
+    @cached_property
+    def _same_lists(self) -> bool:
+        return self.base is not None and have_same_lists(self.base, self.run)
+
+    def _measured(
+        self,
+        intervals: tuple[Interval, Interval],
+        statistic: Statistic,
+        least: int,
+        *,
+        deviation: float,
+        kind: Kind = "mean",
+        values: Floats | None = None,
+        scale: ChangeScale = "difference",
+    ) -> GateEvidence:
+        """What was measured, with the interval that a pass is judged by and the one of a fail."""
+        found, outer = intervals
         return GateEvidence(
             found.estimate,
             found.low,
             found.high,
             found.n,
-            math.nan if quantile else _deviation(change.differences, change.units, found.n),
-            confidence=self.sampling.confidence,
-            minimum=least,
+            deviation,
+            kind,
+            np.zeros(0) if values is None else values,
+            self.sampling.confidence,
+            least,
+            n_eff=found.n_eff,
+            fail_low=outer.low,
+            fail_high=outer.high,
+            fail_confidence=self._levels[-1].confidence,
+            method=found.method,
             statistic=statistic,
-            scale=statistic.change,
+            scale=scale,
         )
 
     def _changes(self, metric: str, factor: float, *, segments: bool) -> list[FigureChange]:
@@ -346,19 +400,21 @@ class _View:
             for s in self._slices if segments else ():
                 mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
                 groups.append(np.array(mine, dtype=np.int64))
-            found = measure_changes(
-                both.base,
-                both.candidate,
-                [statistic_of(parse(metric))],
-                self.sampling.units(both.query_ids),
-                groups,
-                self.sampling.choice(self.run.threads),
-                factor=factor,
-            )
-            self._known[key] = [one for (one,) in found]
+            units, statistic = self.sampling.units(both.query_ids), statistic_of(parse(metric))
+            found = [
+                measure_changes(
+                    both.base, both.candidate, [statistic], units, groups, s.choice(self.run.threads), factor=factor
+                )
+                for s in self._levels
+            ]
+            self._known[key] = [
+                replace(first, intervals=(*first.intervals, *last.intervals))
+                for (first,), (last,) in zip(found[0], found[-1], strict=True)
+            ]
         return self._known[key]
 
 
-def _deviation(scores: Floats, units: Units, n: int) -> float:
-    """The standard deviation of a query's score; with weights or conversations, the standard error times √n."""
-    return standard_error(scores, units)[0] * math.sqrt(n)
+def _deviation(scores: Floats, units: Units) -> float:
+    """The standard deviation of a unit's score: the standard error times the root of the number of units."""
+    error, count = standard_error(scores, units)
+    return error * math.sqrt(count)

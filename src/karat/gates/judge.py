@@ -11,6 +11,7 @@ import numpy as np
 from karat.gates.kinds import is_same
 from karat.stats.aggregates import Statistic
 from karat.stats.defaults import CONFIDENCE
+from karat.stats.intervals import ALL_EQUAL
 from karat.stats.power import queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
@@ -35,20 +36,41 @@ class GateEvidence:
     high: float = math.nan
     n: int = 0
     deviation: float = math.nan
-    """The standard deviation of a query's score; with weights or conversations, the standard error times √n."""
+    """The standard deviation of a unit's score."""
     kind: Kind = "mean"
     """How the interval was found: of a mean, of a share of yes and no, of a quantile. A total has none."""
     values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
     """The values of the queries, where the estimate is a quantile of them."""
     confidence: float = CONFIDENCE
     minimum: int = 1
-    """With fewer queries nothing is judged."""
+    """With fewer units nothing is judged."""
+    n_eff: float = math.nan
+    """How many units of equal weight say as much; NaN where every query is a unit."""
+    fail_low: float = math.nan
+    """The ends that a fail is judged by, where they are not `low` and `high`."""
+    fail_high: float = math.nan
+    fail_confidence: float = math.nan
+    method: str = ""
+    """How the interval was found."""
+    same_lists: bool = False
+    """Whether the ranked lists of both runs are identical, and determine the metric."""
     missing: str = ""
     """Why the value is undefined, if more can be said than that."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"
     """Whether a change from the baseline is a difference or a ratio."""
+
+    @property
+    def units(self) -> float:
+        """How many queries, conversations, or units of equal weight it rests on."""
+        return float(self.n) if math.isnan(self.n_eff) else self.n_eff
+
+    @property
+    def outer(self) -> tuple[float, float]:
+        """The ends that a fail is judged by."""
+        low, high = self.fail_low, self.fail_high
+        return self.low if math.isnan(low) else low, self.high if math.isnan(high) else high
 
 
 @dataclass(frozen=True)
@@ -67,17 +89,30 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
         return Ruling("undecided", found.missing)
     if math.isnan(found.estimate):
         return Ruling("undecided", "the value is undefined: no query has one" if found.n == 0 else "it is undefined")
-    if found.n < found.minimum:
-        queries = "1 query" if found.n == 1 else f"{found.n} queries"
-        lack = found.minimum - found.n
-        return Ruling("undecided", f"only {queries}, and fewer than {found.minimum} are not judged alone", lack)
+    if found.units < found.minimum:
+        return _too_few(found)
     if gate.at_mean or found.kind == "total":  # a total of these queries is what it is
         what = "total" if found.kind == "total" else "mean"
         holds = gate.region.holds(found.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
+    if found.same_lists:
+        holds = gate.region.holds(found.estimate)
+        return Ruling("pass" if holds else "fail", "the ranked lists are identical")
     if math.isnan(found.low) and math.isnan(found.high):
+        if found.method == ALL_EQUAL:
+            return Ruling("undecided", "all values are equal, which does not say how far the true value may be")
         return Ruling("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
     return _by_interval(gate, found)
+
+
+def _too_few(found: GateEvidence) -> Ruling:
+    least = f"fewer than {found.minimum} are not judged alone"
+    if math.isnan(found.n_eff):
+        queries = "1 query" if found.n == 1 else f"{found.n} queries"
+        return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n)
+    count = f"{round(found.n_eff, 1):g}"
+    more = max(math.ceil(found.n * (found.minimum / found.n_eff - 1)), 1) if found.n_eff > 0 else None
+    return Ruling("undecided", f"{found.n} queries count as {count} independent ones, and {least}", more)
 
 
 def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
@@ -85,10 +120,10 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     low_bounds, high_bounds = math.isfinite(region.low), math.isfinite(region.high)
     unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
     if not any(unbounded) and region.above_low(found.low) and region.below_high(found.high):
-        flat = found.low == found.high
-        return Ruling("pass", "all values are equal" if flat else "the whole interval is on the right side")
-    too_low = not math.isnan(found.high) and not region.above_low(found.high)
-    if too_low or (not math.isnan(found.low) and not region.below_high(found.low)):
+        return Ruling("pass", "the whole interval is on the right side")
+    low, high = found.outer
+    too_low = not math.isnan(high) and not region.above_low(high)
+    if too_low or (not math.isnan(low) and not region.below_high(low)):
         return Ruling("fail", "the whole interval is on the wrong side")
     if any(unbounded):
         side = "below" if unbounded[0] else "above"
@@ -103,7 +138,8 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
 
 def _needed(gate: Gate, found: GateEvidence) -> int | None:
     """How many more queries: at n + more the interval leaves the threshold with probability .8."""
-    alpha, threshold = 1 - found.confidence, gate.region.nearest(found.estimate)
+    passes = gate.region.holds(found.estimate) or math.isnan(found.fail_confidence)
+    alpha, threshold = 1 - (found.confidence if passes else found.fail_confidence), gate.region.nearest(found.estimate)
     if found.kind == "quantile":
         defined = found.values[~np.isnan(found.values)]
         below = float(np.mean(defined <= threshold))
@@ -115,6 +151,7 @@ def _needed(gate: Gate, found: GateEvidence) -> int | None:
     else:
         value, limit = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold))
         total = queries_needed(value - limit, found.deviation, alpha=alpha)
+        total = None if total is None else math.ceil(total * found.n / found.units)
     return None if total is None else max(total - found.n, 1)
 
 

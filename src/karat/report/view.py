@@ -16,8 +16,7 @@ from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import remarks_of, unjudged
 from karat.results.result import Result
 from karat.results.words import queries_text, segment_text
-from karat.stats.defaults import ALPHA
-from karat.stats.paired import DRAWS
+from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

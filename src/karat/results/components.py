@@ -176,4 +176,4 @@ def _read_component(name: str, document: PartJson) -> Component:
 
 def _read_interval(one: EstimateJson) -> Interval:
     low, high = one.ci or (None, None)
-    return Interval(number(one.mean), number(low), number(high), one.ci_method, one.n)
+    return Interval(number(one.mean), number(low), number(high), one.ci_method, one.n, one.n_eff or math.nan)

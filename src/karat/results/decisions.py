@@ -73,7 +73,7 @@ class Decision:
     """The test whose p is adjusted and decides."""
     scale: ChangeScale = "difference"
     spread: float = math.nan
-    """The standard deviation of the differences, where Δ is a mean (or a sum) of them; of logarithms for a ratio."""
+    """The standard deviation of a unit's difference, where Δ is a mean (or a sum); of logarithms for a ratio."""
     alpha: float = ALPHA
     times: int = 1
     """How many means Δ is: the number of queries for a sum."""
@@ -92,7 +92,7 @@ class Decision:
     @cached_property
     def detectable(self) -> float:
         """The smallest change that these queries show with a power of .8; of a ratio, the smallest above 1."""
-        least = detectable(self.n, self.spread, alpha=self.alpha)
+        least = detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
         return math.exp(least) if self.scale == "ratio" else self.times * least
 
     @cached_property
@@ -100,7 +100,14 @@ class Decision:
         """The queries that would show the difference seen, with a power of .8."""
         if self.delta != self.delta or self.spread != self.spread:
             return None
-        return queries_needed(self.shift / self.times, self.spread, alpha=self.alpha)
+        units = queries_needed(self.shift / self.times, self.spread, alpha=self._planned_alpha)
+        return None if units is None else math.ceil(units * self.n / self.difference.units - 1e-9)
+
+    @property
+    def _planned_alpha(self) -> float:
+        """The level at which the first of a family is decided by Holm."""
+        held = self.family is not None and self.family.method == "holm"
+        return self.alpha / self.family.size if self.family is not None and held else self.alpha
 
     @property
     def delta(self) -> float:
@@ -168,7 +175,9 @@ class Decision:
             text = f"no significant difference ({queries_text(self.n)}; {test})"
             neutral = NEUTRAL[self.scale]
             if self.difference.low > neutral or self.difference.high < neutral:
-                text += f", although the interval excludes {neutral:g}; the adjusted test decides"
+                text += (
+                    f"; the interval of this comparison alone excludes {neutral:g}, p adjusted by {self.family} decides"
+                )
             text += self._power
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
@@ -223,7 +232,7 @@ class Decision:
             mean_candidate=rounded(self.mean_candidate),
             delta=rounded(interval.estimate),
             scale=UNSET if self.scale == "difference" else self.scale,
-            ci=[rounded(interval.low), rounded(interval.high)] if interval.low == interval.low else None,
+            ci=ends_json(interval),
             ci_method=interval.method,
             p={name: rounded(p) for name, p in self.p.items()},
             p_adjusted=rounded(self.p_adjusted),
@@ -238,6 +247,7 @@ class Decision:
             ties=self.ties,
             losses=self.losses,
             n=interval.n,
+            n_eff=UNSET if math.isnan(interval.n_eff) else rounded(interval.n_eff),
             segment=dict(self.segment) if self.segment is not None else None,
             smallest_detectable=rounded(self.detectable),
             queries_needed=self.needed,
@@ -250,6 +260,13 @@ class Decision:
             noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
             inside_noise=self.inside_noise if self.noise is not None else UNSET,
         )
+
+
+def ends_json(interval: Interval) -> list[float | None] | None:
+    """The ends of an interval; null where neither is known."""
+    if math.isnan(interval.low) and math.isnan(interval.high):
+        return None
+    return [rounded(interval.low), rounded(interval.high)]
 
 
 def read_decision(row: ComparisonJson) -> Decision:
@@ -267,7 +284,7 @@ def read_decision(row: ComparisonJson) -> Decision:
         segment=row.segment,
         mean_baseline=number(row.mean_baseline),
         mean_candidate=number(row.mean_candidate),
-        difference=Interval(number(row.delta), number(low), number(high), row.ci_method, row.n),
+        difference=Interval(number(row.delta), number(low), number(high), row.ci_method, row.n, row.n_eff or math.nan),
         p={test: number(p) for test, p in row.p.items()},
         p_adjusted=number(row.p_adjusted),
         correction=row.correction,

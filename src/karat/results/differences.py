@@ -17,6 +17,8 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
+from karat.stats.changes import ONE_MORE
+from karat.stats.intervals import standard_error
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
 from karat.stats.quantiles import TEST
@@ -49,8 +51,8 @@ class PairedComparison:
         sampling = run.sampling
         slices = sampling.segments(both.query_ids) if segments else ()
         groups = [np.arange(len(both.query_ids)), *(s.rows for s in slices)]
-        # Two one-sided tests at alpha are an interval at 1 − 2 alpha.
-        levels = [sampling.confidence, *([1 - 2 * self.alpha] if self.margin is not None else [])]
+        # Two one-sided tests at alpha / 2, as a gate makes them, are an interval at 1 − alpha.
+        levels = [sampling.confidence, *([1 - self.alpha] if self.margin is not None else [])]
         changes = measure_changes(
             both.base,
             both.candidate,
@@ -59,11 +61,13 @@ class PairedComparison:
             groups,
             sampling.choice(self.threads),
             levels=levels,
+            test="t" if self._main() == "t" else "randomization",
+            draws=self.draws,
         )
         out = []
         for g, of_group in enumerate(changes):
             for m, one in zip(measures, of_group, strict=True):
-                small = bool(g) and one.intervals[0].n < sampling.minimum  # not all metrics are over all queries
+                small = bool(g) and one.intervals[0].units < sampling.minimum  # not all metrics are over all queries
                 out.append(self._decision(m, run, one, slices[g - 1].by if g else None, small, sampling.seed))
         return out
 
@@ -77,14 +81,10 @@ class PairedComparison:
         seed: int,
     ) -> Decision:
         """One change, tested; it is significant only once its family is adjusted for."""
-        both = ~np.isnan(change.differences)
-        moved, n = change.differences[both], int(both.sum())
+        moved = change.differences[~np.isnan(change.differences)]
         quantile = change.statistic.aggregate == "quantile"
-        if quantile:  # tests, effect sizes and plans are of mean differences: of a quantile there is the bootstrap
-            p, deciding = {TEST: change.p}, TEST
-        else:
-            tests = {t: p_value(t, change.differences, change.units, draws=self.draws, seed=seed) for t in self.tests}
-            p, deciding = {t: found for t, (_, found) in tests.items()}, self._main()
+        p, deciding = self._tested(change, quantile, seed)
+        error, units = standard_error(change.differences, change.units)
         higher = measure.metric.higher_is_better
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
@@ -109,15 +109,30 @@ class PairedComparison:
             better_when_higher=higher,
             significant=False,
             decided_by=deciding,
-            spread=float(moved.std(ddof=1)) if n > 1 and not quantile else math.nan,
+            spread=math.nan if quantile else error * math.sqrt(units),
             alpha=self.alpha,
-            times=n if change.statistic.aggregate == "sum" else 1,
+            times=len(moved) if change.statistic.aggregate == "sum" else 1,
             margin=self.margin,
             non_inferior=non_inferior,
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
             depths=self._depths(measure, run),
         )
+
+    def _tested(self, change: FigureChange, quantile: bool, seed: int) -> tuple[dict[str, float], str]:
+        """The p of each test, and the test that decides: the one that the interval agrees with."""
+        if quantile:  # tests, effect sizes and plans are of mean differences: of a quantile there is the bootstrap
+            return dict(change.p), TEST
+        p = {
+            t: change.p[t]
+            if t in change.p
+            else p_value(t, change.differences, change.units, draws=self.draws, seed=seed)[1]
+            for t in self.tests
+        }
+        deciding = self._main()
+        if deciding in change.p and change.p.get(ONE_MORE, 0.0) > change.p[deciding]:
+            p[ONE_MORE], deciding = change.p[ONE_MORE], ONE_MORE
+        return p, deciding
 
     def _within_margin(self, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
         """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.

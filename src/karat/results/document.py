@@ -42,6 +42,12 @@ class ReadingJson(Struct, forbid_unknown_fields=True, frozen=True):
     attainable: float | UnsetType = UNSET
 
 
+EFFECTIVE = (
+    "How many units (queries, or conversations) of equal weight say as much as these queries, after Kish; "
+    "left out where every query is a unit and all weights are equal."
+)
+
+
 class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     """A metric over queries: a mean unless `aggregate` says otherwise."""
 
@@ -53,6 +59,7 @@ class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     reading: Annotated[
         ReadingJson | UnsetType, Meta(description="What the field makes of the value; rules of thumb, never gates.")
     ] = UNSET
+    n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
 
 
 class SegmentJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -123,6 +130,7 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     ties: int
     losses: int
     n: int
+    n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
     segment: dict[str, str] | None
     smallest_detectable: Number
     queries_needed: int | None
@@ -158,13 +166,15 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     op: Annotated[str, Meta(pattern="^[<>]=?$")]
     threshold: Number
     n: int
-    confidence: Annotated[
-        Number,
-        Meta(description="Of the interval; higher than asked for where segments are corrected for their number."),
-    ]
+    confidence: Annotated[Number, Meta(description="Of the interval, which a pass is judged by.")]
     more_queries: Annotated[
         int | None, Meta(description="How many more would decide an undecided gate with probability .8.")
     ]
+    n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
+    ci_method: str | UnsetType = UNSET
+    identical_lists: Annotated[
+        bool | UnsetType, Meta(description="Whether both runs return the same lists, which then decides.")
+    ] = UNSET
     against: str | UnsetType = UNSET
     margin: Number | UnsetType = UNSET
     relative: bool | UnsetType = UNSET
@@ -222,6 +232,7 @@ class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     ] = UNSET
     components: ComponentsJson | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
+    ranked_lists: Annotated[str | UnsetType, Meta(description="In a baseline: a digest of all ranked lists.")] = UNSET
     sampling: Annotated[SamplingJson | UnsetType, Meta(description="In a baseline whose queries have weights.")] = UNSET
     record: Annotated[RunRecordJson | UnsetType, Meta(description="In a saved result.")] = UNSET
 

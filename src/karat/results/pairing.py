@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import NotComparable, UsageError
+from karat.metrics.registry import GOLD_ALONE
 from karat.results.fingerprints import find_differences, of_system
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.metrics.grammar import Measure
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
@@ -44,6 +46,16 @@ def paired(base: RunResult, run: RunResult, metrics: Sequence[str]) -> Paired:
         ids = [base.query_ids[i] for i in rows[0]]
     values = (np.array([r.values[m][own_rows] for m in metrics]) for r, own_rows in ((base, rows[0]), (run, rows[1])))
     return Paired(ids, *values)
+
+
+def follows_lists(measure: Measure) -> bool:
+    """Whether the ranked lists determine a metric, as they do not determine latency or cost."""
+    return measure.needs == GOLD_ALONE
+
+
+def have_same_lists(base: RunResult, run: RunResult) -> bool:
+    """Whether two runs returned the same docs in the same order for every query, as far as results hold lists."""
+    return run.ranked_lists is not None and run.ranked_lists == base.ranked_lists
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from karat.results.record import Provenance
     from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.intervals import Interval
+    from karat.stats.resample import Units
     from karat.store.codec import Json
 
     Values = NDArray[np.float64]
@@ -121,6 +122,13 @@ class RunResult(Tabular):
     components: Components | None = field(default=None, repr=False)
     """The components of the pipeline, where they were asked for."""
     threads: int = field(default=1, repr=False)
+    lists_digest: str | None = field(default=None, repr=False)
+    """Of the ranked lists, where a baseline says it and does not hold them."""
+
+    @property
+    def ranked_lists(self) -> str | None:
+        """A digest of the ranked lists; None where the result does not know them."""
+        return self.top.digest if self.top is not None else self.lists_digest
 
     @property
     def is_without_gold(self) -> bool:
@@ -189,8 +197,12 @@ class RunResult(Tabular):
         return ByMeasure({name: aggregate(parse(name), v, weights)[0] for name, v in self.values.items()})
 
     @cached_property
+    def _units(self) -> Units:
+        return self.sampling.units(self.query_ids)
+
+    @cached_property
     def _weights(self) -> Values | None:
-        return self.sampling.units(self.query_ids).weight if self.sampling.weights else None
+        return self._units.weight if self.sampling.weights else None
 
     @cached_property
     def estimates(self) -> list[Mapping[str, Interval]]:
@@ -217,7 +229,8 @@ class RunResult(Tabular):
             shares = shares[~np.isnan(shares)]
             judged = float(shares.mean()) if len(shares) else math.nan
             n = len(segment.rows)
-            out.append(SegmentResult(segment.by, n, n < self.sampling.minimum, judged, metrics))
+            small = self._units.take(segment.rows).effective < self.sampling.minimum
+            out.append(SegmentResult(segment.by, n, small, judged, metrics))
         return tuple(out)
 
     def across(self, by: str, metric: str) -> dict[str, float]:

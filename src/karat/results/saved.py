@@ -121,6 +121,7 @@ def _with_head(run: RunResult, head: RunJson) -> RunResult:
         notes=tuple(head.notes or ()),
         level=head.gold_level or "doc",
         components=read_components(head.name, head.components) if head.components else None,
+        lists_digest=head.ranked_lists or None,
     )
 
 

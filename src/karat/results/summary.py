@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
 from karat.metrics.grammar import parse
+from karat.results.decisions import ends_json
 from karat.results.document import (
     AcrossJson,
     DifferenceJson,
@@ -68,15 +70,15 @@ def summarize_run(run: RunResult) -> RunJson:
 
 def estimate_json(interval: Interval, metric: str | None = None, reading: Reading | None = None) -> EstimateJson:
     """An estimate with its interval; a metric that is not averaged over queries says so."""
-    defined = interval.low == interval.low or interval.high == interval.high
     aggregate = parse(metric).aggregate if metric is not None else "mean"
     return EstimateJson(
         rounded(interval.estimate),
-        [rounded(interval.low), rounded(interval.high)] if defined else None,
+        ends_json(interval),
         interval.method,
         interval.n,
         UNSET if aggregate == "mean" else aggregate,
         _reading(reading) if reading is not None else UNSET,
+        UNSET if isnan(interval.n_eff) else rounded(interval.n_eff),
     )
 
 

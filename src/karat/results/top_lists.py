@@ -55,6 +55,18 @@ class TopLists:
         """Where each query stands."""
         return {q: i for i, q in enumerate(self.query_ids)}
 
+    @cached_property
+    def digest(self) -> str:
+        """The docs of every query in order, and how many each returned, in few characters."""
+        import hashlib
+
+        out = hashlib.sha256()
+        for i in sorted(range(len(self.query_ids)), key=lambda i: self.query_ids[i]):
+            docs = self.docs[int(self.offsets[i]) : int(self.offsets[i + 1])]
+            row = "\t".join((self.query_ids[i], str(int(self.returned[i])), *docs))
+            out.update(f"{row}\n".encode("utf-8", "surrogatepass"))
+        return out.hexdigest()[:16]
+
     def for_query(self, query_id: str, depth: int = DEPTH) -> list[TopDoc]:
         """The first docs of one query; none for a query that the lists lack."""
         i = self.query_index.get(query_id)

@@ -65,7 +65,6 @@ def statistic_of(measure: Measure) -> Statistic:
         kind,
         measure.quantile if kind == "quantile" else math.nan,
         measure.metric.bounds,
-        measure.metric.binary,
         GM_FLOOR if kind == "geometric mean" else 0.0,
     )
 

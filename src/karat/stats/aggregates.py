@@ -8,22 +8,25 @@ and are shown on the scale of the figure.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+from karat.stats.changes import MeanChange, estimate_changes
+from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED
 from karat.stats.groups import grouped_intervals
 from karat.stats.intervals import Interval
+from karat.stats.quantiles import TEST as QUANTILE_TEST
 from karat.stats.quantiles import grouped_quantiles, quantile_difference, quantile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from karat.stats.changes import DecidingTest
     from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
@@ -56,7 +59,6 @@ class Statistic:
     aggregate: Aggregate = "mean"
     quantile: float = math.nan
     bounds: tuple[float, float | None] = (-math.inf, None)
-    binary: bool = False
     floor: float = 0.0
     """In a geometric mean smaller values count as this one."""
 
@@ -114,10 +116,14 @@ class Statistic:
 
     def change_within(self, interval: Interval, factor: float = 1.0) -> Interval:
         """The interval of a change, from that of the mean difference of scores, and not beyond what there can be."""
+        return self._shown(interval, *self.change_bounds(factor))
+
+    def change_bounds(self, factor: float = 1.0) -> tuple[float, float]:
+        """The least and the largest difference of scores that a query can have, from `factor` × the baseline's."""
         least, most = self.bounds
         base = replace(self, bounds=(factor * least, None if most is None else factor * most))
         (low, high), (base_low, base_high) = self.score_bounds(), base.score_bounds()
-        return self._shown(interval, low - base_high, high - base_low)
+        return low - base_high, high - base_low
 
     def _shown(self, interval: Interval, least: float, most: float) -> Interval:
         cut = interval.clip(least, most)
@@ -171,8 +177,8 @@ class FigureChange:
     differences: Floats
     """Of the scores, query by query; NaN where one of the runs has no value."""
     units: Units
-    p: float = math.nan
-    """Of the bootstrap of a quantile; changes of means are tested by their differences."""
+    p: Mapping[str, float] = field(default_factory=dict)
+    """Of the tests that the intervals agree with: the largest decides."""
 
 
 def score_differences(statistic: Statistic, base: Floats, candidate: Floats, factor: float = 1.0) -> Floats:
@@ -193,30 +199,51 @@ def measure_changes(
     *,
     levels: Sequence[float] = (),
     factor: float = 1.0,
+    test: DecidingTest = "randomization",
+    draws: int = DRAWS,
 ) -> list[list[FigureChange]]:
     """How the figure of each row of values changes in each group of queries (columns).
 
     `factor` multiplies the baseline's values. There is one interval for each of `levels`, which is the confidence of
-    `choice` unless stated.
+    `choice` unless stated. It is the inverse of `test` unless `choice` names another method.
     """
     choices = [replace(choice, confidence=level) for level in levels or (choice.confidence,)]
     units_of = [units if s.weighted else units.unweighted() for s in statistics]
     columns = list(zip(base, candidate, statistics, strict=True))
     differences = [score_differences(s, before, after, factor) for before, after, s in columns]
     intervals: dict[tuple[int, int], tuple[Interval, ...]] = {}
-    p: dict[tuple[int, int], float] = {}
+    p: dict[tuple[int, int], Mapping[str, float]] = {}
     for weighted in (True, False):
         places = [i for i, s in enumerate(statistics) if s.weighted == weighted and s.aggregate != "quantile"]
         if places:
-            scores = [differences[i] for i in places]
-            plain = [Statistic()] * len(places)  # a difference of shares is not a share
-            found = [_mean_intervals(scores, plain, units_of[places[0]], groups, one) for one in choices]
+            scores, own = np.array([differences[i] for i in places]), units_of[places[0]]
+            if choice.method == "auto":
+                changes = estimate_changes(
+                    scores,
+                    own,
+                    groups,
+                    bounds=[statistics[i].change_bounds(factor) for i in places],
+                    levels=[one.confidence for one in choices],
+                    test=test,
+                    draws=draws,
+                    seed=choice.seed,
+                )
+            else:
+                named = [
+                    _mean_intervals(list(scores), [Statistic()] * len(places), own, groups, one) for one in choices
+                ]
+                changes = [
+                    [MeanChange(tuple(one[g][j] for one in named)) for j in range(len(places))]
+                    for g in range(len(groups))
+                ]
             for g, (j, i) in product(range(len(groups)), enumerate(places)):
-                intervals[g, i] = tuple(statistics[i].change_within(one[g][j], factor) for one in found)
+                one = changes[g][j]
+                intervals[g, i] = tuple(statistics[i].change_within(interval, factor) for interval in one.intervals)
+                p[g, i] = one.p
     for i, (before, after, statistic) in enumerate(columns):
         if statistic.aggregate == "quantile":
             for g, rows in enumerate(groups):
-                ends, p[g, i] = quantile_difference(
+                ends, p_quantile = quantile_difference(
                     factor * before,
                     after,
                     statistic.quantile,
@@ -226,18 +253,16 @@ def measure_changes(
                     resamples=choice.resamples,
                     seed=choice.seed,
                 )
-                intervals[g, i] = tuple(ends)
+                intervals[g, i], p[g, i] = tuple(ends), {QUANTILE_TEST: p_quantile}
     out = []
     for g, rows in enumerate(groups):
-        changes = []
+        of_group = []
         for i, (before, after, statistic) in enumerate(columns):
             own, moved = units_of[i].take(rows), differences[i][rows]
             both = ~np.isnan(moved)
             figures = [statistic.figure(np.where(both, v[rows], np.nan), own.weight) for v in (factor * before, after)]
-            changes.append(
-                FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p.get((g, i), math.nan))
-            )
-        out.append(changes)
+            of_group.append(FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p[g, i]))
+        out.append(of_group)
     return out
 
 
@@ -252,7 +277,7 @@ def _mean_intervals(
         np.array(scores).reshape(len(scores), len(units.unit)),
         units,
         groups,
-        binary=[s.binary for s in statistics],
+        bounds=[s.score_bounds() for s in statistics],
         confidence=choice.confidence,
         method=choice.method,
         resamples=choice.resamples,

@@ -2,11 +2,15 @@
 
 from typing import Literal
 
-Method = Literal["auto", "bca", "percentile", "studentized", "t", "wilson", "clopper-pearson", "none"]
+Method = Literal["auto", "bca", "percentile", "studentized", "t", "gaffke", "wilson", "clopper-pearson", "none"]
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 SEED = 0
 ALPHA = 0.05
 """The level of tests."""
 MIN_SEGMENT = 10
-"""Segments with fewer queries are shown, and never judged on their own."""
+"""Segments with fewer units (queries or conversations) are shown, and never judged on their own."""
+MIN_UNITS = 5
+"""With fewer conversations, or fewer units of equal weight, nothing is judged."""
+DRAWS = 100_000
+"""Random sign flips of a randomization test."""

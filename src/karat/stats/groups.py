@@ -10,6 +10,7 @@ import numpy as np
 from karat.errors import UsageError
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import (
+    ALL_EQUAL,
     Interval,
     bca_bounds,
     checked_count,
@@ -22,10 +23,11 @@ from karat.stats.intervals import (
     studentized,
     wilson,
 )
+from karat.stats.one_more import UnitMeans
 from karat.stats.resample import Group, Units, mean_of, resampled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _DRAWN = ("bca", "percentile")
+UNBOUNDED = (-math.inf, math.inf)
 
 
 def interval(
@@ -51,11 +54,14 @@ def interval(
 ) -> Interval:
     """The interval of the mean of bare values; NaN is left out.
 
-    `binary` marks shares of 0 and 1; `clusters` names the conversation of each value. Another `statistic`, `"median"`
-    or a function of an array, is bootstrapped by BCa, or by percentiles if that is the method. `bounds` are the least
-    and the largest value that the statistic can have, such as (0, 1): no end of the interval is beyond them.
+    `bounds` are the least and the largest value that there can be, such as (0, 1): with both, few values and values at
+    a bound have an interval that holds (method "gaffke"), and no end is beyond them. `binary` marks shares, whose
+    bounds are 0 and 1. `clusters` names the conversation of each value. Another `statistic`, `"median"` or a function
+    of an array, is bootstrapped by BCa, or by percentiles if that is the method. Where all values are equal, and not
+    at a bound, the ends are NaN: equal values alone do not say how far the mean may be.
     """
-    least, most = (-math.inf if bounds[0] is None else bounds[0], math.inf if bounds[1] is None else bounds[1])
+    scale = (0.0, 1.0) if binary and bounds == (None, None) else bounds
+    least, most = (-math.inf if scale[0] is None else scale[0], math.inf if scale[1] is None else scale[1])
     if not least < most:
         raise UsageError(f"bounds must be the least and the largest value, such as (0, 1), found {bounds!r}")
     checked_count("resamples", resamples, 100)
@@ -72,7 +78,7 @@ def interval(
     (found,) = intervals(
         data[None, :],
         Units.of(len(data), clusters, weights),
-        binary=[binary],
+        bounds=[(least, most)],
         confidence=confidence,
         method=method,
         resamples=resamples,
@@ -97,7 +103,7 @@ def _of_statistic(
     draws = np.array([function(data[rng.integers(0, n, n)]) for _ in range(resamples)], dtype=np.float64)
     name = "percentile" if method == "percentile" else "bca"
     if draws.min() == draws.max():
-        return Interval(estimate, estimate, estimate, "degenerate", len(data))
+        return Interval(estimate, math.nan, math.nan, ALL_EQUAL, len(data))
     if name == "percentile":
         low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2))
         return Interval(estimate, float(low), float(high), name, len(data))
@@ -109,7 +115,7 @@ def intervals(
     values: Floats,
     units: Units,
     *,
-    binary: Sequence[bool],
+    bounds: Sequence[tuple[float, float]] | None = None,
     confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
@@ -122,7 +128,7 @@ def intervals(
         values,
         units,
         everything,
-        binary=binary,
+        bounds=bounds,
         confidence=confidence,
         method=method,
         resamples=resamples,
@@ -136,7 +142,7 @@ def grouped_intervals(
     units: Units,
     groups: Sequence[Rows],
     *,
-    binary: Sequence[bool],
+    bounds: Sequence[tuple[float, float]] | None = None,
     confidence: float = CONFIDENCE,
     method: str = "auto",
     resamples: int = RESAMPLES,
@@ -145,35 +151,44 @@ def grouped_intervals(
 ) -> list[list[Interval]]:
     """The interval of each row's mean in each group of queries (columns).
 
-    `auto` takes the expanded BCa, which is as long as few queries need; by name, BCa is that of the textbooks. A row is
-    resampled over the queries for which it is defined: no other query changes its interval.
+    `bounds` are those of each row's values. `auto` takes Gaffke's interval for bounded values and the expanded BCa for
+    others; by name, BCa is that of the textbooks. A row is resampled over the queries for which it is defined: no other
+    query changes its interval.
     """
     level, asked = checked_share("confidence", confidence), checked_method(method)
+    scales = [UNBOUNDED] * len(values) if bounds is None else bounds
+    out: list[dict[int, Interval]] = [{} for _ in groups]
+    for rows, part, own, places in defined_alike(values, units, groups):
+        mine = [scales[i] for i in rows]
+        for target, found in zip(
+            out, _resampled_intervals(part, own, places, mine, level, asked, resamples, seed, threads), strict=True
+        ):
+            target.update(zip(rows, found, strict=True))
+    return [[one[i] for i in range(len(values))] for one in out]
+
+
+def defined_alike(
+    values: Floats, units: Units, groups: Sequence[Rows]
+) -> Iterator[tuple[list[int], Floats, Units, list[Rows]]]:
+    """Rows that are defined for the same queries, with these queries alone: values, units and groups."""
     alike: dict[bytes, list[int]] = {}
     defined = ~np.isnan(values)
     for i, row in enumerate(defined):
         alike.setdefault(row.tobytes(), []).append(i)
-    out: list[dict[int, Interval]] = [{} for _ in groups]
     for rows in alike.values():
         there = defined[rows[0]]
-        part, own, places = values[rows], units, list(groups)
         if there.any() and not there.all():
             place = np.cumsum(there) - 1
-            part, own = part[:, there], units.only(there)
-            places = [place[group[there[group]]] for group in groups]
-        flags = [binary[i] for i in rows]
-        for target, found in zip(
-            out, _resampled_intervals(part, own, places, flags, level, asked, resamples, seed, threads), strict=True
-        ):
-            target.update(zip(rows, found, strict=True))
-    return [[one[i] for i in range(len(values))] for one in out]
+            yield rows, values[rows][:, there], units.only(there), [place[group[there[group]]] for group in groups]
+        else:
+            yield rows, values[rows], units, list(groups)
 
 
 def _resampled_intervals(
     values: Floats,
     units: Units,
     groups: Sequence[Rows],
-    binary: Sequence[bool],
+    bounds: Sequence[tuple[float, float]],
     level: float,
     asked: str,
     resamples: int,
@@ -184,7 +199,7 @@ def _resampled_intervals(
     own = [units if len(rows) == values.shape[1] else units.take(rows) for rows in groups]
     parts = [values if len(rows) == values.shape[1] else values[:, rows] for rows in groups]
     methods = [
-        [chosen_method(row, u, b, asked) for row, b in zip(part, binary, strict=True)]
+        [chosen_method(row, u, asked, scale) for row, scale in zip(part, bounds, strict=True)]
         for part, u in zip(parts, own, strict=True)
     ]
     drawn = [[i for i, name in enumerate(names) if name in _DRAWN] for names in methods]
@@ -199,18 +214,45 @@ def _resampled_intervals(
     out = []
     for part, u, names, rows, (top, bottom), mine in zip(parts, own, methods, drawn, sums, draws, strict=True):
         found = []
+        exact = _bounded_ends(part, u, names, bounds, level)
         for i, (row, name) in enumerate(zip(part, names, strict=True)):
-            estimate, n = mean_of(row, u), int(np.count_nonzero(~np.isnan(row)))
-            if i in rows:
+            estimate, there = mean_of(row, u), ~np.isnan(row)
+            if i in exact:
+                low, high = exact[i]
+            elif i in rows:
                 j = rows.index(i)
                 low, high = _from_draws(
                     mine[:, j], estimate, top[:, j], bottom[:, j], name, level, expanded=asked == "auto"
                 )
             else:
-                low, high = _without_draws(row, u, estimate, name, level, resamples, seed)
-            found.append(Interval(estimate, low, high, name, n))
+                low, high = _without_draws(row, u, name, level, resamples, seed)
+            n_eff = math.nan if u.plain else u.take(there).effective
+            found.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff))
         out.append(found)
     return out
+
+
+def _bounded_ends(
+    values: Floats, units: Units, names: Sequence[str], bounds: Sequence[tuple[float, float]], level: float
+) -> dict[int, tuple[float, float]]:
+    """Gaffke's ends of the rows of bounded values; for values of 0 and 1 they are Clopper and Pearson's."""
+    rows = [
+        i
+        for i, name in enumerate(names)
+        if name == "gaffke" or (name == "clopper-pearson" and math.isfinite(bounds[i][1] - bounds[i][0]))
+    ]
+    if not rows:
+        return {}
+    top, bottom = units.sums(values[rows])
+    there = (bottom > 0).any(axis=1)
+    means = UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()))
+    least, most = (np.array([bounds[i][side] for i in rows]) for side in (0, 1))
+    if not np.isfinite(most - least).all():
+        raise UsageError("method 'gaffke' needs the bounds of the values, such as (0, 1); use 'auto' or 'bca'")
+    tail = (1 - level) / 2
+    low, high = means.level_extremes(least, most)
+    low, high = means.with_one_more(low).mean_quantile(tail), means.with_one_more(high).mean_quantile(1 - tail)
+    return {i: (float(a), float(b)) for i, a, b in zip(rows, low, high, strict=True)}
 
 
 def _from_draws(
@@ -218,7 +260,7 @@ def _from_draws(
 ) -> tuple[float, float]:
     defined = draws[~np.isnan(draws)]
     if len(defined) == 0 or defined.min() == defined.max():
-        return estimate, estimate
+        return math.nan, math.nan
     if name == "percentile":
         low, high = np.quantile(defined, ((1 - level) / 2, (1 + level) / 2))
         return float(low), float(high)
@@ -227,12 +269,10 @@ def _from_draws(
 
 
 def _without_draws(
-    row: Floats, units: Units, estimate: float, name: str, level: float, resamples: int, seed: int
+    row: Floats, units: Units, name: str, level: float, resamples: int, seed: int
 ) -> tuple[float, float]:
-    if name == "none":
+    if name in ("none", ALL_EQUAL):
         return math.nan, math.nan
-    if name == "degenerate":
-        return estimate, estimate
     if name == "t":
         return student(row, units, level)
     if name == "studentized":

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 METHODS: tuple[str, ...] = get_args(Method)
 TOLERANCE = 1e-12
 """Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""
-FEW = 25
-"""Below so many queries a bootstrap of a mean is too short; Student's t is used instead."""
+FEW = 10
+"""Below so many units a bootstrap of a mean without bounds is too short; Student's t is used instead."""
+ALL_EQUAL = "all equal"
+"""The method of an interval whose values are all equal and not at a bound: its ends are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ class Interval:
     high: float
     method: str
     n: int
+    n_eff: float = math.nan
+    """How many units (queries or conversations) of equal weight say as much, after Kish; NaN: as many as values."""
+
+    @property
+    def units(self) -> float:
+        """How many units it rests on: what minimum sizes, warnings and degrees of freedom count."""
+        return float(self.n) if math.isnan(self.n_eff) else self.n_eff
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -71,24 +80,25 @@ def checked_count(name: str, value: int, least: int) -> int:
     return int(value)
 
 
-def chosen_method(values: Floats, units: Units, binary: bool, method: str) -> str:
-    """What `auto` means for these values: the first rule that fits."""
+def chosen_method(values: Floats, units: Units, method: str, bounds: tuple[float, float]) -> str:
+    """What `auto` means for these values: the first rule that fits. No method makes an interval of equal values."""
     there = ~np.isnan(values) & (units.weight > 0)
     defined, of = values[there], units.unit[there]
-    if len(defined) < 2 or bool((of == of[0]).all()):
+    if method == "none" or len(defined) < 2 or bool((of == of[0]).all()):
         return "none"
-    if method in ("wilson", "clopper-pearson") and not units.plain:
-        raise UsageError(f"method {method!r} knows no weights and no conversations; use 'auto' or 'bca'")
-    if method != "auto":
+    if method in ("wilson", "clopper-pearson"):
+        if not units.plain:
+            raise UsageError(f"method {method!r} knows no weights and no conversations; use 'auto' or 'bca'")
         return method
-    equal = bool((defined == defined[0]).all())
-    if not units.plain:
-        return "degenerate" if equal else "bca"
-    if binary and bool(np.isin(defined, (0.0, 1.0)).all()):
-        return "clopper-pearson" if equal else "wilson"
-    if equal:
-        return "degenerate"
-    return "t" if len(defined) < FEW else "bca"
+    first, (least, most) = defined[0], bounds
+    equal = bool((defined == first).all())
+    if equal and not (first in bounds and math.isfinite(most - least)):
+        return ALL_EQUAL
+    if method != "auto" and not equal:
+        return method
+    if math.isfinite(most - least):
+        return "clopper-pearson" if units.plain and bool(np.isin(defined, bounds).all()) else "gaffke"
+    return "t" if units.take(there).effective < FEW else "bca"
 
 
 def wilson(successes: float, n: int, confidence: float) -> tuple[float, float]:
@@ -112,27 +122,27 @@ def clopper_pearson(successes: float, n: int, confidence: float) -> tuple[float,
     return low, high
 
 
-def standard_error(values: Floats, units: Units) -> tuple[float, int]:
-    """The standard error of the (weighted, clustered) mean, and how many units it rests on.
+def standard_error(values: Floats, units: Units) -> tuple[float, float]:
+    """The standard error of the (weighted, clustered) mean, and how many units of equal weight it rests on.
 
     With plain queries this is sd/√n; with units of several queries it is that of a ratio of unit sums.
     """
     top, bottom = units.sums(values[None, :])
     there = bottom[:, 0] > 0
     top, bottom = top[there, 0], bottom[there, 0]
-    count = len(top)
-    if count < 2:
-        return math.nan, count
+    if len(top) < 2:
+        return math.nan, len(top)
+    count = float(bottom.sum() ** 2 / (bottom**2).sum())
     residual = top - top.sum() / bottom.sum() * bottom
     return float(math.sqrt(count / (count - 1) * (residual**2).sum()) / bottom.sum()), count
 
 
 def student(values: Floats, units: Units, confidence: float) -> tuple[float, float]:
-    """Student's t around the mean."""
+    """Student's t around the mean, with the standard error of units and their number − 1 degrees of freedom."""
     from scipy.special import stdtrit
 
     error, count = standard_error(values, units)
-    if count < 2:
+    if error != error:
         return math.nan, math.nan
     half = float(stdtrit(count - 1, 0.5 + confidence / 2)) * error
     middle = mean_of(values, units)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError, nearest
-from karat.stats.defaults import ALPHA, SEED
+from karat.stats.changes import flip_signs
+from karat.stats.defaults import ALPHA, DRAWS, SEED
 from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error
 from karat.stats.resample import Group, Units, mean_of, resampled
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-EXACT_UPTO = 16
-DRAWS = 100_000
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon", "sign")
 
 
@@ -43,14 +42,18 @@ def paired_test(
     a: Sequence[float] | Floats,
     b: Sequence[float] | Floats,
     *,
-    test: str = "t",
+    test: str = "randomization",
     alpha: float = ALPHA,
     draws: int = DRAWS,
     seed: int = SEED,
     clusters: Sequence[object] | None = None,
     weights: Sequence[float] | None = None,
 ) -> PairedTest:
-    """Test whether the mean of a − b is zero. Both are on the same queries, in the same order."""
+    """Test whether the mean of a − b is zero. Both are on the same queries, in the same order.
+
+    The test flips the signs of differences at random unless another is named. p is never 0, and differences that are
+    all equal, or of one unit, are never significant by their spread alone.
+    """
     first, second = (np.asarray(x, dtype=np.float64).ravel() for x in (a, b))
     if len(first) != len(second):
         raise UsageError(f"paired values must be of the same queries: found {len(first)} and {len(second)} values")
@@ -101,44 +104,23 @@ def p_value(
 
 
 def student_t(difference: Floats, units: Units) -> tuple[float, float]:
-    """The paired t-test; with units of several queries, on the units."""
+    """The paired t-test; with units of several queries, on the units. Without any spread nothing is significant."""
     from scipy.special import stdtr
 
     error, count = standard_error(difference, units)
     mean = mean_of(difference, units)
-    if count < 2:
+    if error != error:
         return math.nan, 1.0
     if error <= abs(mean) * TOLERANCE:
-        return (0.0, 1.0) if mean == 0 else (math.copysign(math.inf, mean), 0.0)
+        return (0.0 if mean == 0 else math.copysign(math.inf, mean)), 1.0
     t = mean / error
     return t, float(2 * stdtr(count - 1, -abs(t)))
 
 
 def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> list[float]:
-    """Randomisation by flipping the sign of each unit's difference; exact up to 16 units (Fisher 1935).
-
-    Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes. All rows
-    are tested under the same flips.
-    """
-    tops, _ = units.sums(differences)
-    count, columns = tops.shape
-    observed = np.abs(tops.sum(axis=0)) - TOLERANCE * np.abs(tops).sum(axis=0)
-    if count <= EXACT_UPTO:
-        totals = np.zeros((1, columns))
-        for top in tops:
-            totals = np.concatenate((totals + top, totals - top))
-        return [float(p) for p in (np.abs(totals) >= observed).mean(axis=0)]
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
-    totals = np.zeros((columns, draws))
-    for start in range(0, count, 8):
-        part = tops[start : start + 8]
-        table = signs[:, : len(part)] @ part
-        drawn = rng.integers(0, 256, draws, dtype=np.uint8)
-        for j in range(columns):
-            totals[j] += table[:, j][drawn]
-    extreme = (np.abs(totals) >= observed[:, None]).sum(axis=1)
-    return [float((e + 1) / (draws + 1)) for e in extreme]
+    """Randomization by flipping the sign of each unit's difference; exact up to 16 units. All rows at once."""
+    tops, bottoms = units.sums(differences)
+    return [float(p) for p in flip_signs(tops, bottoms[:, 0], levels=(), draws=draws, seed=seed)[0]]
 
 
 def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> float:

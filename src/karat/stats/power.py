@@ -103,7 +103,7 @@ def _rough(share: float, threshold: float, z: float, power: float) -> float:
     return (spread / (share - threshold)) ** 2
 
 
-def detectable(n: int, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> float:
+def detectable(n: float, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> float:
     """The smallest difference that n queries with this deviation show with the given power."""
     checked_share("power", power)
     checked_share("alpha", alpha)

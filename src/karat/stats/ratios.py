@@ -9,7 +9,8 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.intervals import Interval, bca_bounds, checked_method, checked_share, jackknife_means
+from karat.stats.intervals import ALL_EQUAL, Interval, bca_bounds, checked_method, checked_share, jackknife_means
+from karat.stats.one_more import UnitMeans
 from karat.stats.resample import Group, resampled
 
 if TYPE_CHECKING:
@@ -53,7 +54,13 @@ def ratio_interval(
     (draws,) = resampled([Group(top[:, None], bottom[:, None])], len(units), resamples, seed, threads)
     defined = draws[:, 0][~np.isnan(draws[:, 0])]
     if len(defined) == 0 or float(defined.max() - defined.min()) <= 1e-12 * abs(estimate):
-        return Interval(estimate, estimate, estimate, "degenerate", n)
+        if estimate not in (0.0, 1.0):
+            return Interval(estimate, math.nan, math.nan, ALL_EQUAL, n)
+        some = bottom > 0  # as much as a unit that nobody saw may change it
+        means, tail = UnitMeans(top[some, None], bottom[some, None], int(some.sum())), (1 - level) / 2
+        other = means.with_one_more(np.array([1.0 - estimate])).mean_quantile(tail if estimate else 1 - tail)
+        ends = (float(other[0]), 1.0) if estimate else (0.0, float(other[0]))
+        return Interval(estimate, *ends, "gaffke", n)
     if asked == "percentile":
         low, high = np.quantile(defined, ((1 - level) / 2, (1 + level) / 2))
         return Interval(estimate, float(low), float(high), "percentile", n)

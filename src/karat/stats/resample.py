@@ -36,10 +36,16 @@ class Units:
     unit: NDArray[np.int64]
     weight: Floats
     plain: bool
-    """Whether every query is a unit of its own with weight 1."""
+    """Whether every query is a unit of its own, and all count alike."""
 
     def __len__(self) -> int:
         return int(self.unit.max(initial=-1)) + 1
+
+    @property
+    def effective(self) -> float:
+        """Kish 1965: how many units of equal weight say as much as these."""
+        sums = np.bincount(self.unit, self.weight)
+        return float(sums.sum() ** 2 / (sums**2).sum()) if sums.any() else 0.0
 
     @staticmethod
     def of(n: int, clusters: Sequence[object] | None = None, weights: Sequence[float] | Floats | None = None) -> Units:
@@ -62,15 +68,21 @@ class Units:
         if not (np.isfinite(weight) & (weight >= 0)).all():
             raise UsageError(f"weights must be finite numbers from 0, found {weight.min()}")
         alone = len(unit) == 0 or int(unit.max()) + 1 == n
-        return Units(unit, weight, alone and bool((weight == 1.0).all()))
+        return Units.scaled(unit, weight, alone)
+
+    @staticmethod
+    def scaled(unit: NDArray[np.int64], weight: Floats, alone: bool) -> Units:
+        """Units whose weights are multiplied so that the largest is 1: a common factor changes nothing."""
+        most = float(weight.max(initial=0.0))
+        even = np.ones(len(weight)) if most <= 0 or bool((weight == most).all()) else weight / most
+        return Units(unit, weight if most <= 0 else even, alone and most > 0 and bool((even == 1.0).all()))
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Units:
         """The units of some of the queries, numbered anew in their order."""
         unit = self.unit[rows]
         _, numbered = np.unique(unit, return_inverse=True)
-        weight = self.weight[rows]
         alone = len(unit) == 0 or int(numbered.max()) + 1 == len(unit)
-        return Units(numbered, weight, alone and bool((weight == 1.0).all()))
+        return Units.scaled(numbered, self.weight[rows], alone)
 
     def only(self, there: NDArray[np.bool_]) -> Units:
         """The units of some of the queries, numbered as if there were no others."""

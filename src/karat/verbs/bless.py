@@ -63,7 +63,8 @@ def _head(result: Result, run: RunResult) -> DocumentJson:
     document = replace(result, runs=(run,), basis=result.fingerprints.only(run.values)).document()
     # Weighted means cannot be told from the values alone.
     design = sampling_json(run.sampling) if run.sampling.weights else UNSET
-    runs = [structs.replace(one, sampling=design) for one in document.runs or ()]
+    lists = run.ranked_lists if run.ranked_lists is not None else UNSET
+    runs = [structs.replace(one, sampling=design, ranked_lists=lists) for one in document.runs or ()]
     return structs.replace(document, kind="baseline", karat=__version__, runs=runs, warnings=UNSET)
 
 
@@ -129,7 +130,7 @@ def prepare_blessing(source: str | None, *, run: str | None = None, **options: U
         saved = load(source)
         return Blessing(saved, _choose_run(saved, run, []), DEFAULT_FILE)
     read = read_config(find_config(source))
-    result = evaluate_config(read, read.config.gates, None, options)
+    result = evaluate_config(read, read.config.gates, None, {**options, "details": True})
     baseline = read.config.baseline
     is_file = baseline is not None and baseline not in [r.name for r in result.runs]
     place = read.place(baseline if is_file and baseline is not None else DEFAULT_FILE)

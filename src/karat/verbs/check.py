@@ -26,7 +26,7 @@ from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
 from karat.results.words import plural
-from karat.stats.paired import DRAWS
+from karat.stats.defaults import DRAWS
 from karat.store.codec import as_plain
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
@@ -243,6 +243,8 @@ def check(
     check_files(read, evaluated=fresh, compared=baseline is None)
     if fresh and chosen.runs is not None:
         check_gates(read, all_gates, compared=(baseline or chosen.baseline) is not None)
+    if fresh and any(g.against is not None for g in all_gates):
+        options = {**options, "details": True}  # identical lists are evidence of their own
     evaluation = evaluate_config(read, all_gates, result, options)
     base = baseline if baseline is not None else _baseline(read, evaluation)
     outcome = _judge(
@@ -331,7 +333,7 @@ def _judge(
     baseline: Result | str | None,
     *,
     force: bool = False,
-    correction: str = "none",
+    correction: str = "bonferroni",
     tests: tuple[str, ...] = DEFAULT_TESTS,
     at: str = "",
     places: Mapping[str, str] | None = None,

@@ -18,9 +18,9 @@ from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
 from karat.results.values import statistic_of
-from karat.stats.defaults import ALPHA
+from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
-from karat.stats.paired import DRAWS, TESTS
+from karat.stats.paired import TESTS
 from karat.store.codec import as_plain
 from karat.verbs.all_pairs import all_pairs_of, noise_of
 from karat.verbs.evaluate import evaluate

@@ -46,7 +46,7 @@ class Estimator:
         how = replace(self.sampling, method=_for(self.sampling.method, binary))
         (estimates,) = estimate_figures(
             values,
-            [Statistic(bounds=SHARE, binary=binary)] * len(rows),
+            [Statistic(bounds=SHARE)] * len(rows),
             how.units(queries),
             [np.arange(len(queries))],
             how.choice(self.threads),

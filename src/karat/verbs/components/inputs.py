@@ -27,7 +27,7 @@ from karat.results.other_lists import final_lists
 from karat.results.result import RunResult
 from karat.results.sampling import sampling
 from karat.results.values import measure_rankings
-from karat.stats.paired import DRAWS
+from karat.stats.defaults import DRAWS
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.components.estimator import Estimator
 from karat.verbs.evaluate import named_runs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.stats.groups import intervals
-from karat.stats.intervals import Interval, quantile_interval, standard_error
+from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
 from karat.stats.resample import mean_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 TOTAL = "total"
-BINARY = ("misrouted", "hit@10")
+UNBOUNDED = ("returned", "relevant", "relevant@5", "rerank gain", "gap to docs")
+"""Counts and differences; every other value is a share."""
 TAIL = 3.0
 """Time beyond so many medians of its stage is in the tail."""
+
+
+def _as_seen(one: Interval) -> Interval:
+    """A rule takes values that are all equal as they are: it names a cause, and lets nothing pass."""
+    return replace(one, low=one.estimate, high=one.estimate) if one.method == ALL_EQUAL else one
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,12 @@ class View:
         estimates = intervals(
             np.array([self.values[n][self.rows] for n in names]),
             self.units.take(self.rows),
-            binary=[n in BINARY for n in names],
+            bounds=[(-math.inf, math.inf) if n in UNBOUNDED else (0.0, 1.0) for n in names],
             confidence=sampling.confidence,
             resamples=sampling.resamples,
             seed=sampling.seed,
         )
-        return dict(zip(names, estimates, strict=True))
+        return {n: _as_seen(one) for n, one in zip(names, estimates, strict=True)}
 
     def interval(self, name: str) -> Interval | None:
         """The interval of a value; None where it was not signals."""
@@ -157,7 +163,7 @@ class View:
         return intervals(
             share[None, :],
             self.units,
-            binary=[False],
+            bounds=[(0.0, 1.0)],
             confidence=self.signals.sampling.confidence,
             resamples=self.signals.sampling.resamples,
             seed=self.signals.sampling.seed,

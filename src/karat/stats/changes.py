@@ -1,0 +1,189 @@
+"""Mean differences of paired values: an interval and a p that agree.
+
+The test flips the signs of units at random; the interval holds the means that it does not reject. Both allow for one
+more unit that nobody saw (`one_more.py`), which decides where most units are tied: a test that sees no spread is sure
+of anything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.stats.defaults import DRAWS, SEED
+from karat.stats.groups import defined_alike
+from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
+from karat.stats.one_more import UnitMeans
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.stats.resample import Units
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+    Ends = tuple[Floats, Floats]
+
+EXACT_UPTO = 16
+ONE_MORE = "one more unit"
+"""The test whose p is the chance of no change if there were one more unit."""
+DecidingTest = Literal["randomization", "t"]
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """The interval of a mean difference at each level, and the p of the tests that it is the inverse of."""
+
+    intervals: tuple[Interval, ...]
+    p: Mapping[str, float] = field(default_factory=dict)
+    """The interval leaves out 0 if and only if the largest of these is below 1 − its confidence."""
+
+
+def estimate_changes(
+    differences: Floats,
+    units: Units,
+    groups: Sequence[Rows],
+    *,
+    bounds: Sequence[tuple[float, float]],
+    levels: Sequence[float],
+    test: DecidingTest = "randomization",
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[list[MeanChange]]:
+    """The mean of each row of differences in each group of queries (columns).
+
+    `bounds` are the least and the largest difference that each row can have.
+    """
+    out: list[dict[int, MeanChange]] = [{} for _ in groups]
+    for rows, part, own, places in defined_alike(differences, units, groups):
+        for target, place in zip(out, places, strict=True):
+            mine = own if len(place) == part.shape[1] else own.take(place)
+            scale = np.array([bounds[i] for i in rows])
+            changes = _of_group(part[:, place], mine, scale, levels, test, draws, seed)
+            target.update(zip(rows, changes, strict=True))
+    return [[one[i] for i in range(len(differences))] for one in out]
+
+
+def _of_group(
+    part: Floats, units: Units, bounds: Floats, levels: Sequence[float], test: DecidingTest, draws: int, seed: int
+) -> list[MeanChange]:
+    """The changes of rows that all queries of a group have."""
+    n = 0 if np.isnan(part).any() else part.shape[1]
+    tops, bottoms = units.sums(part)
+    there = bottoms[:, 0] > 0 if n else np.zeros(len(tops), dtype=bool)
+    tops, bottoms = tops[there], bottoms[there]
+    if len(tops) < 2:
+        means = tops.sum(axis=0) / bottoms.sum(axis=0) if len(tops) else np.full(len(part), math.nan)
+        none = tuple(Interval(math.nan, math.nan, math.nan, "none", n) for _ in levels)
+        return [MeanChange(tuple(_moved(i, m) for i in none), {test: 1.0}) for m in means]
+    seen = UnitMeans(tops, bottoms, n)
+    n_eff = math.nan if units.plain else float(seen.effective[0])
+    estimates = tops.sum(axis=0) / bottoms.sum(axis=0)
+    if test == "t":
+        p, ends = student_changes(seen, levels)
+    else:
+        p, ends = flip_signs(tops, bottoms[:, 0], levels=levels, draws=draws, seed=seed)
+    least, most = seen.change_extremes(bounds[:, 0], bounds[:, 1])
+    worse, better = seen.with_one_more(least), seen.with_one_more(most)
+    nothing = np.zeros(len(part))
+    p_more = 2 * np.minimum(worse.share_below(nothing), 1 - better.share_below(nothing))
+    unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
+    names = [ALL_EQUAL if blank else test for blank in unknown]
+    intervals = []
+    for level, (low, high) in zip(levels, ends, strict=True):
+        tail = (1 - level) / 2
+        low = np.where(unknown, math.nan, np.minimum(low, worse.mean_quantile(tail)))
+        high = np.where(unknown, math.nan, np.maximum(high, better.mean_quantile(1 - tail)))
+        intervals.append(
+            [
+                Interval(float(e), float(a), float(b), name, n, n_eff)
+                for e, a, b, name in zip(estimates, low, high, names, strict=True)
+            ]
+        )
+    pairs = zip(p, p_more, unknown, strict=True)
+    tests = [{test: float(a), ONE_MORE: 1.0 if blank else min(1.0, float(b))} for a, b, blank in pairs]
+    return [MeanChange(one, p) for one, p in zip(zip(*intervals, strict=True), tests, strict=True)]
+
+
+def _moved(interval: Interval, estimate: float) -> Interval:
+    return Interval(float(estimate), interval.low, interval.high, interval.method, interval.n)
+
+
+def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
+    """Student's t of units: its two-sided p, and the ends at each level."""
+    from scipy.special import stdtr, stdtrit
+
+    total, count = seen.bottom.sum(axis=0), seen.effective
+    means = seen.top.sum(axis=0) / total
+    errors = np.sqrt(count / (count - 1) * ((seen.top - means * seen.bottom) ** 2).sum(axis=0)) / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.where(errors > np.abs(means) * TOLERANCE, 2 * stdtr(count - 1, -np.abs(means) / errors), 1.0)
+    half = [stdtrit(count - 1, 0.5 + level / 2) * errors for level in levels]
+    return p, [(means - h, means + h) for h in half]
+
+
+def flip_signs(
+    tops: Floats, bottoms: Floats, *, levels: Sequence[float], draws: int = DRAWS, seed: int = SEED
+) -> tuple[Floats, list[Ends]]:
+    """Randomization by flipping the sign of each unit's difference (Fisher 1935): two-sided p, and the ends that agree.
+
+    `tops` are sums of differences (units × columns), `bottoms` the weights of units. All columns are tested under the
+    same flips, all of them up to 16 units. A mean is rejected from below as often as the units that are flipped have a
+    mean below it (Hartigan 1969): the ends are order statistics of the means of random halves.
+    """
+    count = len(tops)
+    total, weight = tops.sum(axis=0), float(bottoms.sum())
+    slack = TOLERANCE * np.abs(tops).sum(axis=0)
+    stacked = np.column_stack((tops, bottoms))
+    signed = _all_flips(stacked) if count <= EXACT_UPTO else _drawn_flips(stacked, draws, seed)
+    extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
+    exact = count <= EXACT_UPTO
+    p = extreme / signed.shape[1] if exact else (extreme + 1) / (draws + 1)
+    sums, sizes = (total[:, None] - signed[:-1]) / 2, (weight - signed[-1]) / 2
+    if not exact:  # a draw and its mirror image
+        sums, sizes = np.concatenate((sums, total[:, None] - sums), axis=1), np.concatenate((sizes, weight - sizes))
+    some = sizes > TOLERANCE * weight
+    means = sums[:, some] / sizes[some]
+    means[np.abs(means) <= slack[:, None] / weight] = 0.0
+    empty = 0 if exact else int((~some).sum())
+    ends = []
+    for level in levels:
+        alpha = 1 - level
+        place = math.ceil(alpha * 2.0**count / 2 - 1e-9) - 1 if exact else math.ceil(alpha * (draws + 1) - 1e-9) - 1
+        place -= empty
+        if place < 1:
+            ends.append((np.full(len(total), -math.inf), np.full(len(total), math.inf)))
+            continue
+        means.partition((place - 1, means.shape[1] - place), axis=1)
+        ends.append((means[:, place - 1].copy(), means[:, -place].copy()))
+    return p, ends
+
+
+def _all_flips(parts: Floats) -> Floats:
+    """The signed sums of all flips (columns × flips)."""
+    totals = np.zeros((1, parts.shape[1]))
+    for part in parts:
+        totals = np.concatenate((totals + part, totals - part))
+    return np.ascontiguousarray(totals.T)
+
+
+def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
+    """The signed sums of random flips (columns × draws).
+
+    Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
+    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
+    totals = np.zeros((parts.shape[1], draws))
+    for start in range(0, len(parts), 8):
+        part = parts[start : start + 8]
+        table = np.ascontiguousarray((signs[:, : len(part)] @ part).T)
+        drawn = rng.integers(0, 256, draws, dtype=np.uint8)
+        for total, column in zip(totals, table, strict=True):
+            total += column[drawn]
+    return totals

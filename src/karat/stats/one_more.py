@@ -1,0 +1,159 @@
+"""Means of few units with a bound: what the mean may be if one more unit could be as bad as its scale allows.
+
+Units get random shares (those of a Dirichlet distribution, all alike), and so does one more unit with an extreme value:
+the quantile of the mean under these shares is an end of the interval (Gaffke 2005). For values of 0 and 1 that is
+Clopper & Pearson's interval; with all n values at a bound the mean is within 1 − tail^(1/n) of the range from it. The
+distribution is that of a sum of exponentials, found by saddlepoint (Barndorff-Nielsen's r*): nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+STEPS = 60
+CLOSE = 1e-9
+"""How far an end may be from its quantile, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class UnitMeans:
+    """Weighted sums and weights of units (rows) that all have a value, in columns, and how many queries they hold."""
+
+    top: Floats
+    bottom: Floats
+    queries: int
+
+    @property
+    def values(self) -> Floats:
+        return self.top / self.bottom
+
+    @property
+    def effective(self) -> Floats:
+        """Kish 1965: how many units of equal weight say as much, for each column."""
+        sums: Floats = self.bottom.sum(axis=0) ** 2 / (self.bottom**2).sum(axis=0)
+        return sums
+
+    def level_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """The lowest and the highest value that one more unit may have, by column.
+
+        A query may be at the bound. The mean of a conversation of several queries is so the less likely the more units
+        were seen away from the other bound; where there is no bound, the extreme is the one that was seen.
+        """
+        values, span = self.values, most - least
+        low, high, middle = values.min(axis=0), values.max(axis=0), self.top.sum(axis=0) / self.bottom.sum(axis=0)
+        power = 2 * (1 - len(values) / max(self.queries, 1))
+        out = []
+        for end, bound, share in ((low, least, most - middle), (high, most, middle - least)):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                counted = self.effective * np.where(np.isfinite(span), share / span, 1.0)
+                reach = np.maximum(counted, 1.0) ** -power
+                out.append(np.where(np.isfinite(bound), end + (bound - end) * reach, end))
+        return out[0], out[1]
+
+    def change_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """The worst and the best difference that one more unit may have, by column.
+
+        It lies between the most extreme one seen (or none) and what the scale allows: 1/√k of the way, where k units
+        are not tied. With all units tied it may be anything.
+        """
+        values = self.values
+        apart = (self.bottom * (values != 0)).sum(axis=0) / self.bottom.sum(axis=0) * self.effective
+        reach = 1 / np.sqrt(np.maximum(apart, 1.0))
+        out = []
+        for end, bound in ((np.minimum(values.min(axis=0), 0), least), (np.maximum(values.max(axis=0), 0), most)):
+            with np.errstate(invalid="ignore"):
+                out.append(np.where(np.isfinite(bound), end + (bound - end) * reach, end))
+        return out[0], out[1]
+
+    def with_one_more(self, value: Floats) -> UnitMeans:
+        """These units and another one of their usual weight."""
+        weight = (self.bottom**2).sum(axis=0) / self.bottom.sum(axis=0)
+        return UnitMeans(np.vstack((self.top, weight * value)), np.vstack((self.bottom, weight)), self.queries)
+
+    def mean_quantile(self, share: float) -> Floats:
+        """The quantile of the mean under random shares of the units, by column."""
+        from scipy.special import ndtri
+
+        values, total = self.values, self.bottom.sum(axis=0)
+        low, high = values.min(axis=0), values.max(axis=0)
+        middle = self.top.sum(axis=0) / total
+        spread = np.sqrt((self.bottom**2 * (values - middle) ** 2).sum(axis=0)) / total
+        target, slope = float(ndtri(share)), np.where(spread > 0, spread, 1.0)
+        out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
+        before: Floats | None = None
+        score_before = np.zeros_like(out)
+        for _ in range(STEPS):
+            score = self._score(out)
+            off = score - target
+            if bool((np.abs(off) < CLOSE).all()):
+                break
+            low, high = np.where(off < 0, out, low), np.where(off > 0, out, high)
+            if before is not None:
+                moved = score - score_before
+                steep = (out != before) & (moved * (out - before) > 0)
+                slope = np.where(steep, (out - before) / np.where(steep, moved, 1.0), slope)
+            before, score_before = out, score
+            step = out - off * slope
+            out = np.where((step > low) & (step < high), step, (low + high) / 2)
+            out = np.where(np.abs(off) < CLOSE, before, out)
+        exact = self._exact(share)
+        return np.where(np.isnan(exact), out, exact)
+
+    def _exact(self, share: float) -> Floats:
+        """The quantile of columns with no more than two values and equal weights; NaN for the others."""
+        from scipy.special import betaincinv
+
+        values = self.values
+        low, high = values.min(axis=0), values.max(axis=0)
+        at_low = (values == low).sum(axis=0)
+        plain = (self.bottom == self.bottom[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0)
+        above = np.maximum(len(values) - at_low, 1)
+        found = low + (high - low) * betaincinv(above, np.maximum(at_low, 1), share)
+        return np.where(plain, np.where(low == high, low, found), np.nan)
+
+    def share_below(self, at: Floats) -> Floats:
+        """The chance under random shares of the units that the mean is not above this, by column."""
+        from scipy.special import betainc, ndtr
+
+        values = self.values
+        low, high = values.min(axis=0), values.max(axis=0)
+        at_low = (values == low).sum(axis=0)
+        plain = (self.bottom == self.bottom[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0)
+        span = np.where(high > low, high - low, 1.0)
+        place = np.clip((at - low) / span, 0.0, 1.0)
+        exact = betainc(np.maximum(len(values) - at_low, 1), np.maximum(at_low, 1), place)
+        inside = (at > low) & (at < high)
+        usual = ndtr(self._score(np.where(inside, at, (low + high) / 2)))
+        return np.where(~inside, np.where(at >= high, 1.0, 0.0), np.where(plain, exact, usual))
+
+    def _score(self, at: Floats) -> Floats:
+        """The chance that the mean is not above this, as a normal score."""
+        parts = self.top - at * self.bottom
+        scale = np.abs(parts).max(axis=0)
+        parts = parts / np.where(scale > 0, scale, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            low, high = 1 / parts.min(axis=0), 1 / parts.max(axis=0)
+            tilt = np.zeros(parts.shape[1])
+            for _ in range(STEPS):
+                shares = parts / (1 - tilt * parts)
+                slope, bend = shares.sum(axis=0), (shares**2).sum(axis=0)
+                low, high = np.where(slope < 0, tilt, low), np.where(slope > 0, tilt, high)
+                step = tilt - slope / bend
+                new = np.where((step > low) & (step < high), step, (low + high) / 2)
+                settled = np.abs(slope) <= 1e-11 * np.sqrt(bend)
+                if bool(settled.all()):
+                    break
+                tilt = np.where(settled, tilt, new)
+            log = -np.log1p(-tilt * parts).sum(axis=0)
+            root = np.sign(tilt) * np.sqrt(np.maximum(-2 * log, 0.0))
+            other = tilt * np.sqrt((parts**2 / (1 - tilt * parts) ** 2).sum(axis=0))
+            out: Floats = root + np.log(other / root) / root
+        return np.where(np.abs(root) < 1e-4, root, out)
