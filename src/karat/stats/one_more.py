@@ -47,9 +47,10 @@ class UnitMeans:
         A query may be at the bound. The mean of a conversation of several queries is so the less likely the more units
         were seen away from the other bound; where there is no bound, the extreme is the one that was seen.
         """
-        values, span = self.values, most - least
-        low, high, middle = values.min(axis=0), values.max(axis=0), self.top.sum(axis=0) / self.bottom.sum(axis=0)
-        power = 2 * (1 - len(values) / max(self.queries, 1))
+        span, middle = most - least, self.top.sum(axis=0) / self.bottom.sum(axis=0)
+        pulls = (self.top - middle * self.bottom) / self.usual_weight  # a long conversation pulls more than a short one
+        low, high = np.maximum(middle + pulls.min(axis=0), least), np.minimum(middle + pulls.max(axis=0), most)
+        power = 2 * (1 - len(self.top) / max(self.queries, 1))
         out = []
         for end, bound, share in ((low, least, most - middle), (high, most, middle - least)):
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -75,8 +76,14 @@ class UnitMeans:
 
     def with_one_more(self, value: Floats) -> UnitMeans:
         """These units and another one of their usual weight."""
-        weight = (self.bottom**2).sum(axis=0) / self.bottom.sum(axis=0)
+        weight = self.usual_weight
         return UnitMeans(np.vstack((self.top, weight * value)), np.vstack((self.bottom, weight)), self.queries)
+
+    @property
+    def usual_weight(self) -> Floats:
+        """The weight of each of `effective` units that weigh as much as these."""
+        weight: Floats = (self.bottom**2).sum(axis=0) / self.bottom.sum(axis=0)
+        return weight
 
     def mean_quantile(self, share: float) -> Floats:
         """The quantile of the mean under random shares of the units, by column."""

@@ -1,0 +1,384 @@
+"""How often gates ship or block wrongly, with the truth exactly at the gate: `make bench-error-rates`.
+
+Populations are per-query values of real systems: SciFact (BM25, dense, hybrid; train and test queries), TREC DL 2019
+(five systems) and the demo. Samples are drawn from them with replacement, so the true value is known. A gate at that
+value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4% on each side, 5% with 10 queries.
+
+    error_rates.py              4,000 samples per cell; writes the section `error rates` of bench/RESULTS.md
+    error_rates.py --quick      400 samples per cell, to try it; writes nothing
+    error_rates.py --only NAME  one part: levels, changes, losses, conversations, weights, segments, all-pairs
+
+Needs ../shared/data. Takes about half an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent))
+from harness import Report, finish, machine, progress, source_digest
+
+import karat
+from karat.stats.changes import estimate_changes
+from karat.stats.groups import intervals
+from karat.stats.intervals import Interval
+from karat.stats.resample import Units
+
+Floats = NDArray[np.float64]
+Populations = dict[tuple[str, str, str], Floats]
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+STORE = Path(__file__).parent / "data" / "error_rates.pickle"
+METRICS = ("recall@5", "hit@5", "ndcg@10", "mrr", "map")
+SIZES = (10, 15, 25, 50, 100, 200)
+SAMPLES, QUICK = 4000, 400
+LOT = 200
+"""Samples that are judged at once."""
+DRAWS = 10_000
+"""Of the sign flips; the product takes ten times as many, which moves an end by less than its third digit."""
+CONFIDENCE = 0.95
+BROKEN = (0.02, 0.05)
+"""The shares of queries that a broken system loses."""
+CLUSTERS, TURNS, ICC = (5, 10, 20), 10, 0.3
+UNEQUAL = (2, 4, 8, 12, 24)
+SEGMENTS = "Conversations: n counts them; segments: n is the size of each, a BLOCK is one of any segment."
+LIMITS = {10: 5.0}
+LIMIT = 4.0
+
+
+def main() -> int:
+    """Run the parts that are asked for."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--only", choices=sorted(PARTS))
+    options.add_argument("--processes", type=int, default=2)
+    asked = options.parse_args()
+    samples = QUICK if asked.quick else SAMPLES
+    population = populations()
+    begun = source_digest()
+    out = []
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for name, part in PARTS.items():
+            if asked.only in (None, name):
+                cells = list(part(population))
+                progress(f"{name}: {len(cells)} cells")
+                found = pool.map(run_cell, cells, [samples] * len(cells), range(len(cells)))
+                out.append((name, list(zip(cells, found, strict=True))))
+    report = Report("Error rates")
+    report.note(machine())
+    report.note(f"{samples:,} samples per cell, the truth exactly at the gate. {SEGMENTS}")
+    for name, rows in out:
+        report.heading(name)
+        report.table(HEAD, describe(rows))
+        bad = [f"{c.label} n={c.n} ({r.above:.1f}%, {r.below:.1f}%)" for c, r in rows if exceeds(c, r, samples)]
+        limit = "5% of samples BLOCK" if name == "segments" else "each side at most 4% (5% with 10)"
+        report.bar(f"{name}: {limit}", "; ".join(bad) or f"{len(rows)} of {len(rows)} cells", not bad)
+    finish("error rates", report, begun, asked.quick or asked.only is not None)
+    return 0 if all(bar.passed for bar in report.bars) else 1
+
+
+# --- populations -------------------------------------------------------------------------------------------------
+
+
+def populations() -> Populations:
+    """Per-query values of every system and metric; made once."""
+    if STORE.exists():
+        kept: Populations = pickle.loads(STORE.read_bytes())  # noqa: S301
+        return kept
+    out: Populations = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name, (gold, runs) in sources(Path(place)):
+            result = karat.evaluate(gold, runs, METRICS, method="none")
+            for run in result.runs:
+                out |= {(name, run.name, m): run.values[m][~np.isnan(run.values[m])] for m in METRICS}
+    STORE.parent.mkdir(exist_ok=True)
+    STORE.write_bytes(pickle.dumps(out))
+    return out
+
+
+def sources(place: Path) -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    """Gold and runs of each collection."""
+    if not SHARED.exists():
+        raise SystemExit(f"{SHARED} is missing: SciFact and DL19 are needed")
+    yield "DL19", (str(SHARED / "dl19" / "qrels.txt"), sorted(map(str, (SHARED / "dl19").glob("*.run"))))
+    progress("retrieving SciFact")
+    scifact, folder = SHARED / "scifact", place / "scifact"
+    (folder / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (folder / name).symlink_to(scifact / name)
+    train, test = ((scifact / "qrels" / f"{part}.tsv").read_text().splitlines() for part in ("train", "test"))
+    gold = folder / "qrels" / "test.tsv"
+    gold.write_text("\n".join([*train, *test[1:]]) + "\n")
+    karat.bench(str(folder), ["bm25", "dense", "hybrid(bm25, dense)"], "ndcg@10", out=str(place / "runs"))
+    yield "SciFact", (str(gold), sorted(map(str, (place / "runs").rglob("*.jsonl"))))
+    progress("retrieving the demo")
+    karat.demo(str(place / "demo"))
+    yield "demo", (str(place / "demo/data/qrels.tsv"), sorted(map(str, (place / "demo/runs").glob("*.jsonl"))))
+
+
+# --- cells -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One population, size and kind of sample."""
+
+    label: str
+    kind: str
+    n: int
+    values: Floats
+    scale: tuple[float, float] = (0.0, 1.0)
+    segments: int = 1
+    unequal: bool = False
+    weights: str = ""
+
+    @property
+    def truth(self) -> float:
+        return float(self.values.mean())
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Percentages of samples: the interval lies above the truth, below it, or there is none."""
+
+    above: float
+    below: float
+    undecided: float
+    width: float
+    student: float
+    """Mean widths: of these intervals, and of Student's t."""
+
+
+def levels(population: Populations) -> Iterator[Cell]:
+    """Gates on a mean."""
+    for (name, run, metric), values in population.items():
+        for n in SIZES:
+            if values.min() < values.max():
+                yield Cell(f"{name} {run} {metric}", "level", n, values)
+
+
+def changes(population: Populations) -> Iterator[Cell]:
+    """Gates against a baseline: both pairs of real systems, and the same differences with random signs."""
+    for name, metric in dict.fromkeys((n, m) for n, _, m in population):
+        runs = [r for n, r, m in population if (n, m) == (name, metric)]
+        for a, b in combinations(runs, 2):
+            moved = population[name, a, metric] - population[name, b, metric]
+            if not moved.any():
+                continue
+            for n in SIZES:
+                yield Cell(f"{name} {a} − {b} {metric}", "change", n, moved, (-1.0, 1.0))
+                even = np.concatenate((moved, -moved))
+                yield Cell(f"{name} {a} − {b} {metric}, random signs", "change", n, even, (-1.0, 1.0))
+
+
+def losses(population: Populations) -> Iterator[Cell]:
+    """`no worse than baseline by m`, where a share of the queries is lost and m is exactly that loss."""
+    rng = np.random.default_rng(5)
+    for (name, run, metric), values in population.items():
+        if name == "DL19" or metric in ("mrr", "map"):
+            continue
+        for share in BROKEN:
+            lost = np.where(rng.random(len(values)) < share, -values, 0.0)
+            if lost.any():
+                for n in SIZES:
+                    yield Cell(f"{name} {run} {metric}, {share:.0%} lost", "change", n, lost, (-1.0, 1.0))
+
+
+SOME = [("DL19", "bm25", "ndcg@10"), ("DL19", "splade", "ndcg@10"), ("DL19", "splade", "mrr"), ("DL19", "bm25", "recall@5")]
+
+
+def _some(population: Populations) -> Iterator[tuple[str, Floats]]:
+    for key, values in population.items():
+        if key in SOME or (key[0] == "SciFact" and key[1] == "bm25" and key[2] in ("recall@5", "ndcg@10")):
+            yield " ".join(key), values
+
+
+def conversations(population: Populations) -> Iterator[Cell]:
+    """Queries in conversations whose values are alike, of equal and of unequal sizes."""
+    for label, values in _some(population):
+        for count in CLUSTERS:
+            for unequal in (False, True):
+                sizes = "unequal" if unequal else f"{TURNS} each"
+                yield Cell(f"{label}, {sizes}", "conversations", count, values, unequal=unequal)
+
+
+def weights(population: Populations) -> Iterator[Cell]:
+    """Queries whose weights differ: little, as lognormal(1), and by Zipf's law."""
+    for label, values in _some(population):
+        for law in ("equal", "lognormal", "Zipf"):
+            for n in (25, 50, 100, 500):
+                yield Cell(f"{label}, {law} weights", "weights", n, values, weights=law)
+
+
+def segments(population: Populations) -> Iterator[Cell]:
+    """`for every` segment, with the truth of all of them at the gate: a BLOCK of any is false."""
+    for label, values in _some(population):
+        for count in (4, 10):
+            for n in (12, 25, 50):
+                yield Cell(f"{label}, {count} segments", "segments", n, values, segments=count)
+
+
+PARTS: dict[str, Callable[[Populations], Iterator[Cell]]] = {
+    "levels": levels,
+    "changes": changes,
+    "losses": losses,
+    "conversations": conversations,
+    "weights": weights,
+    "segments": segments,
+}
+
+
+def run_cell(cell: Cell, samples: int, number: int) -> Rates:
+    """Draw samples and count on which side the intervals miss the truth."""
+    rng = np.random.default_rng([number, cell.n, samples])
+    ends, student = [], []
+    for lot in range(0, samples, LOT):
+        found, widths = KINDS[cell.kind](cell, min(LOT, samples - lot), rng)
+        ends += found
+        student += widths
+    low, high = np.array(ends).T
+    blank = np.isnan(low) & np.isnan(high)
+    slack = 1e-12
+    return Rates(
+        100 * float(np.mean(low > cell.truth + slack)),
+        100 * float(np.mean(high < cell.truth - slack)),
+        100 * float(np.mean(blank)),
+        float(np.mean((high - low)[~blank])) if not blank.all() else float("nan"),
+        float(np.mean(student)),
+    )
+
+
+Ends = tuple[list[tuple[float, float]], list[float]]
+
+
+def _draw(cell: Cell, size: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    return cell.values[rng.integers(0, len(cell.values), size)]
+
+
+def _student(values: Floats) -> list[float]:
+    from scipy.special import stdtrit
+
+    n = values.shape[1]
+    half = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * values.std(axis=1, ddof=1) / np.sqrt(n)
+    return [float(2 * h) for h in half]
+
+
+def _ends(found: list[Interval]) -> list[tuple[float, float]]:
+    return [(i.low, i.high) for i in found]
+
+
+def _level(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    values = _draw(cell, (count, cell.n), rng)
+    return _ends(intervals(values, Units.of(cell.n), bounds=[cell.scale] * count)), _student(values)
+
+
+def _change(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    values = _draw(cell, (count, cell.n), rng)
+    (found,) = estimate_changes(
+        values, Units.of(cell.n), [np.arange(cell.n)], bounds=[cell.scale] * count, levels=(CONFIDENCE,), draws=DRAWS,
+        seed=int(rng.integers(2**31)),
+    )
+    return _ends([one.intervals[0] for one in found]), _student(values)
+
+
+def _conversations(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    """A turn repeats its conversation's value with probability √ICC, so two turns agree by chance ICC."""
+    out: list[tuple[float, float]] = []
+    for _ in range(count):
+        sizes = rng.choice(UNEQUAL, cell.n) if cell.unequal else np.full(cell.n, TURNS)
+        of = np.repeat(np.arange(cell.n), sizes)
+        own = _draw(cell, (cell.n,), rng)[of]
+        values = np.where(rng.random(len(of)) < ICC**0.5, own, _draw(cell, (len(of),), rng))
+        (one,) = intervals(values[None, :], Units.of(len(of), [str(c) for c in of]), bounds=[cell.scale])
+        out.append((one.low, one.high) if one.units >= 5 else (float("nan"), float("nan")))
+    return out, [0.0]
+
+
+def _weights(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    out: list[tuple[float, float]] = []
+    for _ in range(count):
+        law = {
+            "equal": np.full(cell.n, 2.0),
+            "lognormal": rng.lognormal(0, 1, cell.n),
+            "Zipf": 1 / np.arange(1, cell.n + 1),
+        }[cell.weights]
+        values = _draw(cell, (1, cell.n), rng)
+        (one,) = intervals(values, Units.of(cell.n, None, law), bounds=[cell.scale])
+        out.append((one.low, one.high) if one.units >= 5 else (float("nan"), float("nan")))
+    return out, [0.0]
+
+
+def _segments(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    """The interval of the segment that is farthest on each side, at the level of a fail."""
+    values = _draw(cell, (count * cell.segments, cell.n), rng)
+    level = 1 - (1 - CONFIDENCE) / cell.segments
+    bounds = [cell.scale] * len(values)
+    fail = np.array(_ends(intervals(values, Units.of(cell.n), bounds=bounds, confidence=level)))
+    passing = np.array(_ends(intervals(values, Units.of(cell.n), bounds=bounds)))
+    low = passing[:, 0].reshape(count, -1).min(axis=1)
+    high = np.nanmin(fail[:, 1].reshape(count, -1), axis=1)
+    return list(zip(map(float, low), map(float, high), strict=True)), [0.0]
+
+
+KINDS: dict[str, Callable[[Cell, int, np.random.Generator], Ends]] = {
+    "level": _level,
+    "change": _change,
+    "conversations": _conversations,
+    "weights": _weights,
+    "segments": _segments,
+}
+
+
+# --- what is written ---------------------------------------------------------------------------------------------
+
+
+def exceeds(cell: Cell, rates: Rates, samples: int) -> bool:
+    """Whether a side misses more often than it may, by more than two standard errors of the simulation."""
+    limit = LIMITS.get(cell.n, LIMIT) if cell.kind != "segments" else 5.0
+    slack = 2 * (limit * (100 - limit) / samples) ** 0.5
+    sides = (rates.below,) if cell.kind == "segments" else (rates.above, rates.below)
+    return any(side > limit + slack for side in sides)
+
+
+HEAD = ("n", "cells", "SHIP: mean", "worst", "BLOCK: mean", "worst", "no interval", "width / t", "worst SHIP", "worst BLOCK")
+
+
+def describe(rows: list[tuple[Cell, Rates]]) -> list[list[str]]:
+    """The mean and the worst rates of each size."""
+    out = []
+    for n in sorted({c.n for c, _ in rows}):
+        mine = [(c, r) for c, r in rows if c.n == n]
+        above, below = max(mine, key=lambda x: x[1].above), max(mine, key=lambda x: x[1].below)
+        ratio = [r.width / r.student for _, r in mine if r.student > 0]
+        means = [float(np.mean([getattr(r, side) for _, r in mine])) for side in ("above", "below", "undecided")]
+        out.append(
+            [
+                str(n),
+                str(len(mine)),
+                f"{means[0]:.1f}%",
+                f"{above[1].above:.1f}%",
+                f"{means[1]:.1f}%",
+                f"{below[1].below:.1f}%",
+                f"{means[2]:.1f}%",
+                f"{np.median(ratio):.2f}" if ratio else "",
+                above[0].label,
+                below[0].label,
+            ]
+        )
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
