@@ -27,9 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
-from harness import Report, finish, machine, progress, source_digest
-
 import karat
+from harness import Report, finish, machine, progress, source_digest
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import intervals
 from karat.stats.intervals import Interval
@@ -95,7 +94,7 @@ def main() -> int:
 def populations() -> Populations:
     """Per-query values of every system and metric; made once."""
     if STORE.exists():
-        kept: Populations = pickle.loads(STORE.read_bytes())  # noqa: S301
+        kept: Populations = pickle.loads(STORE.read_bytes())
         return kept
     out: Populations = {}
     with tempfile.TemporaryDirectory() as place:
@@ -196,7 +195,12 @@ def losses(population: Populations) -> Iterator[Cell]:
                     yield Cell(f"{name} {run} {metric}, {share:.0%} lost", "change", n, lost, (-1.0, 1.0))
 
 
-SOME = [("DL19", "bm25", "ndcg@10"), ("DL19", "splade", "ndcg@10"), ("DL19", "splade", "mrr"), ("DL19", "bm25", "recall@5")]
+SOME = [
+    ("DL19", "bm25", "ndcg@10"),
+    ("DL19", "splade", "ndcg@10"),
+    ("DL19", "splade", "mrr"),
+    ("DL19", "bm25", "recall@5"),
+]
 
 
 def _some(population: Populations) -> Iterator[tuple[str, Floats]]:
@@ -287,7 +291,12 @@ def _level(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
 def _change(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
     values = _draw(cell, (count, cell.n), rng)
     (found,) = estimate_changes(
-        values, Units.of(cell.n), [np.arange(cell.n)], bounds=[cell.scale] * count, levels=(CONFIDENCE,), draws=DRAWS,
+        values,
+        Units.of(cell.n),
+        [np.arange(cell.n)],
+        bounds=[cell.scale] * count,
+        levels=(CONFIDENCE,),
+        draws=DRAWS,
         seed=int(rng.integers(2**31)),
     )
     return _ends([one.intervals[0] for one in found]), _student(values)
@@ -352,7 +361,18 @@ def exceeds(cell: Cell, rates: Rates, samples: int) -> bool:
     return any(side > limit + slack for side in sides)
 
 
-HEAD = ("n", "cells", "SHIP: mean", "worst", "BLOCK: mean", "worst", "no interval", "width / t", "worst SHIP", "worst BLOCK")
+HEAD = (
+    "n",
+    "cells",
+    "SHIP: mean",
+    "worst",
+    "BLOCK: mean",
+    "worst",
+    "no interval",
+    "width / t",
+    "worst SHIP",
+    "worst BLOCK",
+)
 
 
 def describe(rows: list[tuple[Cell, Rates]]) -> list[list[str]]:

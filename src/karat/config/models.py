@@ -141,6 +141,13 @@ class _Confidence(Part):
     tests: bool = Field(True, description="Paired tests of every metric against the baseline.")
 
 
+class RiskRates(Part):
+    """The error rates of gates. Unless stated, each is half of what the intervals leave out: 2.5% of 95%."""
+
+    ship: float = Field(ALPHA / 2, gt=0, lt=0.5, description="Of passing a gate whose true value is just not enough.")
+    block: float = Field(ALPHA / 2, gt=0, lt=0.5, description="Of failing a gate whose true value is just enough.")
+
+
 class _Conventions(Part):
     """Choices of alignment; see `karat evaluate --help`."""
 
@@ -327,6 +334,7 @@ class Config(Part):
     segments: Annotated[Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)] = (
         Field(default_factory=Segments)
     )
+    risk: RiskRates | None = Field(None, description="How often a gate may decide wrongly with the truth at it.")
     confidence: Annotated[Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)] = Field(
         default_factory=Confidence
     )

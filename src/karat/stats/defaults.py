@@ -4,7 +4,8 @@ from typing import Literal
 
 Method = Literal["auto", "bca", "percentile", "studentized", "t", "gaffke", "wilson", "clopper-pearson", "none"]
 CONFIDENCE = 0.95
-RESAMPLES = 2000
+RESAMPLES = 10_000
+"""Of a bootstrap: the ends of an interval move by 1% of its length from seed to seed."""
 SEED = 0
 ALPHA = 0.05
 """The level of tests."""

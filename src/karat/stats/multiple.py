@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.stats.resample import Units
+
     Floats = NDArray[np.float64]
 
 HSD_WORK = 40_000_000
@@ -39,13 +41,20 @@ def benjamini_hochberg(p: Sequence[float]) -> list[float]:
     return [float(x) for x in out]
 
 
-def randomised_hsd(values: Floats, *, draws: int = 100_000, seed: int = SEED) -> tuple[Floats, int]:
-    """Tukey's HSD by randomisation, blocked by query (Carterette 2012): p for every pair of runs.
+def randomised_hsd(
+    values: Floats, units: Units | None = None, *, draws: int = 100_000, seed: int = SEED
+) -> tuple[Floats, int]:
+    """Tukey's HSD by randomisation, blocked by query or conversation (Carterette 2012): p for every pair of runs.
 
-    `values` is runs × queries. In each draw every query's values are shuffled among the runs, and the range of the
-    means is compared with each observed difference. Returns the matrix of p and the number of draws.
+    `values` is runs × queries. In each draw the values of every unit are shuffled among the runs, all turns of a
+    conversation alike, and the range of the means is compared with each observed difference. Returns the matrix of p
+    and the number of draws.
     """
-    values = values[:, ~np.isnan(values).any(axis=0)]
+    there: NDArray[np.bool_] = ~np.isnan(values).any(axis=0)
+    values = values[:, there]
+    if units is not None and there.any():
+        top, bottom = units.only(there).sums(values)
+        values = top.T * (len(top) / bottom[:, 0].sum())  # plain means of these are the weighted means of queries
     runs, queries = values.shape
     if queries == 0:
         return np.ones((runs, runs)), 0

@@ -42,15 +42,15 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
     shared = set(result.runs[0].query_ids).intersection(*(r.query_ids for r in result.runs[1:]))
     out: dict[str, PairwiseTest] = {}
     first = result.runs[0]
-    weight = first.sampling.units([q for q in first.query_ids if q in shared]).weight
-    scale = weight / weight.mean()  # so that plain means of scaled values are weighted means
+    units = first.sampling.units([q for q in first.query_ids if q in shared])
     for name in result.metrics:
         statistic = statistic_of(parse(name))
         if statistic.aggregate == "quantile":
             continue
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        scores = statistic.scores(values) * (scale if statistic.weighted else 1.0)
-        p, used = randomised_hsd(scores, draws=draws, seed=seed)
+        p, used = randomised_hsd(
+            statistic.scores(values), units if statistic.weighted else units.unweighted(), draws=draws, seed=seed
+        )
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
             used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}

@@ -11,7 +11,7 @@ from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
 from karat.gates.attainable import refuse_impossible
-from karat.gates.evidence import judge_gates
+from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, gate_like, parse_gate
 from karat.gates.left_out import describe_left_out
@@ -254,6 +254,7 @@ def check(
         base,
         force=force,
         correction=chosen.confidence.correction,
+        risk=Risk(chosen.risk.ship, chosen.risk.block) if chosen.risk is not None else None,
         tests=_tests(chosen),
         at=read.at("candidate"),
         places=_places(read, result),
@@ -334,6 +335,7 @@ def _judge(
     *,
     force: bool = False,
     correction: str = "bonferroni",
+    risk: Risk | None = None,
     tests: tuple[str, ...] = DEFAULT_TESTS,
     at: str = "",
     places: Mapping[str, str] | None = None,
@@ -370,7 +372,7 @@ def _judge(
             forced.update(dict.fromkeys(differences.forced))
             system.update(dict.fromkeys(differences.system))
     refuse_impossible(gates, result, judged_runs)
-    rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction)
+    rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction, risk=risk)
     decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
