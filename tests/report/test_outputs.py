@@ -105,7 +105,7 @@ def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     assert kinds == ["Failure", "Error", "passed", "Failure", "Failure", "Failure", "Skipped"]
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (7, 4, 1, 1)
     messages = [c.result[0].message if c.result else None for c in cases]
-    assert "hit@1 is 0.500 [0.314, 0.686]; at least 0.95 is required" in messages[0]
+    assert "hit@1 is 0.500 [0.291, 0.709]; at least 0.95 is required" in messages[0]
     assert "whole interval is on the wrong side" in messages[0]
     assert re.search(r"about [\d,]+ more queries would settle it", messages[1])
     assert messages[6].startswith("warning, fail: ")
@@ -322,7 +322,7 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     gates = table[table.index("✗ ") :]  # below what to know of the data
     order = [gates.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
     assert order == sorted(order)  # what fails, what is undecided, what passes, warnings
-    assert "0.5000  [0.314, 0.686]  n=24" in table
+    assert "0.5000  [0.291, 0.709]  n=24" in table
     assert re.search(r"about [\d,]+ more queries would settle it", table)
     assert table.index("n=24") < table.index("metric")
 
@@ -514,9 +514,9 @@ def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
     assert lines[1] == f"toy · 40 queries · new against baseline ({tmp_path / 'b.json'})"
     (head,) = [line for line in lines if line.startswith("metric")]
     assert head.split() == ["metric", "baseline", "candidate", "Δ"]
-    # 36 of 40 at once: (36 + 4 × 0)/40 = .9 in both columns, with an interval each, and a difference of 0.
+    # 36 of 40 at once: (36 + 4 × 0)/40 = .9 in both columns, with an interval each; a difference of 0 in 40 ties, within 1 − .025^(1/40).
     (row,) = [line for line in lines if line.startswith("hit@1")]
-    assert row.count("0.9000 [") == 2 and "+0.0000 [0.000, 0.000]" in row
+    assert row.count("0.9000 [") == 2 and "+0.0000 [-0.088, 0.088]" in row
     assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")
     table = (tmp_path / "c.tex").read_text("utf-8")
     assert "baseline$^{a}$ & " in table and "new$^{b}$ & " in table
@@ -540,8 +540,8 @@ def test_candidates_stand_beside_the_baseline_with_intervals_at_any_width(
     text = capsys.readouterr().out
     assert all(len(line) <= width for line in text.splitlines()[2:-1])
     assert "also evaluated: other-0, old-1, other-1" in text
-    # hit@1: 36 of 40 and 30 of 40, Wilson intervals; Δ = 6/40.
-    assert text.count("[0.769, 0.960]") == 2 and "[0.598, 0.858]" in text
+    # hit@1 and mrr: 36 of 40 and 30 of 40, Clopper and Pearson; Δ = 6/40.
+    assert text.count("[0.763, 0.972]") == 6 and "[0.588, 0.873]" in text
     assert text.count("+0.1500") == 4  # of both metrics: a doc at rank 1, or none at all
 
 
@@ -553,7 +553,7 @@ def test_gates_with_a_name_show_it_and_their_text_everywhere(
     assert run("check", config) == 1
     told = {"terminal": capsys.readouterr().out, **{n: (tmp_path / n).read_text("utf-8") for n in ("c.md", "c.xml")}}
     assert told["terminal"].startswith(
-        "BLOCK: hit@1 is 0.900 [0.769, 0.960]; at least 0.99 is required; 1 more gate fails."
+        "BLOCK: hit@1 is 0.900 [0.763, 0.972]; at least 0.99 is required; 1 more gate fails."
     )
     assert "first: hit@1 >= 0.95 " in told["terminal"] and "`first: hit@1 >= 0.95`" in told["c.md"]
     assert 'name="first: hit@1 &gt;= 0.95"' in told["c.xml"]
@@ -562,7 +562,7 @@ def test_gates_with_a_name_show_it_and_their_text_everywhere(
         judged("plain").result, [{"gate": "hit@1 >= 0.95", "name": "first"}, "hit@1 >= 0.9"], candidate="plain"
     )
     # Of 24 queries 12 are hits: both gates fail.
-    assert found.why == "first: hit@1 is 0.500 [0.314, 0.686]; at least 0.95 is required; 1 more gate fails"
+    assert found.why == "first: hit@1 is 0.500 [0.291, 0.709]; at least 0.95 is required; 1 more gate fails"
 
 
 def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings_fail() -> None:

@@ -50,7 +50,7 @@ def randomised_hsd(
     conversation alike, and the range of the means is compared with each observed difference. Returns the matrix of p
     and the number of draws.
     """
-    there: NDArray[np.bool_] = ~np.isnan(values).any(axis=0)
+    there = np.asarray(~np.isnan(values).any(axis=0))
     values = values[:, there]
     if units is not None and there.any():
         top, bottom = units.only(there).sums(values)
