@@ -514,7 +514,7 @@ def test_a_baseline_from_a_file_is_told_from_the_run_of_its_name(
     assert lines[1] == f"toy · 40 queries · new against baseline ({tmp_path / 'b.json'})"
     (head,) = [line for line in lines if line.startswith("metric")]
     assert head.split() == ["metric", "baseline", "candidate", "Δ"]
-    # 36 of 40 at once: (36 + 4 × 0)/40 = .9 in both columns, with an interval each; a difference of 0 in 40 ties, within 1 − .025^(1/40).
+    # 36 of 40 at once: .9 in both columns, with an interval each; 40 ties allow ±(1 − .025^(1/40)).
     (row,) = [line for line in lines if line.startswith("hit@1")]
     assert row.count("0.9000 [") == 2 and "+0.0000 [-0.088, 0.088]" in row
     assert "| metric | baseline | new | Δ [95%] |" in (tmp_path / "c.md").read_text("utf-8")

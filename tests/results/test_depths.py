@@ -16,7 +16,7 @@ from karat.report.view import view_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUERIES = 200
+QUERIES = 400
 SHORT, DEEP = 10, 100
 CUT = "lists of short end at rank 10, so recall@100 counts nothing below it"
 UNEQUAL = "lists of short end at rank 10, of deep at rank 100, so map compares lists of unequal depth"

@@ -218,7 +218,9 @@ def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
         raise InputError(f"gate '{gate}': {why}")
     if one is None:
         return GateEvidence(math.nan, missing=why)
-    return GateEvidence(one.estimate, one.low, one.high, one.n, confidence=run.sampling.confidence)
+    return GateEvidence(
+        one.estimate, one.low, one.high, one.n, confidence=run.sampling.confidence, n_eff=one.n_eff, method=one.method
+    )
 
 
 def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:

@@ -159,8 +159,15 @@ def _needed(gate: Gate, found: GateEvidence) -> int | None:
     else:
         value, limit = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold))
         total = queries_needed(value - limit, found.deviation, alpha=alpha)
-        total = None if total is None else math.ceil(total * found.n / found.units)
+        total = None if total is None else math.ceil(max(total * found.n / found.units, _to_shrink(found, threshold)))
     return None if total is None else max(total - found.n, 1)
+
+
+def _to_shrink(found: GateEvidence, threshold: float) -> float:
+    """How many queries an interval needs, at the least, to end at the threshold: its length falls as 1/√n."""
+    end, apart = (found.low if threshold < found.estimate else found.high), abs(found.estimate - threshold)
+    reach = abs(found.estimate - end)
+    return found.n * (reach / apart) ** 2 if math.isfinite(reach) and apart > 0 else 0.0
 
 
 def verdict_of(outcomes: Iterable[tuple[str, Outcome]]) -> Verdict:

@@ -36,6 +36,7 @@ def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -
         *(Remark(text, True) for text in _say_once(found, of_all="each run: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
+        *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
         *(Remark(text, False) for text in _say_once({run.name: run.notes for run in runs}, of_all="")),
     )
 
@@ -49,6 +50,16 @@ def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str) -> list[str]:
     if len(texts) == 1:
         return list(runs)
     return [(of_all if len(some) == len(texts) else f"{', '.join(some)}: ") + text for text, some in runs.items()]
+
+
+def describe_units(run: RunResult) -> str:
+    """How many independent queries these say as much as, where conversations or weights make them fewer."""
+    units = run.sampling.units(run.query_ids)
+    if units.plain or not len(units):
+        return ""
+    cause = "weights" if len(units) == len(run.query_ids) else plural(len(units), "conversation", "conversations")
+    count = f"{round(units.effective, 1):g}"
+    return f"{plural(len(run.query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
 
 
 def warnings(run: RunResult) -> list[str]:

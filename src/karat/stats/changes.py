@@ -93,12 +93,14 @@ def _of_group(
     nothing = np.zeros(len(part))
     p_more = 2 * np.minimum(worse.share_below(nothing), 1 - better.share_below(nothing))
     unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
+    tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
     names = [ALL_EQUAL if blank else test for blank in unknown]
     intervals = []
     for level, (low, high) in zip(levels, ends, strict=True):
         tail = (1 - level) / 2
-        low = np.where(unknown, math.nan, np.minimum(low, worse.mean_quantile(tail)))
-        high = np.where(unknown, math.nan, np.maximum(high, better.mean_quantile(1 - tail)))
+        least, most = worse.mean_quantile(tail), better.mean_quantile(1 - tail)
+        low = np.where(unknown, math.nan, np.where(tied, least, np.minimum(low, least)))
+        high = np.where(unknown, math.nan, np.where(tied, most, np.maximum(high, most)))
         intervals.append(
             [
                 Interval(float(e), float(a), float(b), name, n, n_eff)

@@ -146,7 +146,9 @@ def show_scope(out: Console, result: Result, gold: str) -> None:
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"gold {plain(os.path.basename(gold))}" if gold else "no gold"
     out.print(line(f"{count} · {source} · {TIES} · {plain(listed)}", style="dim"))
-    if 0 < queries[0] < FEW:
-        out.print(note(f"only {queries_text(queries[0])}: so few can only show large differences", serious=True))
+    few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
+    if 0 < few < FEW:
+        count = queries_text(queries[0]) if few == queries[0] else f"{round(few)} independent queries"
+        out.print(note(f"only {count}: so few can only show large differences", serious=True))
     for text in unjudged(result):
         out.print(note(plain(text), serious=False))

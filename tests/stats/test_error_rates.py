@@ -1,0 +1,83 @@
+"""How often gates decide wrongly with the truth at the gate: a reduced form of bench/error_rates.py."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from karat.stats.changes import estimate_changes
+from karat.stats.groups import intervals
+from karat.stats.resample import Units
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SAMPLES, DRAWS = 600, 2000
+RNG = np.random.default_rng(14)
+LEVELS: dict[str, Floats] = {
+    "near the ceiling": np.repeat([1.0, 0.5, 0.0], [940, 40, 20]),
+    "shares": np.repeat([1.0, 0.0], [930, 70]),
+    "many zeros": np.concatenate((np.zeros(700), RNG.beta(2, 2, 300))),
+    "one outlier": np.concatenate((RNG.beta(2, 40, 42), [0.9])),
+    "balanced": RNG.beta(3, 2, 1000),
+}
+CHANGES: dict[str, Floats] = {
+    "2% lost": np.repeat([-1.0, 0.0], [20, 980]),
+    "ties": np.concatenate((np.zeros(850), RNG.choice([-0.5, 0.5, 1.0], 150))),
+    "one outlier": np.concatenate((RNG.normal(0, 0.02, 42), [0.4])),
+    "dense": np.clip(RNG.normal(0.01, 0.15, 1000), -1, 1),
+}
+
+
+def allowed(n: int) -> float:
+    """4% a side, 5% with 10 queries, and three standard errors of the simulation."""
+    limit = 0.05 if n == 10 else 0.04
+    return SAMPLES * limit + 3 * math.sqrt(SAMPLES * limit * (1 - limit))
+
+
+@pytest.mark.parametrize("n", [10, 25, 100])
+@pytest.mark.parametrize("name", LEVELS)
+def test_levels_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> None:
+    values, rng = LEVELS[name], np.random.default_rng([n, len(name)])
+    drawn = values[rng.integers(0, len(values), (SAMPLES, n))]
+    found = intervals(drawn, Units.of(n), bounds=[(0.0, 1.0)] * SAMPLES)
+    truth = values.mean()
+    assert sum(i.low > truth for i in found) <= allowed(n)
+    assert sum(i.high < truth for i in found) <= allowed(n)
+
+
+@pytest.mark.parametrize("n", [10, 25, 100])
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> None:
+    values, rng = CHANGES[name], np.random.default_rng([n, len(name)])
+    drawn = values[rng.integers(0, len(values), (SAMPLES, n))]
+    (found,) = estimate_changes(
+        drawn, Units.of(n), [np.arange(n)], bounds=[(-1.0, 1.0)] * SAMPLES, levels=(0.95,), draws=DRAWS
+    )
+    truth = values.mean()
+    assert sum(one.intervals[0].low > truth for one in found) <= allowed(n)
+    assert sum(one.intervals[0].high < truth for one in found) <= allowed(n)
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+@pytest.mark.parametrize("count", [5, 12])
+def test_conversations_miss_on_each_side_no_more_than_they_may(count: int, unequal: bool) -> None:
+    values, rng = LEVELS["balanced"], np.random.default_rng([count, unequal])
+    truth, above, below, judged = values.mean(), 0, 0, 0
+    for _ in range(SAMPLES // 2):
+        sizes = rng.choice([2, 4, 8, 12, 24], count) if unequal else np.full(count, 10)
+        of = np.repeat(np.arange(count), sizes)
+        own = values[rng.integers(0, len(values), count)][of]
+        turns = np.where(rng.random(len(of)) < 0.3**0.5, own, values[rng.integers(0, len(values), len(of))])
+        (one,) = intervals(turns[None, :], Units.of(len(of), of.tolist()), bounds=[(0.0, 1.0)])
+        if one.units >= 5:
+            judged += 1
+            above += one.low > truth
+            below += one.high < truth
+    assert max(above, below) <= allowed(25) / 2
+    assert judged == SAMPLES // 2 or unequal
