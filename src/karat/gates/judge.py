@@ -133,7 +133,7 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     if _is_outside(region, found.low, found.high):
         level = f"{round(100 * found.fail_confidence, 2):g}%"
         return Ruling("undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", more)
-    if more is None:
+    if more is None and not math.isnan(found.deviation):
         return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
     return Ruling("undecided", "the threshold is inside the interval", more)
 
