@@ -90,6 +90,9 @@ bench-large: $(VENV)/.bench
 bench-stats: $(VENV)/.bench
 	$(BIN)/python bench/stats.py
 
+bench-error-rates: $(VENV)/.bench
+	$(BIN)/python bench/error_rates.py
+
 bench-check: $(VENV)/.bench
 	$(BIN)/python bench/check.py
 
