@@ -386,6 +386,7 @@ def test_what_is_printed_is_read_back(
         least if every else None,
         at_mean,
         run if run != "baseline" else None,
+        upper=(1 + value) / 2 if any(slot.name == "high" for slot in kind.slots) else None,
     )
     assert parse_gate(str(gate)) == gate
 

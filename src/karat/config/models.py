@@ -23,7 +23,7 @@ from pydantic import (
 
 from karat.config.options import all_options, stated_options
 from karat.errors import KaratError
-from karat.gates.kinds import KINDS, GateKind
+from karat.gates.kinds import KINDS
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
 from karat.stats.defaults import ALPHA
@@ -299,12 +299,18 @@ class _GateKeys(Part):
     warn: str | None = Field(None, description="A gate's text at level warn; stands alone.")
 
 
-def _condition(kind: GateKind) -> Any:
-    allowed = str | None if kind.compares else float | str | None
-    return (allowed, Field(None, description=kind.help))
+def _conditions() -> dict[str, Any]:
+    """The keys of every kind of gate, and of the words in it."""
+    keys: dict[str, Any] = {}
+    for kind in KINDS:
+        for slot in kind.slots:
+            help = f"Goes with {kind.key}." if slot.word else kind.help
+            allowed = str | None if slot.name == "run" else float | str | None
+            keys.setdefault(slot.word or kind.key, (allowed, Field(None, description=help)))
+    return {key: field for key, field in keys.items() if key not in _GateKeys.model_fields}
 
 
-GateKeys = create_model("GateKeys", __base__=_GateKeys, **{kind.key: _condition(kind) for kind in KINDS})
+GateKeys = create_model("GateKeys", __base__=_GateKeys, **_conditions())
 
 
 GateText = Annotated[

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def refuse_impossible(gates: Sequence[Gate], result: Result, candidates: Sequence[str]) -> None:
     """An input error for a gate above what the gold allows: it would block every system for ever."""
     problems: dict[str, None] = {}
-    for gate in gates:
+    for gate in (end for each in gates for end in each.ends):
         if gate.against is not None or gate.op not in (">", ">="):
             continue
         for name in candidates:

@@ -1,4 +1,4 @@
-"""Gates over a result: what was measured for each gate, run and segment, and what follows from it."""
+"""Gates over a result: what was measured for each gate, run and segment; gates that short lists leave undecided."""
 
 from __future__ import annotations
 
@@ -165,6 +165,12 @@ def judge_gates(
     return explain_lack_of_gold(out, result)
 
 
+def _decisiveness(at_end: Judgment) -> tuple[int, float]:
+    """Which end of a gate decides: one that fails, then an undecided one, then the nearest."""
+    order = ("fail", "undecided", "pass").index(at_end.outcome)
+    return order, abs(at_end.found.estimate - at_end.gate.threshold)
+
+
 def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult | None:
     """The run that a gate compares with."""
     if gate.against is None:
@@ -245,7 +251,11 @@ class _View:
         self._units = sampling.units(run.query_ids)
 
     def judgments(self, gate: Gate) -> list[Judgment]:
-        """The gate over all queries, or in each of its segments."""
+        """The gate over all queries, or in each of its segments, at the end that decides."""
+        at_ends = [self._judgments(end) for end in gate.ends]
+        return [min(judgments, key=_decisiveness) for judgments in zip(*at_ends, strict=True)]
+
+    def _judgments(self, gate: Gate) -> list[Judgment]:
         if is_component_figure(parse(gate.metric)):
             evidence = _component_evidence(gate, self.run)
             return [Judgment(gate, self.run.name, None, evidence, judge(gate, evidence))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,29 +58,61 @@ class Region:
         return Region(low, high, self.open)
 
     @property
+    def halves(self) -> tuple[Region, ...]:
+        """A region for each of its ends."""
+        halves = (replace(self, high=math.inf), replace(self, low=-math.inf))
+        return tuple(half for half in halves if half.bounds)
+
+    @property
     def op(self) -> str:
-        """The comparison with its end, as JSON shows it; `within` where it has two."""
-        if len(self.bounds) > 1:
-            return "within"
+        """The comparison with its end, as JSON shows it; the lower one where it has two."""
         return (">" if math.isfinite(self.low) else "<") + ("" if self.open else "=")
+
+
+class Slot(NamedTuple):
+    """One thing that is written in a gate: a number, or the run that it is compared with."""
+
+    name: Literal["value", "low", "high", "margin", "run"]
+    word: str
+    """The word before it, which is its key in `karat.yaml`; empty for the first, whose key is that of the kind."""
+    optional: bool
+
+
+_SLOT = re.compile(r"(?P<optional>\[)?(?:(?P<word>\w+) )?\{(?P<name>\w+)\}\]?\s*")
 
 
 @dataclass(frozen=True)
 class GateKind:
-    """One kind of condition. `compares`: a run's name follows, and the number is a margin (`by 0.01`)."""
+    """One kind of condition: all that is known about it."""
 
     name: str
     """Its canonical spelling, which a gate prints."""
     key: str
     """Its key in a mapping of `karat.yaml`."""
     help: str
-    region: Callable[[float, bool], Region]
-    """From the number in the gate, and whether higher is better, to the accepted values (or differences)."""
+    region: Callable[..., Region]
+    """From each number in the gate, and whether higher is better, to the accepted values (or changes from a run)."""
     limit: str
-    """What it asks for in words, with {amount}, {gain} (rise or fall, whichever is better) and {loss}."""
+    """What it asks for in words, with {amount}, {upper} (the second number), {gain} (rise or fall, whichever is
+    better) and {loss}."""
     limit_without_margin: str = ""
     spellings: tuple[str, ...] = ()
-    compares: bool = False
+    form: str = "{value}"
+    """What follows its name: {value}, {low} and {high} are numbers, {margin} is one that may be a percentage, {run} a
+    run; what stands in brackets may be left out."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What is written after the name, in order."""
+        return tuple(
+            Slot(each["name"], each["word"] or "", each["optional"] is not None)  # type: ignore[arg-type]
+            for each in _SLOT.finditer(self.form)
+        )
+
+    @property
+    def compares(self) -> bool:
+        """Whether a run is compared with another."""
+        return any(slot.name == "run" for slot in self.slots)
 
 
 def _no_worse(margin: float, rises: bool) -> Region:
@@ -133,7 +166,7 @@ KINDS = (
         limit="at most {amount} is allowed",
         limit_without_margin="no {loss} is allowed",
         spellings=("not worse than",),
-        compares=True,
+        form="{run} [by {margin}]",
     ),
     GateKind(
         "better than",
@@ -142,10 +175,7 @@ KINDS = (
         region=_better,
         limit="a {gain} of at least {amount} is required",
         limit_without_margin="a {gain} is required",
-        compares=True,
+        form="{run} [by {margin}]",
     ),
 )
 """Every kind. A longer spelling is tried before a shorter one."""
-BY_NAME = {kind.name: kind for kind in KINDS}
-BY_KEY = {kind.key: kind for kind in KINDS}
-SPELLINGS = {spelling: kind for kind in KINDS for spelling in (kind.name, *kind.spellings)}

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
-from karat.gates.kinds import BY_KEY, KINDS, SPELLINGS
+from karat.gates.kinds import KINDS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.component_figures import is_component_figure
@@ -25,12 +25,18 @@ from karat.results.values import statistic_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.kinds import GateKind, Region
+    from karat.gates.kinds import GateKind, Region, Slot
     from karat.stats.aggregates import ChangeScale
 
 Level = Literal["error", "warn"]
 LEVELS: tuple[str, ...] = get_args(Level)
 BASELINE = "baseline"
+
+
+BY_KEY = {kind.key: kind for kind in KINDS}
+SPELLINGS = {spelling: kind for kind in KINDS for spelling in (kind.name, *kind.spellings)}
+SLOT_KEYS = tuple(dict.fromkeys(slot.word for kind in KINDS for slot in kind.slots if slot.word))
+"""The keys of a mapping that hold further numbers and runs: `by`."""
 
 
 def _pattern(spelling: str) -> str:
@@ -44,7 +50,7 @@ _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))
 _CLAUSES = ("where", "for every", "for each", "at the mean", "at any depth", "on")
 _WORDS = {"where", "for", "at", "on", "and", "of"}
 KEYS = (
-    *("metric", *BY_KEY, "by", "where", "for_every", "at_least_queries", "at", "depth", "run", "level", "name"),
+    *("metric", *BY_KEY, *SLOT_KEYS, "where", "for_every", "at_least_queries", "at", "depth", "run", "level", "name"),
     "gate",
 )
 
@@ -56,6 +62,7 @@ class Gate:
     metric: str
     kind: GateKind
     value: float
+    """The number that is written first."""
     against: str | None = None
     """The run that it is compared with: `baseline`, or a run's name."""
     relative: bool = False
@@ -72,8 +79,12 @@ class Gate:
     name: str = ""
     any_depth: bool = False
     """Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."""
+    upper: float | None = None
+    """The second number, of kinds that take two."""
     spelling: str = field(default="", compare=False, repr=False)
     """The metric as it was written: under the conventions of another tool it may mean another one."""
+    end: Region | None = field(default=None, compare=False, repr=False)
+    """The half of the accepted values that is judged; None for all of them."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -81,9 +92,20 @@ class Gate:
         return (*(f for f, _ in self.where), *self.every)
 
     @property
+    def ends(self) -> tuple[Gate, ...]:
+        """The gate at each end of its region: it passes where all of them do, and fails where one does."""
+        return tuple(replace(self, end=half) for half in self.written_region.halves)
+
+    @property
+    def written_region(self) -> Region:
+        """The values, changes or shares of the baseline that it accepts, as its numbers say."""
+        numbers = (self.value,) if self.upper is None else (self.value, self.upper)
+        return self.end or self.kind.region(*numbers, rises(self))
+
+    @property
     def region(self) -> Region:
         """The values, or changes from the baseline, that it accepts."""
-        region = self.kind.region(self.value, rises(self))
+        region = self.written_region
         if self.scale == "ratio":
             return region.move(1.0)
         return region.at_zero() if self.relative else region
@@ -97,16 +119,16 @@ class Gate:
     def factor(self) -> float:
         """What the baseline is multiplied by: a margin of 2% asks whether candidate − .98 × baseline is at least 0.
 
-        A ratio is compared with the margin itself.
+        A ratio is compared with the margin itself. Each end of a region has a factor of its own.
         """
         if not self.relative or self.scale == "ratio":
             return 1.0
-        return 1.0 + self.kind.region(self.value, rises(self)).bounds[0]
+        return 1.0 + self.written_region.bounds[0]
 
     @property
     def threshold(self) -> float:
-        """The end of the region; the upper one where it has two."""
-        return self.region.bounds[-1]
+        """The end of the region; the lower one where it has two."""
+        return self.region.bounds[0]
 
     @property
     def op(self) -> str:
@@ -117,11 +139,14 @@ class Gate:
         return " ".join((self.metric, self._condition(), *self._clauses()))
 
     def _condition(self) -> str:
-        if self.against is None:
-            return f"{self.kind.name} {_printed(self.value)}{unit_of(self.metric)}"
-        margin = f"{_printed(self.value, 100)}%" if self.relative else f"{_printed(self.value)}{unit_of(self.metric)}"
-        by = f" by {margin}" if self.value else ""
-        return f"{self.kind.name} {_quoted(self.against)}{by}"
+        slots = (slot for slot in self.kind.slots if self.value or not slot.optional)
+        return " ".join((self.kind.name, *(f"{slot.word} {self._written(slot)}".lstrip() for slot in slots)))
+
+    def _written(self, slot: Slot) -> str:
+        if slot.name == "run":
+            return _quoted(self.against or BASELINE)
+        number = self.value if slot.name != "high" or self.upper is None else self.upper
+        return f"{_printed(number, 100)}%" if self.relative else f"{_printed(number)}{unit_of(self.metric)}"
 
     def _clauses(self) -> list[str]:
         out = []
@@ -178,18 +203,32 @@ def _from_text(text: str) -> Gate:
     if head["metric"].endswith("="):
         swapped = f"={head['kind']}"
         raise UsageError(f"gate {text!r}: found {swapped!r}; did you mean {swapped[::-1]!r}?")
-    metric = _metric(head["metric"], text)
-    if not kind.compares:
-        value, rest, _ = leading(head["rest"], metric, text)
-        return _with_clauses(Gate(metric, kind, value, spelling=head["metric"]), rest, text)
-    tokens = _tokens(head["rest"], text)
-    if not tokens:
-        raise UsageError(f"gate {text!r}: expected 'baseline' or the name of a run after 'than'")
-    against, rest = tokens[0][0], head["rest"][tokens[0][2] :]
-    margin, relative = 0.0, False
-    if by := re.match(r"\s*by\b\s*", rest, re.IGNORECASE):
-        margin, rest, relative = leading(rest[by.end() :], metric, text, margin=True)
-    return _with_clauses(Gate(metric, kind, margin, against, relative, spelling=head["metric"]), rest, text)
+    gate = Gate(_metric(head["metric"], text), kind, 0.0, spelling=head["metric"])
+    rest, before = head["rest"], kind.name.split()[-1]
+    for slot in kind.slots:
+        if slot.word:
+            word = re.match(rf"\s*{slot.word}\b\s*", rest, re.IGNORECASE)
+            if word is None and slot.optional:
+                continue
+            if word is None:
+                raise UsageError(f"gate {text!r}: expected {slot.word!r}, found {shown(rest.strip()[:20] or None)}")
+            rest, before = rest[word.end() :], slot.word
+        if slot.name == "run":
+            tokens = _tokens(rest, text)
+            if not tokens:
+                raise UsageError(f"gate {text!r}: expected 'baseline' or the name of a run after {before!r}")
+            gate, rest = replace(gate, against=tokens[0][0]), rest[tokens[0][2] :]
+        else:
+            margin = slot.name == "margin"
+            number, rest, relative = leading(rest, gate.metric, text, margin=margin, after=SLOT_KEYS)
+            gate = _with_number(gate, slot, number, relative)
+    return _with_clauses(gate, rest, text)
+
+
+def _with_number(gate: Gate, slot: Slot, number: float, relative: bool) -> Gate:
+    if slot.name == "high":
+        return replace(gate, upper=number)
+    return replace(gate, value=number, relative=relative)
 
 
 def _metric(written: str, text: str) -> str:
@@ -394,13 +433,17 @@ def _from_keys(told: dict[str, Any]) -> Gate:
     if len(conditions) != 1:
         known, number = ", ".join(BY_KEY), ", ".join(conditions) or "none"
         raise UsageError(f"gate {{{text}}}: expected one of {known}, found {number}")
-    kind, wanted = BY_KEY[conditions[0]], told.pop(conditions[0])
-    against, relative = None, False
-    if kind.compares:
-        against = str(wanted)
-        value, relative = given(told.pop("by", 0), metric, text, margin=True)
-    else:
-        value, _ = given(wanted, metric, text, margin=False)
+    gate = Gate(metric, BY_KEY[conditions[0]], 0.0, spelling=spelling)
+    for slot in gate.kind.slots:
+        key = slot.word or gate.kind.key
+        if key not in told and slot.optional:
+            continue
+        if key not in told:
+            raise UsageError(f"gate {{{text}}}: {gate.kind.key} needs a key {key!r} beside it")
+        if slot.name == "run":
+            gate = replace(gate, against=str(told.pop(key)))
+        else:
+            gate = _with_number(gate, slot, *given(told.pop(key), metric, text, margin=slot.name == "margin"))
     where = told.pop("where", {})
     if not isinstance(where, Mapping):
         raise UsageError(f"gate {{{text}}}: where must map fields to values, found {shown(where)}")
@@ -413,23 +456,19 @@ def _from_keys(told: dict[str, Any]) -> Gate:
         raise UsageError(f"gate {{{text}}}: at_least_queries must be an integer from 1, found {shown(least)}")
     run = told.pop("run", None)
     if told:
-        comparing = " or ".join(k.key for k in KINDS if k.compares)
-        raise UsageError(f"gate {{{text}}}: {', '.join(told)} goes with {comparing} alone")
-    gate = Gate(
-        metric,
-        kind,
-        value,
-        against,
-        relative,
-        tuple(
+        key = next(iter(told))
+        others = " or ".join(k.key for k in KINDS if any(slot.word == key for slot in k.slots))
+        raise UsageError(f"gate {{{text}}}: {key} goes with {others} alone")
+    gate = replace(
+        gate,
+        where=tuple(
             (str(FieldGroup(str(f), tuple(map(str, v)))), INSIDE) if isinstance(v, list) else (str(f), str(v))
             for f, v in where.items()
         ),
-        tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
-        least,
-        at == "mean",
-        str(run) if run is not None else None,
-        spelling=spelling,
+        every=tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
+        least=least,
+        at_mean=at == "mean",
+        run=str(run) if run is not None else None,
     )
     return _checked(gate, text)
 

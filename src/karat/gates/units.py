@@ -11,6 +11,8 @@ from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.gates.language import Gate
 
 _NUMBER = re.compile(
@@ -33,18 +35,23 @@ def unit_of(metric: str) -> str:
     return parse(metric).metric.unit
 
 
-def leading(rest: str, metric: str, text: str, *, margin: bool = False) -> tuple[float, str, bool]:
-    """The number with its unit at the start of this text, what follows it, and whether it is a share of another."""
+def leading(
+    rest: str, metric: str, text: str, *, margin: bool = False, after: Sequence[str] = ()
+) -> tuple[float, str, bool]:
+    """The number with its unit at the start of this text, what follows it, and whether it is a share of another.
+
+    `after` are words that may follow it beside those of clauses.
+    """
     found = _NUMBER.match(rest)
     if found is None:
         words = rest.split()
         raise UsageError(f"gate {text!r}: expected a number, found {shown(words[0] if words else None)}")
-    unit, after = (found["unit"] or "").strip(), rest[found.end() :]
-    following = re.match(r"\s+([A-Za-zµμ]+)(?=\s|$)", after)
-    if not unit and unit_of(metric) and following and nearest(following[1], _AFTER) is None:
+    unit, others = (found["unit"] or "").strip(), rest[found.end() :]
+    following = re.match(r"\s+([A-Za-zµμ]+)(?=\s|$)", others)
+    if not unit and unit_of(metric) and following and nearest(following[1], (*_AFTER, *after)) is None:
         unit = following[1]  # no clause begins so: it was meant as a unit
     value, relative = _scaled(found["number"], unit, metric, text, margin=margin)
-    return value, after, relative
+    return value, others, relative
 
 
 def given(value: Any, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:
@@ -99,28 +106,31 @@ def check_decides(gate: Gate, text: str) -> None:
     measure = parse(gate.metric)
     low, high = measure.metric.bounds
     top = math.inf if high is None or measure.aggregate == "sum" else high
-    told = _never_fails(gate, low, top), _never_passes(gate, low, top)
-    if not any(told):
+    if gate.written_region.low > gate.written_region.high:
+        raise UsageError(f"gate {text!r}: {gate.value:g} is above {gate.upper:g}; write the smaller number first")
+    hopeless = next((end for end in gate.ends if _never_passes(end, low, top)), None)
+    if hopeless is None and not all(_never_fails(end, low, top) for end in gate.ends):
         return
     scope = f"{gate.metric} is from {low:g} " + (f"to {top:g}" if math.isfinite(top) else "on")
-    amount = f"{gate.value * 100:g}%" if gate.relative else f"{gate.value:g}"
+    number = gate.value if gate.upper is None or hopeless is None else hopeless.threshold
+    amount = f"{number * 100:g}%" if gate.relative else f"{number:g}"
     # 85 of a share was meant as 85%.
-    share = (low, top) == (0, 1) and 1 < gate.value <= 100 and not gate.relative
-    hint = f"did you mean {gate.value:g}%?" if share else "write a threshold between, or leave the gate out"
-    why = "every run passes" if told[0] else "no run can pass"
+    share = (low, top) == (0, 1) and 1 < number <= 100 and not gate.relative
+    hint = f"did you mean {number:g}%?" if share else "write a threshold between, or leave the gate out"
+    why = "no run can pass" if hopeless is not None else "every run passes"
     raise UsageError(f"gate {text!r}: {scope}, found {amount}: {why}; {hint}")
 
 
 def _never_fails(gate: Gate, low: float, top: float) -> bool:
     if gate.relative and gate.scale == "difference":
-        return low >= 0 and rises(gate) and gate.factor <= 0
+        return low >= 0 and math.isfinite(gate.region.low) and gate.factor <= 0
     lowest, highest = _range(gate, low, top)
     return gate.region.above_low(lowest) and gate.region.below_high(highest)
 
 
 def _never_passes(gate: Gate, low: float, top: float) -> bool:
     if gate.relative and gate.scale == "difference":
-        return low >= 0 and not rises(gate) and gate.factor < 0
+        return low >= 0 and math.isfinite(gate.region.high) and gate.factor < 0
     lowest, highest = _range(gate, low, top)
     return not gate.region.above_low(highest) or not gate.region.below_high(lowest)
 

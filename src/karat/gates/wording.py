@@ -47,7 +47,7 @@ def describe(row: Judgment) -> str:
         whose = "the baseline" if row.gate.against == BASELINE else row.against
         return f"{head}{row.gate.metric}{where} is {one.sentence} of {whose}'s value; {limit(row.gate)}"
     if row.gate.relative:
-        below = "below" if rises(row.gate) else "above"
+        below = "below" if row.gate.op.startswith(">") else "above"
         return f"{head}{row.gate.metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
     if abs(one.value) <= SAME:
         moved = "did not change"
@@ -63,12 +63,12 @@ def limit(gate: Gate) -> str:
         least = "more than" if gate.region.open else "at least"
         most = "less than" if gate.region.open else "at most"
         return f"{least if gate.op.startswith('>') else most} {threshold_text(gate)} is required"
-    unit = unit_of(gate.metric)
-    amount = f"{gate.value:g}{f' {unit}' if unit else ''}"
+    unit = f" {unit_of(gate.metric)}".rstrip()
     gain, loss = ("rise", "fall") if rises(gate) else ("fall", "rise")
     kind = gate.kind
     template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin
-    return template.format(amount=amount, gain=gain, loss=loss)
+    upper = gate.value if gate.upper is None else gate.upper
+    return template.format(amount=f"{gate.value:g}{unit}", upper=f"{upper:g}{unit}", gain=gain, loss=loss)
 
 
 def threshold_text(gate: Gate) -> str:

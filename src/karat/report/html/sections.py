@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -334,16 +335,19 @@ def _gate(row: Judgment) -> GateRow:
 def _strip(row: Judgment) -> Strip | None:
     """The interval and the threshold on one line."""
     evidence, threshold = row.found, row.gate.threshold
+    whole = row.gate if row.gate.relative else replace(row.gate, end=None)  # margins in percent move the baseline
+    region = whole.region
     low, high, value = evidence.low, evidence.high, evidence.estimate
     if any(x != x for x in (low, high, value)):
         return None
-    left, right = min(low, threshold), max(high, threshold)
+    left, right = min(low, *region.bounds), max(high, *region.bounds)
     pad = (right - left) * 0.12 or 0.01
 
     def x(at: float) -> float:
         return float(round(4 + 172 * (at - left + pad) / (right - left + 2 * pad), 1))
 
-    start, end = (x(threshold), 176.0) if row.gate.op.startswith(">") else (4.0, x(threshold))
+    start = x(region.low) if math.isfinite(region.low) else 4.0
+    end = x(region.high) if math.isfinite(region.high) else 176.0
     return Strip(x(low), x(high), x(value), x(threshold), start, round(max(end - start, 0), 1))
 
 

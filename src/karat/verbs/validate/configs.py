@@ -201,7 +201,7 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
         if gate.at_mean or (segment is not None and n < minimum):
             continue
         rows = segment.rows if segment is not None else np.arange(n)
-        needed, why = _queries_needed(gate, run, base, rows, sampling.confidence)
+        needed, why = max(_queries_needed(end, run, base, rows, sampling.confidence) for end in gate.ends)
         if needed > n:
             where = f" where {segment.name}" if segment is not None else ""
             have = many(n, "query", "queries")
@@ -217,7 +217,7 @@ def _queries_needed(
     if gate.against is not None:
         if base is None or gate.metric not in base.values or measure.aggregate == "quantile":
             return 0, ""
-        if gate.kind.key != "no_worse_than" or gate.value == 0:
+        if gate.value == 0 or not gate.written_region.holds(0):
             return 0, ""
         both = paired(base, run, [gate.metric])
         chosen = {run.query_ids[i] for i in rows}

@@ -1,0 +1,64 @@
+"""A kind of gate is one entry: text, karat.yaml, judging, words and the strip of the report follow from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def new_kinds() -> Any:
+    """What becomes of the kind in the contributors' guide, and of one with a margin at both ends."""
+    root = Path(__file__).parents[2]
+    page = (root / "CONTRIBUTING.md").read_text("utf-8")
+    block = next(b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if b.startswith("GateKind("))
+    script = root / "tests" / "support" / "new_kinds.py"
+    done = subprocess.run([sys.executable, str(script), block], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_kind_of_gate_needs_one_entry(new_kinds: Any) -> None:
+    between, in_yaml, in_ms, within, within_in_yaml, *errors = new_kinds["texts"]
+    assert between == in_yaml == "hit@1 between 0.4 and 0.6"
+    assert in_ms == "latency.p50 between 40ms and 60ms"
+    assert within == within_in_yaml == "mrr within 5% of baseline where language = pt"
+    assert [error.partition(": ")[2] for error in errors[:3]] == [
+        "0.6 is above 0.4; write the smaller number first",
+        "expected 'and', found nothing",
+        "hit@1 is from 0 to 1, found 0: every run passes; write a threshold between, or leave the gate out",
+    ]
+    assert errors[3].endswith("between needs a key 'and' beside it")
+    assert errors[4].endswith("and goes with between alone")
+    assert {"between", "and", "within", "of"} <= set(new_kinds["keys"])
+
+
+def test_a_gate_with_two_ends_is_judged_at_the_one_that_decides(new_kinds: Any) -> None:
+    """50 of 100 queries are hits in the baseline and in `same`, 90 in `up`, 10 in `down`."""
+    between = new_kinds["rows"]["hit@1 between 0.3 and 0.7"]
+    assert {run: (row["outcome"], row["end"]) for run, row in between.items() if run != "near"} == {
+        "same": ("pass", "<= 0.7"),
+        "up": ("fail", "<= 0.7"),
+        "down": ("fail", ">= 0.3"),
+    }
+    assert between["up"]["says"].endswith("; between 0.3 and 0.7 is required")
+    assert all(row["strip"] == ["inside", "inside"] for row in between.values())
+    margin = new_kinds["rows"]["mrr within 0.2 of base"]
+    assert [margin[run]["outcome"] for run in ("same", "up", "down")] == ["pass", "fail", "fail"]
+    assert "fell by 0.400" in margin["down"]["says"] and margin["down"]["end"] == ">= -0.2"
+
+
+def test_a_margin_in_percent_at_two_ends_multiplies_the_baseline_at_each(new_kinds: Any) -> None:
+    """40% around .5: from .3 to .7. `up` is .2 above 140% of the baseline, `down` .2 below 60% of it."""
+    rows = new_kinds["rows"]["mrr within 40% of base"]
+    assert rows["same"]["outcome"] == "pass"
+    assert rows["up"]["outcome"] == "fail" and "+0.200" in rows["up"]["says"]
+    assert "from 140% of base's value; it must not be above it" in rows["up"]["says"]
+    assert rows["down"]["outcome"] == "fail" and "-0.200" in rows["down"]["says"]
+    assert "from 60% of base's value; it must not be below it" in rows["down"]["says"]
