@@ -18,7 +18,7 @@ from karat.model.strings import Strings
 from karat.read.objects import check_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,7 +55,7 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
     )
 
 
-def _without_gold(lists: Mapping[str, Any], qrels: Qrels, returned: NDArray[np.int64]) -> list[str]:
+def _without_gold(lists: Collection[str], qrels: Qrels, returned: NDArray[np.int64]) -> list[str]:
     """The queries that the gold lacks; nothing is looked up where it has all of them."""
     if len(lists) == np.count_nonzero(returned >= 0):
         return []

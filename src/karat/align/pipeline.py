@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,15 @@ from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.run import Run
+    from karat.model.run_log import RunLog
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class PipelineExpectations:
             return None
         ids = sorted({*self.sources, *self.retrieval_needs, *self.no_answer})
         rows: dict[str, list[float]] = {n: [math.nan] * len(ids) for n in (*routing(None, ""), *gating(True, True))}
-        routes: Mapping[str, str] = self._decisions(run, ROUTER[0])
-        retrieved: Mapping[str, bool] = self._decisions(run, GATE[0])
+        routes = self._decisions(run, ROUTER[0], lambda log: log.routes)
+        retrieved = self._decisions(run, GATE[0], lambda log: log.retrieved)
         lists = run.content.lists if isinstance(run.content, OrderedLists) else {}
         for i, q in enumerate(ids):
             outcomes: dict[str, float] = {}
@@ -73,13 +76,12 @@ class PipelineExpectations:
         items, returned = self._items(run, policy, ids)
         return Rankings(ids, none, none, empty, returned, none, empty, items=items, log=log)
 
-    def _decisions(self, run: Run, part: str) -> Mapping[str, Any]:
+    def _decisions(self, run: Run, part: str, read: Callable[[RunLog], Mapping[str, T]]) -> Mapping[str, T]:
         """What a part of the pipeline decided for each query, where a measure needs it."""
         first = next((m.name for m in self.measures if part in m.metric.needs), None)
         if first is None:
             return {}
-        log = run.log
-        decisions = {} if log is None else log.routes if part == ROUTER[0] else log.retrieved
+        decisions = {} if run.log is None else read(run.log)
         if not decisions:
             raise InputError(f"run {run.name!r} has no {part}: {first} needs a run log with {part} on its lines")
         return decisions

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
 from karat.metrics.graded import NO_GAINS, ideal_dcg
-from karat.metrics.registry import metric
+from karat.metrics.registry import metric, number_param
 from karat.metrics.subtopics import full_gain, greedy_gain, log_discount, novel_gain, topic_count, topics_of
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from karat.metrics.registry import Params
     from karat.model.items import Items
     from karat.model.rankings import Cutoff, Rankings, Values
 
 _ILD_BANDS = ((0.8, "high"), (0.6, "medium"), (0.4, "low"), (0.0, "very low"))
 
 
-def _wrong_novelty(said: Mapping[str, Any]) -> str | None:
-    if not 0 < said.get("tau", 0.5) <= 1:
-        return f"tau must be above 0 and at most 1, found {said['tau']}"
-    words = said.get("words", 5)
+def _wrong_novelty(explicit: Params) -> str | None:
+    if not 0 < number_param(explicit, "tau", 0.5) <= 1:
+        return f"tau must be above 0 and at most 1, found {explicit['tau']}"
+    words = number_param(explicit, "words", 5)
     return None if words == int(words) and 1 <= words <= 100 else f"words must be an integer from 1, found {words}"
 
 
-def _wrong_alpha(said: Mapping[str, Any]) -> str | None:
+def _wrong_alpha(explicit: Params) -> str | None:
     for name in ("relevance_weight", "alpha"):
-        if not 0 <= said.get(name, 0) <= 1:
-            return f"{name} must be from 0 to 1, found {said[name]}"
-    if said.get("kind") == "subtopic":
-        other = [n for n in ("relevance_weight", "ideal") if n in said]
+        if not 0 <= number_param(explicit, name, 0) <= 1:
+            return f"{name} must be from 0 to 1, found {explicit[name]}"
+    if explicit.get("kind") == "subtopic":
+        other = [n for n in ("relevance_weight", "ideal") if n in explicit]
         return f"{other[0]} belongs to kind=embedding; kind=subtopic takes alpha" if other else None
     return (
-        "alpha belongs to kind=subtopic; kind=embedding takes relevance_weight and ideal" if "alpha" in said else None
+        "alpha belongs to kind=subtopic; kind=embedding takes relevance_weight and ideal"
+        if "alpha" in explicit
+        else None
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from karat.model.policy import RELEVANT, earns_gain, is_judged
 from karat.model.rankings import ALL, place_in_group, ratio
 
 if TYPE_CHECKING:
+    from karat.metrics.registry import Params
     from karat.model.rankings import Counts, Cutoff, Rankings, Values
 
 FAMILY = "graded"
@@ -31,7 +32,7 @@ def gain_of(grade: Values, gain: str, table: Gains, unlisted: str = "zero") -> V
 UNLISTED = {"unlisted=grade": "with gains, a grade that they do not list gains itself; else it gains nothing"}
 
 
-def refuse_unlisted(explicit: Mapping[str, Any]) -> str | None:
+def refuse_unlisted(explicit: Params) -> str | None:
     """Why `unlisted` is wrong without a table of gains."""
     return "unlisted belongs to gains={grade:gain,…}" if "unlisted" in explicit and "gains" not in explicit else None
 
@@ -173,7 +174,7 @@ def ideal_sum_at(r: Rankings, query: Counts, rank: Counts, weights: Values) -> V
     return collected[last[query] - size[query] + place - 1] if len(collected) else np.zeros(len(rank))
 
 
-def _refuse_rbp(explicit: Mapping[str, Any]) -> str | None:
+def _refuse_rbp(explicit: Params) -> str | None:
     if explicit.get("gain") == "graded":
         return "rel belongs to gain=binary; gain=graded takes max_grade" if "rel" in explicit else None
     return "max_grade belongs to gain=graded" if "max_grade" in explicit else None

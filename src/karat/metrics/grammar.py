@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
@@ -19,12 +19,13 @@ from karat.metrics.spellings import respell, split_outside_brackets
 from karat.model.policy import PRESETS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from karat.metrics.registry import Metric, Param
+    from karat.metrics.registry import Metric, Param, Params, ParamValue
     from karat.model.rankings import Rankings, Values
     from karat.stats.aggregates import Aggregate
 
+T = TypeVar("T")
 DEFAULT_METRICS = ("hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10")
 LOG_METRICS = ("distinct_docs@5", "latency.p50", "latency.p90")
 """What joins the default metrics where all runs are run logs with latency."""
@@ -47,7 +48,7 @@ class Measure:
     """A metric with its parameters and cutoff. Two spellings of the same one are equal."""
 
     metric: Metric
-    params: tuple[tuple[str, Any], ...]
+    params: tuple[tuple[str, ParamValue], ...]
     k: float | None
 
     @property
@@ -214,7 +215,7 @@ def _unreadable(text: str) -> MetricError:
     return MetricError(f"cannot read metric {text!r}; expected a name such as 'ndcg@10' or 'recall(rel=2)@100'")
 
 
-def _dotted_params(metric: Metric, parts: list[str], others: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _dotted_params(metric: Metric, parts: list[str], others: Params, text: str) -> dict[str, ParamValue]:
     """The parameters written with dots. With fewer parts than parameters, those with a default are omitted."""
     known = [p for p in metric.params if p.name in metric.dotted]
     if len(parts) > len(known):
@@ -263,9 +264,9 @@ def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | Non
     return int(k)
 
 
-def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
+def _params(metric: Metric, args: str, written: str) -> dict[str, ParamValue]:
     """The parameters written as `name=value,…`, validated against the declaration."""
-    out: dict[str, Any] = {}
+    out: dict[str, ParamValue] = {}
     known = {p.name: p for p in metric.params}
     for part in split_outside_brackets(args):
         name, equals, value = (s.strip() for s in part.partition("="))
@@ -283,7 +284,7 @@ def _params(metric: Metric, args: str, written: str) -> dict[str, Any]:
     return out
 
 
-def _value(param: Param, value: str, written: str) -> Any:
+def _value(param: Param, value: str, written: str) -> ParamValue:
     def wrong(expected: str) -> MetricError:
         return MetricError(f"metric {written!r}: {param.name} must be {expected}, found {value!r}")
 
@@ -336,7 +337,7 @@ def _number(text: str) -> float | None:
     return int(value) if value == int(value) else value
 
 
-def _print(value: Any) -> str:
+def _print(value: ParamValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -346,13 +347,13 @@ def _print(value: Any) -> str:
     return str(value)
 
 
-class ByMeasure(Mapping[str, Any]):
+class ByMeasure(Mapping[str, T]):
     """A mapping from canonical metric names that any spelling of a name can be looked up in."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, T]) -> None:
         self._values = dict(values)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> T:
         if name in self._values:
             return self._values[name]
         canonical = self._spell(name)
@@ -372,7 +373,7 @@ class ByMeasure(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._values or self._spell(name) is not None)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from karat.errors import MetricError, nearest
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Compute = Callable[..., Values]
 
+ParamValue = bool | float | str | tuple[tuple[float, float], ...]
+"""The value of a parameter; pairs are a map from grade to gain."""
+Params: TypeAlias = "Mapping[str, ParamValue]"
 CutoffKind = Literal["none", "optional", "required", "recall"]
 STATISTICS: dict[str, tuple[Aggregate, float]] = {
     "mean": ("mean", 0.0),
@@ -81,7 +84,7 @@ class Metric:
     """Parameters that were added later: at its default, one leaves the fingerprints of saved results as they were."""
     spellings: Mapping[str, str] = field(default_factory=dict)
     """Parameters, or a parameter with its value, as other tools write them: {"max_rel": "max_grade"}."""
-    refuses: Callable[[Mapping[str, Any]], str | None] | None = None
+    refuses: Callable[[Params], str | None] | None = None
     """Returns what is wrong with a combination of parameters, or None."""
     complexity: str = "judged docs"
     params: tuple[Param, ...] = ()
@@ -100,6 +103,39 @@ class Metric:
 
     def __call__(self, rankings: Rankings, k: float | None = None, **params: Any) -> Values:
         return self.compute(rankings, k, **params) if self.cutoff != "none" else self.compute(rankings, **params)
+
+
+class MetricOptions(TypedDict, total=False):
+    """The fields of `Metric` that few declarations state, as type checkers see keyword arguments of `metric`."""
+
+    higher_is_better: bool | None
+    aggregate: Aggregate
+    binary: bool
+    monotone: bool
+    no_results: float | None
+    empty_gold: float | None
+    needs: tuple[str, ...]
+    needs_when: Mapping[tuple[str, str], tuple[str, ...]]
+    no_results_when: Mapping[tuple[str, str], float | None]
+    variants: Mapping[str, str]
+    added: tuple[str, ...]
+    spellings: Mapping[str, str]
+    refuses: Callable[[Params], str | None]
+    complexity: str
+    bands: Mapping[str, tuple[tuple[float, str], ...]]
+    targets: Mapping[str, float]
+    strict_targets: Mapping[str, float]
+    suits: Mapping[str, str]
+    unit: str
+    listed: bool
+    example: str
+
+
+def number_param(params: Params, name: str, default: float) -> float:
+    """A parameter that is a number."""
+    value = params.get(name, default)
+    assert isinstance(value, (int, float))
+    return value
 
 
 _metrics: dict[str, Metric] = {}
@@ -131,7 +167,7 @@ def metric(
     ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
     dotted: tuple[str, ...] = (),
     required: tuple[str, ...] = (),
-    **more: Any,
+    **more: Unpack[MetricOptions],
 ) -> Callable[[Compute], Compute]:
     """Declare a metric. The function takes rankings, the cutoff k (unless `cutoff="none"`), and its parameters.
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
-from karat.metrics.registry import metric
+from karat.metrics.registry import metric, number_param
 from karat.model.policy import RELEVANT
 from karat.model.rankings import ALL, place_in_group, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from karat.metrics.registry import Params
     from karat.model.items import Topics
     from karat.model.rankings import Counts, Cutoff, Rankings, Values
 
@@ -109,24 +111,25 @@ def full_gain(k: int, alpha: float, discount: Discount) -> float:
     return float(((1.0 - alpha) ** (ranks - 1.0) * discount(ranks)).sum())
 
 
-def _refuse_shares(explicit: Mapping[str, Any]) -> str | None:
+def _refuse_shares(explicit: Params) -> str | None:
     """Why alpha or beta is wrong."""
     for name in ("alpha", "beta"):
-        if not 0 <= explicit.get(name, 0) <= 1:
+        if not 0 <= number_param(explicit, name, 0) <= 1:
             return f"{name} must be from 0 to 1, found {explicit[name]}"
     return None
 
 
-_BY_SUBTOPIC: dict[str, Any] = {
-    "family": DIVERSITY,
-    "needs": ("gold", "subtopics"),
-    "ranges": {"rel": (0, None)},
-    "complexity": "judged docs × subtopics",
-}
-_GREEDY = {**_BY_SUBTOPIC, "complexity": "gold × subtopics × docs in the top k", "bounds": (0.0, None)}
+_by_subtopic = partial(
+    metric,
+    family=DIVERSITY,
+    needs=("gold", "subtopics"),
+    ranges={"rel": (0, None)},
+    complexity="judged docs × subtopics",
+)
+_greedy = partial(_by_subtopic, complexity="gold × subtopics × docs in the top k", bounds=(0.0, None))
 
 
-@metric(
+@_by_subtopic(
     "st_recall",
     aliases=("strecall", "strec"),
     title="Subtopic recall",
@@ -135,7 +138,6 @@ _GREEDY = {**_BY_SUBTOPIC, "complexity": "gold × subtopics × docs in the top k
     use_when="Every aspect of a question must be covered once.",
     caution="Blind to order, and to how often a subtopic is covered.",
     cites="Zhai et al. 2003; ndeval strec",
-    **_BY_SUBTOPIC,
 )
 def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     topics = topics_of(r, rel)
@@ -145,7 +147,7 @@ def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return ratio(coverage, topic_count(topics, len(r)))
 
 
-@metric(
+@_by_subtopic(
     "p_ia",
     title="Intent-aware precision",
     cutoff="required",
@@ -154,7 +156,6 @@ def st_recall(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     use_when="Readers want one aspect of an ambiguous query, and nobody knows which.",
     caution="All subtopics weigh the same, and a doc that covers several counts for each of them.",
     cites="Agrawal et al. 2009; ndeval P-IA",
-    **_BY_SUBTOPIC,
 )
 def p_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     topics = topics_of(r, rel)
@@ -163,7 +164,7 @@ def p_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return ratio(coverage, (k or 1) * topic_count(topics, len(r)))
 
 
-@metric(
+@_by_subtopic(
     "ap_ia",
     aliases=("map_ia",),
     title="Intent-aware average precision",
@@ -173,7 +174,6 @@ def p_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     use_when="All docs on every aspect are needed.",
     caution="All subtopics weigh the same, whether they have one relevant doc or many.",
     cites="Agrawal et al. 2009; ndeval MAP-IA",
-    **_BY_SUBTOPIC,
 )
 def ap_ia(r: Rankings, rel: float = RELEVANT) -> Values:
     topics = topics_of(r, rel)
@@ -185,7 +185,7 @@ def ap_ia(r: Rankings, rel: float = RELEVANT) -> Values:
     return np.minimum(ratio(total, topic_count(topics, len(r))), 1.0)
 
 
-@metric(
+@_by_subtopic(
     "err_ia",
     title="Intent-aware expected reciprocal rank",
     cutoff="required",
@@ -197,7 +197,6 @@ def ap_ia(r: Rankings, rel: float = RELEVANT) -> Values:
     " Grades from rel on count as 1. ndeval does not divide at cutoff 1.",
     cites="Chapelle et al. 2009; ndeval ERR-IA",
     refuses=_refuse_shares,
-    **_BY_SUBTOPIC,
 )
 def err_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0.5) -> Values:
     topics = topics_of(r, rel)
@@ -205,7 +204,7 @@ def err_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0
     return np.minimum(ratio(novel_gain(topics, len(r), k, alpha, _reciprocal), best), 1.0)
 
 
-@metric(
+@_greedy(
     "nerr_ia",
     title="Normalised intent-aware expected reciprocal rank",
     formula="Σ over ranks i and the doc's subtopics of (1 − alpha)^(docs above with that subtopic) / i, divided by"
@@ -215,7 +214,6 @@ def err_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0
     caution="The greedy ideal is not always the best order, so values can exceed 1.",
     cites="Chapelle et al. 2009; ndeval nERR-IA",
     refuses=_refuse_shares,
-    **_GREEDY,
 )
 def nerr_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 0.5) -> Values:
     topics = topics_of(r, rel)
@@ -223,7 +221,7 @@ def nerr_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 
     return ratio(novel_gain(topics, len(r), k, alpha, _reciprocal), best)
 
 
-@metric(
+@_by_subtopic(
     "nrbp",
     title="Novelty- and rank-biased precision",
     cutoff="none",
@@ -234,7 +232,6 @@ def nerr_ia(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT, alpha: float = 
     caution="Most queries cannot reach 1, since few docs cover every subtopic; nnrbp divides by what the gold allows.",
     cites="Clarke et al. 2009; ndeval NRBP",
     refuses=_refuse_shares,
-    **_BY_SUBTOPIC,
 )
 def nrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0.5) -> Values:
     topics = topics_of(r, rel)
@@ -242,7 +239,7 @@ def nrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0
     return np.minimum(ratio((1.0 - (1.0 - alpha) * beta) * gain, topic_count(topics, len(r))), 1.0)
 
 
-@metric(
+@_greedy(
     "nnrbp",
     title="Normalised novelty- and rank-biased precision",
     cutoff="none",
@@ -252,7 +249,6 @@ def nrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0
     caution="The greedy ideal is not always the best order, so values can exceed 1.",
     cites="Clarke et al. 2009; ndeval nNRBP",
     refuses=_refuse_shares,
-    **_GREEDY,
 )
 def nnrbp(r: Rankings, rel: float = RELEVANT, alpha: float = 0.5, beta: float = 0.5) -> Values:
     topics = topics_of(r, rel)

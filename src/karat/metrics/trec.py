@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -209,10 +210,10 @@ def unj(r: Rankings, k: Cutoff = ALL) -> Values:
 
 
 _MISSING = {"missing=zero": "a query without results counts 0, as in ir_measures"}
-_COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate": "sum", "higher_is_better": None}
+_count = partial(metric, family="counts", bounds=(0.0, None), aggregate="sum", higher_is_better=None)
 
 
-@metric(
+@_count(
     "num_q",
     aliases=("numq",),
     title="Queries",
@@ -226,13 +227,12 @@ _COUNT: dict[str, Any] = {"family": "counts", "bounds": (0.0, None), "aggregate"
     no_results_when={("missing", "zero"): 0.0},
     variants=_MISSING,
     added=("missing",),
-    **_COUNT,
 )
 def num_q(r: Rankings, missing: str = "count") -> Values:
     return np.ones(len(r)) if missing == "count" else (r.returned > 0).astype(np.float64)
 
 
-@metric(
+@_count(
     "num_ret",
     aliases=("numret",),
     title="Docs returned",
@@ -241,13 +241,12 @@ def num_q(r: Rankings, missing: str = "count") -> Values:
     cutoff="none",
     cites="trec_eval num_ret",
     empty_gold=None,
-    **_COUNT,
 )
 def num_ret(r: Rankings) -> Values:
     return r.returned.astype(np.float64)
 
 
-@metric(
+@_count(
     "num_rel",
     aliases=("numrel",),
     title="Relevant docs",
@@ -261,13 +260,12 @@ def num_ret(r: Rankings) -> Values:
     no_results_when={("missing", "zero"): 0.0},
     variants=_MISSING,
     added=("missing",),
-    **_COUNT,
 )
 def num_rel(r: Rankings, rel: float = RELEVANT, missing: str = "count") -> Values:
     return r.gold_count(rel).copy() if missing == "count" else np.where(r.returned > 0, r.gold_count(rel), 0.0)
 
 
-@metric(
+@_count(
     "num_rel_ret",
     aliases=("numrelret", "hits"),
     title="Relevant docs returned",
@@ -276,7 +274,6 @@ def num_rel(r: Rankings, rel: float = RELEVANT, missing: str = "count") -> Value
     cites="trec_eval num_rel_ret",
     ranges={"rel": (0, None)},
     monotone=True,
-    **_COUNT,
 )
 def num_rel_ret(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Values:
     return r.count_hits(rel, k)
@@ -299,7 +296,7 @@ def hits_per_query(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Value
     return r.count_hits(rel, k)
 
 
-@metric(
+@_count(
     "num_nonrel_judged_ret",
     title="Docs returned that were judged not relevant",
     formula="docs returned with a judgment below rel",
@@ -308,7 +305,6 @@ def hits_per_query(r: Rankings, k: Cutoff = ALL, rel: float = RELEVANT) -> Value
     cites="trec_eval num_nonrel_judged_ret",
     empty_gold=None,
     ranges={"rel": (0, None)},
-    **_COUNT,
 )
 def num_nonrel_judged_ret(r: Rankings, rel: float = RELEVANT) -> Values:
     return r.sum(is_judged(r.grade) & ~r.hits(rel))

@@ -7,17 +7,19 @@ without a judgment gain nothing, as in cwl_eval.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.graded import FAMILY
-from karat.metrics.registry import metric
+from karat.metrics.registry import metric, number_param
 from karat.model.rankings import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from karat.metrics.registry import Params
     from karat.model.rankings import Cutoff, Rankings, Values
 
     Continues = Callable[[Values, Values], Values]
@@ -49,23 +51,24 @@ def _expected_gain(r: Rankings, low: float, high: float, continues: Continues) -
     return np.minimum(out, 1.0)
 
 
-def _refuse_grades(explicit: Mapping[str, Any]) -> str | None:
-    low, high = explicit.get("min_grade", 0), explicit.get("max_grade", 4)
+def _refuse_grades(explicit: Params) -> str | None:
+    low, high = number_param(explicit, "min_grade", 0), number_param(explicit, "max_grade", 4)
     return None if 0 <= low < high else f"min_grade must be from 0 to below max_grade ({high}), found {low}"
 
 
-_GRADED: dict[str, Any] = {
-    "family": FAMILY,
-    "ranges": {"t": (0, None), "p": (0, 1), "max_grade": (0, None)},
-    "spellings": {"min_rel": "min_grade", "max_rel": "max_grade"},
-    "refuses": _refuse_grades,
-    "complexity": "queries × 1,000",
-}
+_graded = partial(
+    metric,
+    family=FAMILY,
+    ranges={"t": (0, None), "p": (0, 1), "max_grade": (0, None)},
+    spellings={"min_rel": "min_grade", "max_rel": "max_grade"},
+    refuses=_refuse_grades,
+    complexity="queries × 1,000",
+)
 _GAIN = " Gains are grades scaled from min_grade … max_grade to 0 … 1."
 _BEWARE = "max_grade is a parameter, never inferred from the data; higher grades count as max_grade."
 
 
-@metric(
+@_graded(
     "inst",
     title="INST",
     cutoff="none",
@@ -75,7 +78,6 @@ _BEWARE = "max_grade is a parameter, never inferred from the data; higher grades
     use_when="Readers come with a goal of known size: one doc, or a handful.",
     caution=_BEWARE,
     cites="Moffat, Bailey, Scholer & Thomas 2015; cwl_eval",
-    **_GRADED,
 )
 def inst(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
     def continues(gain: Values, rank: Values) -> Values:
@@ -85,7 +87,7 @@ def inst(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) 
     return _expected_gain(r, min_grade, max_grade, continues)
 
 
-@metric(
+@_graded(
     "insq",
     title="INSQ",
     cutoff="none",
@@ -95,7 +97,6 @@ def inst(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) 
     caution=_BEWARE,
     cites="Moffat, Scholer & Thomas 2012; cwl_eval",
     monotone=True,
-    **_GRADED,
 )
 def insq(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
     return _expected_gain(r, min_grade, max_grade, lambda gain, rank: _patience(rank, t))
@@ -105,7 +106,7 @@ def _patience(rank: Values, t: float) -> Values:
     return ((rank + 2.0 * t - 1.0) / (rank + 2.0 * t)) ** 2
 
 
-@metric(
+@_graded(
     "bpm",
     title="Bejeweled player model",
     formula="mean gain of the docs down to the first rank where their sum reaches t, and not beyond rank k." + _GAIN,
@@ -113,7 +114,6 @@ def _patience(rank: Values, t: float) -> Values:
     use_when="Both a goal and a limit of patience are known.",
     caution=_BEWARE + " Docs after the goal is reached change nothing.",
     cites="Zhang et al. 2017 (static); cwl_eval",
-    **_GRADED,
 )
 def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
     last = DEPTH if k is None else k
@@ -124,7 +124,7 @@ def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_gr
     return _expected_gain(r, min_grade, max_grade, continues)
 
 
-@metric(
+@_graded(
     "sdcg",
     title="Scaled discounted cumulative gain",
     formula="Σ over ranks i ≤ k of gain_i / log2(i + 1), divided by Σ over ranks i ≤ k of 1 / log2(i + 1)." + _GAIN,
@@ -134,7 +134,6 @@ def bpm(r: Rankings, k: Cutoff = ALL, t: float = 1, min_grade: float = 0, max_gr
     cites="Järvelin & Kekäläinen 2002, scaled as in cwl_eval",
     cutoff="required",
     monotone=True,
-    **_GRADED,
 )
 def sdcg(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 4) -> Values:
     top = r.upto(k)
@@ -142,34 +141,32 @@ def sdcg(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 
     return np.minimum(top.sum(_scaled(top.grade, min_grade, max_grade) / np.log2(top.rank + 1.0)) / best, 1.0)
 
 
-_NERR: dict[str, Any] = {
-    "use_when": "ERR is wanted, with weights that are those of a reader's behaviour.",
-    "cites": "Azzopardi, Mackenzie & Moffat 2021; cwl_eval",
-    "caution": _BEWARE + " Not ERR: values of the two are not comparable.",
-    **_GRADED,
-}
+_nerr = partial(
+    _graded,
+    use_when="ERR is wanted, with weights that are those of a reader's behaviour.",
+    cites="Azzopardi, Mackenzie & Moffat 2021; cwl_eval",
+    caution=_BEWARE + " Not ERR: values of the two are not comparable.",
+)
 
 
-@metric(
+@_nerr(
     "nerr8",
     title="Nearly expected reciprocal rank, equation 8",
     cutoff="required",
     formula="Σ w_i · gain_i, w_i ∝ C(1) · … · C(i − 1), C(i) = 1 − gain_i before rank k, then 0." + _GAIN,
     tells="The gain per doc for a reader who stops at a doc with the probability of its gain, or after k docs.",
-    **_NERR,
 )
 def nerr8(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 4) -> Values:
     return _expected_gain(r, min_grade, max_grade, lambda gain, rank: (1.0 - gain) * (rank < (k or DEPTH)))
 
 
-@metric(
+@_nerr(
     "nerr9",
     title="Nearly expected reciprocal rank, equation 9",
     cutoff="required",
     formula="Σ w_i · gain_i, w_i ∝ C(1) · … · C(i − 1), C(i) = i / (i + 1) · (1 − gain_i) before rank k, then 0."
     + _GAIN,
     tells="The gain per doc for a reader who stops at a doc by its gain and its rank, or after k docs.",
-    **_NERR,
 )
 def nerr9(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float = 4) -> Values:
     return _expected_gain(
@@ -177,25 +174,23 @@ def nerr9(r: Rankings, k: Cutoff = ALL, min_grade: float = 0, max_grade: float =
     )
 
 
-@metric(
+@_nerr(
     "nerr10",
     title="Nearly expected reciprocal rank, equation 10",
     cutoff="none",
     formula="Σ w_i · gain_i, w_i ∝ C(1) · … · C(i − 1), C(i) = p · (1 − gain_i)." + _GAIN,
     tells="The gain per doc for a reader who stops at a doc by its gain, and otherwise goes on with probability p.",
-    **_NERR,
 )
 def nerr10(r: Rankings, p: float = 0.9, min_grade: float = 0, max_grade: float = 4) -> Values:
     return _expected_gain(r, min_grade, max_grade, lambda gain, rank: p * (1.0 - gain))
 
 
-@metric(
+@_nerr(
     "nerr11",
     title="Nearly expected reciprocal rank, equation 11",
     cutoff="none",
     formula="Σ w_i · gain_i, w_i ∝ C(1) · … · C(i − 1), C(i) = ((i + 2t − 1) / (i + 2t))² · (1 − gain_i)." + _GAIN,
     tells="The gain per doc for a reader who stops at a doc by its gain, and otherwise goes on as in insq.",
-    **_NERR,
 )
 def nerr11(r: Rankings, t: float = 1, min_grade: float = 0, max_grade: float = 4) -> Values:
     return _expected_gain(r, min_grade, max_grade, lambda gain, rank: _patience(rank, t) * (1.0 - gain))

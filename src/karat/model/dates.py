@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
 
 A_DATE = "must be an ISO date such as 2025-04-01"
 
 
-def day_of(value: Any) -> float | None:
+def day_of(value: object) -> float | None:
     """The day of an ISO date or time as an ordinal; None for anything else. A time of day makes no difference."""
     if isinstance(value, bool) or not isinstance(value, (str, int, date)):
         return None

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.model.policy import SEPARATOR, parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+Fields = Mapping[str, object]
+"""The fields of a doc or a query by name, as its table has them."""
 TITLE = "title"
 TEXT_FIELDS = ("text", "contents", "content", "body", "passage", "query_text", "query", "question")
 """Fields that may hold the text of a doc or a query; the first one with a value counts."""
 
 
-def text_field(fields: Mapping[str, Any]) -> str | None:
+def text_field(fields: Fields) -> str | None:
     """The name of the field that holds the text."""
     return next((name for name in TEXT_FIELDS if fields.get(name) not in (None, "")), None)
 
 
-def text_of(fields: Mapping[str, Any]) -> str:
+def text_of(fields: Fields) -> str:
     """The text among the fields of a doc or a query; empty if there is none."""
     name = text_field(fields)
     return "" if name is None else str(fields[name])
 
 
-def title_and_text(fields: Mapping[str, Any], joint: str = " ") -> str:
+def title_and_text(fields: Fields, joint: str = " ") -> str:
     """Title and text as one; empty if there is neither."""
     title = fields.get(TITLE)
     parts = ("" if title is None else str(title).strip(), text_of(fields).strip())
@@ -38,7 +41,7 @@ def title_and_text(fields: Mapping[str, Any], joint: str = " ") -> str:
 class Docs:
     """The fields of each doc by its id. Known ones: title, text (see `TEXT_FIELDS`), doc_version, source, …"""
 
-    fields: Mapping[str, Mapping[str, Any]]
+    fields: Mapping[str, Fields]
     parents: Mapping[str, str] = field(default_factory=dict)
     """The doc of each chunk for which the table names one."""
     source: str = "docs"
@@ -47,7 +50,7 @@ class Docs:
     def __len__(self) -> int:
         return len(self.fields)
 
-    def field(self, name: str) -> dict[str, Any]:
+    def field(self, name: str) -> dict[str, object]:
         """One field of all the docs that have it."""
         return {doc: fields[name] for doc, fields in self.fields.items() if fields.get(name) is not None}
 
@@ -55,7 +58,7 @@ class Docs:
         """The doc that a chunk belongs to."""
         return parent_of(doc, self.separator, self.parents)
 
-    def value(self, doc: str, name: str) -> Any:
+    def value(self, doc: str, name: str) -> object:
         """A field of a doc; where it has none, of the doc it is a chunk of, or of its first chunk that has it."""
         return next((fields[name] for fields in self._related(doc) if fields.get(name) is not None), None)
 
@@ -70,7 +73,7 @@ class Docs:
         """Title and text as a report shows them; of the whole doc or its first chunk if the doc itself has none."""
         return next((text for fields in self._related(doc) if (text := title_and_text(fields, ". "))), "")
 
-    def _related(self, doc: str) -> Iterator[Mapping[str, Any]]:
+    def _related(self, doc: str) -> Iterator[Fields]:
         """The fields of a doc, of the doc it is a chunk of, and of its chunks."""
         for related in dict.fromkeys((doc, self.parent(doc))):
             if related in self.fields:

@@ -174,7 +174,7 @@ class Policy(OptionGroup):
         return grades
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, PolicyOptions] = {
     # Scores as 32-bit floats; means over the queries that both gold and run have (no -c).
     "trec_eval": {"score_precision": "float32", "missing": "skip", "level": "chunk"},
     # Runs through pytrec_eval; a query that the run lacks scores 0.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.model.docs import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.model.docs import Fields
+
 
 @dataclass(frozen=True, eq=False)
 class Queries:
     """Fields of each query by its id. Known ones: text, as_of, no_answer, conversation, weight, …"""
 
-    fields: Mapping[str, Mapping[str, Any]]
+    fields: Mapping[str, Fields]
     source: str = "queries"
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Where each query stands in its file, for what turns out wrong later."""
@@ -23,7 +25,7 @@ class Queries:
     def __len__(self) -> int:
         return len(self.fields)
 
-    def field(self, name: str) -> dict[str, Any]:
+    def field(self, name: str) -> dict[str, object]:
         """One field of all the queries that have it."""
         return {q: fields[name] for q, fields in self.fields.items() if fields.get(name) is not None}
 
@@ -43,6 +45,6 @@ class Queries:
         return {q: str(value) for q, value in self.field("as_of").items()}
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """Whether a cell of a table says yes."""
     return value is True or str(value).strip().lower() in ("true", "1", "1.0", "yes", "y")

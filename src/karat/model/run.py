@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karat.model.run_log import RunLog
+    from karat.model.run_log import Facts, RunLog
     from karat.model.strings import Strings
 
 
@@ -95,7 +95,7 @@ class Run:
 
     name: str
     content: ScoredLists | OrderedLists | Table | StreamedFile
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     path: str | None = None
     notes: tuple[str, ...] = ()
     log: RunLog | None = None

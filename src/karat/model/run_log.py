@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,7 +16,11 @@ from karat.model.policy import parent_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.model.json_data import Json, JsonObject
     from karat.model.policy import Policy
+
+Facts: TypeAlias = "Mapping[str, Json]"
+"""What is stated of a run as a whole, by name: the fields of `RunFacts`, and what other formats say."""
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
@@ -44,7 +48,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     workers: Any = msgspec.UNSET
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """The facts that the line states."""
         return {name: value for name in FACTS if (value := getattr(self, name)) is not msgspec.UNSET}
 
@@ -125,9 +129,9 @@ class RunLog:
             raise InputError(texts)
 
     @cached_property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Facts:
         """What the lines say of the run as a whole; a list of values where they differ."""
-        values: dict[str, list[Any]] = {}
+        values: dict[str, list[Json]] = {}
         for trace in self.traces.values():
             for name, value in trace.facts.items():
                 if value not in values.setdefault(name, []):

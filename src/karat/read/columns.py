@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from karat.errors import shown
+
+if TYPE_CHECKING:
+    from karat.model.docs import Fields
 
 QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
 DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
@@ -35,9 +38,7 @@ DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", "chunk_id", *(n for n in
 """A corpus of chunks has `chunk_id`, and `doc_id` for the doc that each belongs to."""
 ID_NAMES = (*QUERIES.id_names, *DOC_NAMES)
 
-FieldValues = dict[str, Any]
-"""Fields of a query or a doc by name, with values of any type."""
-FieldRow = tuple[int, FieldValues]
+FieldRow: TypeAlias = "tuple[int, Fields]"
 """A row of a table: its line, and its fields."""
 
 
@@ -50,13 +51,13 @@ class Rival:
     ignored: str
     optional: bool = False
 
-    def disagrees(self, value: Any, other: Any) -> bool:
+    def disagrees(self, value: object, other: object) -> bool:
         """Whether the two columns of one row contradict each other; an empty cell, or text for a number, does not."""
         if self.optional or other is None or other == "":
             return False
         if self.role in ("query", "doc"):
             return str(value) != str(other)
-        pair = (_number(value), _number(other))
+        pair = (number_of(value), number_of(other))
         return None not in pair and pair[0] != pair[1]
 
     @property
@@ -72,7 +73,8 @@ class Rival:
         )
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """The finite number that a cell holds, as a number or as text."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -18,7 +18,8 @@ from karat.read.problems import Problems
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from karat.read.columns import FieldRow, FieldValues, TableKind
+    from karat.model.docs import Fields
+    from karat.read.columns import FieldRow, TableKind
 
 
 def read_queries(source: Any) -> Queries:
@@ -58,7 +59,7 @@ def _from_mapping(source: Mapping[Any, Any], kind: TableKind) -> Queries:
 
 def rows_with_ids(
     rows: Iterable[FieldRow], problems: Problems, kind: TableKind = QUERIES
-) -> Iterator[tuple[int, str, FieldValues]]:
+) -> Iterator[tuple[int, str, Fields]]:
     """The rows that have an id: line, id, and the other fields."""
     for line, fields in rows:
         name = next((n for n in kind.id_names if n in fields), None)
@@ -72,7 +73,7 @@ def rows_with_ids(
 
 
 def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: TableKind) -> Queries:
-    out: dict[str, FieldValues] = {}
+    out: dict[str, Fields] = {}
     lines: dict[str, int] = {}
     for line, id, fields in rows_with_ids(rows, problems, kind):
         if id in out:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from karat.metrics.grammar import Measure
+    from karat.model.json_data import Json
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.store.codec import Json
 
 EMBEDDING_MODEL = "embedding_model"
 """The convention that names the model of the embeddings."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.model.json_data import Json
     from karat.results.result import Result
-    from karat.store.codec import Json
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]

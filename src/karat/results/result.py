@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.metrics.grammar import Measure
+    from karat.model.json_data import Json
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.intervals import Interval
     from karat.stats.resample import Units
-    from karat.store.codec import Json
 
     Values = NDArray[np.float64]
     Level = Literal["doc", "chunk"]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.model.field_group import INSIDE, OUTSIDE, read_group
 from karat.model.intervals import Intervals
+from karat.read.columns import number_of
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.docs import Docs
+    from karat.model.docs import Docs, Fields
     from karat.model.field_group import FieldGroup
     from karat.model.queries import Queries
 
@@ -151,11 +151,8 @@ def split_fields(text: str) -> tuple[str, ...]:
 def _weights(queries: Queries | None) -> dict[str, float]:
     out = {}
     for q, value in (queries.field("weight") if queries is not None else {}).items():
-        try:
-            weight = float(value)
-        except (TypeError, ValueError):
-            weight = math.nan
-        if not 0 <= weight < math.inf:
+        weight = number_of(value)
+        if weight is None or weight < 0:
             source = queries.source if queries is not None else "queries"
             raise InputError(f"{source}: query {shown(q)}: weight must be a number from 0, found {shown(value)}")
         out[q] = weight
@@ -191,7 +188,7 @@ def plain_field(name: str) -> str:
     return group.field if group is not None else name.partition(":")[0]
 
 
-def _grouped(group: FieldGroup, values: Mapping[str, Any], source: str) -> dict[str, str]:
+def _grouped(group: FieldGroup, values: Fields, source: str) -> dict[str, str]:
     texts = {q: str(v) for q, v in values.items()}
     known = sorted(set(texts.values()))
     for value in group.values:
@@ -202,13 +199,12 @@ def _grouped(group: FieldGroup, values: Mapping[str, Any], source: str) -> dict[
     return {q: INSIDE if text in group.values else OUTSIDE for q, text in texts.items()}
 
 
-def _quantiles(name: str, plain: str, parts: str, values: Mapping[str, Any]) -> dict[str, str]:
+def _quantiles(name: str, plain: str, parts: str, values: Fields) -> dict[str, str]:
     if not parts.isdecimal() or int(parts) < 2:
         raise UsageError(f"by={name!r}: expected a number of quantiles from 2 after the colon, such as '{plain}:4'")
-    try:
-        numbers = {q: float(v) for q, v in values.items()}
-    except (TypeError, ValueError):
-        raise UsageError(f"by={name!r}: quantiles need numbers, and field {plain!r} holds other values") from None
+    numbers = {q: number for q, value in values.items() if (number := number_of(value)) is not None}
+    if len(numbers) < len(values):
+        raise UsageError(f"by={name!r}: quantiles need numbers, and field {plain!r} holds other values")
     cuts = np.quantile(list(numbers.values()), np.linspace(0, 1, int(parts) + 1)[1:-1])
     place = {q: int(np.searchsorted(cuts, v, side="left")) for q, v in numbers.items()}
     edges = [f"{c:g}" for c in cuts]

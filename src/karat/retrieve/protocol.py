@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from karat.errors import InputError, shown
+from karat.read.columns import number_of
 from karat.read.objects import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from karat.model.docs import Fields
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store
 
@@ -25,9 +26,9 @@ class Query(str):
     """The text of a query, with its `id` and `fields` (language, as_of, …). Plain text works too."""
 
     id: str
-    fields: Mapping[str, Any]
+    fields: Fields
 
-    def __new__(cls, text: str, id: str = "", fields: Mapping[str, Any] | None = None) -> Query:
+    def __new__(cls, text: str, id: str = "", fields: Fields | None = None) -> Query:
         query = super().__new__(cls, text)
         query.id, query.fields = id, fields or {}
         return query
@@ -46,7 +47,7 @@ class Answer:
     stages: Mapping[str, Sequence[str]] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, object] = field(default_factory=dict)
 
     def cut(self, k: int) -> Answer:
         """The first k."""
@@ -152,11 +153,8 @@ def _id(value: Any, where: str) -> str:
 
 
 def _score(value: Any, where: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
+    number = number_of(value)
+    if number is None:
         raise InputError(f"{where}: a score must be a finite number, found {shown(value)}")
     return number
 

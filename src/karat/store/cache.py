@@ -10,7 +10,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from karat.model.rankings import Rankings
 from karat.read.textfile import Hasher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.store.codec import Json
+    from karat.model.run_log import Facts
 
 VERSION = 5
 SMALLEST = 1 << 20
@@ -31,7 +31,9 @@ LIMIT = 512 << 20
 _YOUNG = 2_000_000_000
 _ARRAYS = ("query", "rank", "grade", "returned", "gold_query", "gold_grade")
 _HITS = ("query", "rank", "grade")
-_KINDS = {n: "<f8" if n.endswith("grade") else "<i8" for n in (*_ARRAYS, *(f"later_{n}" for n in _HITS))}
+_LATER = "later_"
+"""What the names of the arrays of repeats begin with."""
+_KINDS = {n: "<f8" if n.endswith("grade") else "<i8" for n in (*_ARRAYS, *(_LATER + n for n in _HITS))}
 
 
 def cache_folder() -> str:
@@ -78,12 +80,34 @@ class StoredRun:
     rankings: Rankings
     name: str
     counts: Mapping[str, int]
-    facts: Mapping[str, Json]
-    notes: tuple[str, ...]
+    facts: Facts
+    notes: Sequence[str]
     at_doc: bool
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool
     """Whether the run names chunks apart from their docs."""
+
+
+class EntryRun(TypedDict):
+    """What an entry says of a run beside its rankings."""
+
+    name: str
+    counts: Mapping[str, int]
+    facts: Facts
+    notes: Sequence[str]
+    at_doc: bool
+    chunked: bool
+
+
+class EntryHead(TypedDict):
+    """The head of an entry, as JSON before its arrays."""
+
+    files: Sequence[Mapping[str, int | str]]
+    read: int
+    about: EntryRun
+    sizes: Mapping[str, int]
+    repeats_earn: bool
+    query_ids: list[str]
 
 
 class Cache:
@@ -160,11 +184,10 @@ class Entry:
             return None
         try:
             length = int.from_bytes(data[:8], "little")
-            head = json.loads(data[8 : 8 + length])
+            head: EntryHead = json.loads(data[8 : 8 + length])
             if not self._trusted(head["files"], head["read"]):
                 return None
-            about = {**head["about"], "notes": tuple(head["about"]["notes"])}
-            stored = StoredRun(_unpacked(head, memoryview(data)[8 + length :]), **about)
+            stored = StoredRun(_unpacked(head, memoryview(data)[8 + length :]), **head["about"])
         except (ValueError, KeyError, TypeError, IndexError):
             _forget(self.path)
             return None
@@ -174,7 +197,7 @@ class Entry:
             pass
         return stored
 
-    def _trusted(self, files: list[dict[str, Any]], read: int) -> bool:
+    def _trusted(self, files: Sequence[Mapping[str, int | str]], read: int) -> bool:
         for stamp, stored_stamp in zip(self.stamps, files, strict=True):
             same = all(getattr(stamp, n) == stored_stamp[n] for n in ("path", "size", "mtime", "ctime", "inode"))
             settled = max(stamp.mtime, stamp.ctime) < read - _YOUNG
@@ -224,17 +247,19 @@ def _arrays(rankings: Rankings) -> dict[str, NDArray[Any]]:
     """All arrays of the rankings, those of the repeats among them, by name."""
     own = {n: getattr(rankings, n) for n in _ARRAYS}
     later = rankings.repeats
-    return own if later is None else {**own, **{f"later_{n}": getattr(later, n) for n in _HITS}}
+    return own if later is None else {**own, **{_LATER + n: getattr(later, n) for n in _HITS}}
 
 
-def _unpacked(head: Mapping[str, Any], data: memoryview) -> Rankings:
-    arrays: dict[str, Any] = {}
+def _unpacked(head: EntryHead, data: memoryview) -> Rankings:
+    arrays: dict[str, NDArray[Any]] = {}
     place = 0
     for name, count in head["sizes"].items():
         arrays[name] = np.frombuffer(data, dtype=_KINDS[name], count=count, offset=place)
         place += 8 * count
-    later = {n: arrays.pop(f"later_{n}") for n in _HITS if f"later_{n}" in arrays}
-    rankings = Rankings(head["query_ids"], **arrays)
-    if not later:
+    query, rank, grade, returned, gold_query, gold_grade = (arrays[name] for name in _ARRAYS)
+    rankings = Rankings(head["query_ids"], query, rank, grade, returned, gold_query, gold_grade)
+    if not any(name.startswith(_LATER) for name in arrays):
         return rankings
-    return replace(rankings, repeats=replace(rankings, **later), repeats_earn=head["repeats_earn"])
+    query, rank, grade = (arrays[_LATER + name] for name in _HITS)
+    repeats = replace(rankings, query=query, rank=rank, grade=grade)
+    return replace(rankings, repeats=repeats, repeats_earn=head["repeats_earn"])

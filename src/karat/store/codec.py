@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from karat.store.atomic import encoded, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from msgspec import Struct
 
-    Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
-    """Any value that JSON has."""
+    from karat.model.json_data import Json, JsonObject
 
 T = TypeVar("T")
 
@@ -23,11 +20,11 @@ def rounded(value: float) -> float | None:
     return None if value != value else float(f"{value:.12g}")
 
 
-def as_plain(document: Struct) -> dict[str, Any]:
+def as_plain(document: Struct) -> JsonObject:
     """A typed document as dicts and lists, as `json.dumps` takes them."""
     import msgspec
 
-    plain: dict[str, Any] = msgspec.to_builtins(document)
+    plain: JsonObject = msgspec.to_builtins(document)
     return plain
 
 
@@ -41,7 +38,7 @@ def encode(document: Struct) -> bytes:
         return encoded(json.dumps(_nulls(as_plain(document)), ensure_ascii=False, separators=(",", ":")))
 
 
-def _nulls(value: Any) -> Any:
+def _nulls(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _nulls(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

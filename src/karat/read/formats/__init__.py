@@ -11,13 +11,14 @@ import pkgutil
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from karat.errors import InputError, UsageError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from karat.model.json_data import JsonObject
     from karat.model.run import Rows
     from karat.model.run_log import RunLog
     from karat.read.columns import FieldRow, Role, TableKind
@@ -42,8 +43,6 @@ class ColumnRows:
     notes: tuple[str, ...] = ()
 
 
-JsonObject = dict[str, Any]
-"""A decoded object of a JSON file that users write."""
 Content: TypeAlias = "TextFile | LineRows | ColumnRows | JsonObject | RunLog"
 """What a file of gold or a run holds; an object is {query: {doc: value}} or {query: docs}."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
 from karat.read.formats import InputFormat, jsonl
 
 if TYPE_CHECKING:
+    from karat.model.json_data import Json, JsonObject
     from karat.read.columns import Role
     from karat.read.files import InputFile
-    from karat.read.formats import JsonObject
     from karat.read.problems import Problems
 
 
@@ -56,7 +56,7 @@ def _check_keys(raw: bytes, path: str) -> None:
     """A key that appears twice with two values is an error: decoding would keep the last and say nothing."""
     import json
 
-    def once(pairs: list[tuple[str, Any]]) -> JsonObject:
+    def once(pairs: list[tuple[str, Json]]) -> JsonObject:
         out: JsonObject = {}
         for key, value in pairs:
             if out.setdefault(key, value) != value:

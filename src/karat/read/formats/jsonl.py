@@ -13,10 +13,10 @@ from karat.read.problems import parse_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from karat.model.json_data import JsonObject
     from karat.model.run_log import RunLog
     from karat.read.columns import FieldRow, Role, TableKind
     from karat.read.files import InputFile
-    from karat.read.formats import JsonObject
     from karat.read.problems import Problems, Row
 
 

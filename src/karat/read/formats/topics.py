@@ -13,7 +13,8 @@ from karat.read.text_tables import decode_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.read.columns import FieldRow, FieldValues, TableKind
+    from karat.model.docs import Fields
+    from karat.read.columns import FieldRow, TableKind
     from karat.read.files import InputFile
     from karat.read.problems import Problems
 
@@ -59,8 +60,8 @@ def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator
             problems.add(line, 'no topic number; expected <num> or <topic number="…">')
 
 
-def _fields_of(attributes: str, body: str) -> FieldValues:
-    fields: FieldValues = {}
+def _fields_of(attributes: str, body: str) -> Fields:
+    fields: dict[str, object] = {}
     for name, value in _elements(attributes, body):
         if value:
             before = fields.get(name)
