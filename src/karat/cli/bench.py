@@ -111,14 +111,23 @@ def bench(
     from karat.verbs.bench.request import read_request
 
     request = read_request(
-        dataset, retriever, k=k, out=out, split=split, chunks=chunk, baseline=baseline, workers=workers, warmup=warmup
+        dataset,
+        retriever,
+        metric,
+        options,
+        k=k,
+        out=out,
+        split=split,
+        chunks=chunk,
+        baseline=baseline,
+        workers=workers,
+        warmup=warmup,
     )
     files = Files.of(outputs)
     single = [name for name in files.places if name != "json"]
     if len(request["dataset"]) > 1 and single:
         flag = f"--{single[0].replace('_', '-')}"
         raise UsageError(f"{flag} is of one dataset; with several, the folder of each has its own result and report")
-    request |= {**({"metrics": metric} if metric else {}), **options}
     try:
         # What a retriever prints must not get between the lines of a document.
         with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):
@@ -129,7 +138,7 @@ def bench(
     problem: KaratError | None = None
     paths: list[str] = []
     try:
-        paths = bench_view.write(benchmark, str(request["out"]), files, report=not no_html)
+        paths = bench_view.write(benchmark, request["out"], files, report=not no_html)
     except KaratError as error:  # the figures are printed anyway
         problem = error
     if not files.printed and not quiet:

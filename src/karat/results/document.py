@@ -339,6 +339,51 @@ class StressJson(Struct, forbid_unknown_fields=True, frozen=True):
     per_query: list[StressQueryJson]
 
 
+class BenchJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """How a benchmark was run: docs per query, queries at once, queries before timing, and the version of Karat."""
+
+    k: int
+    workers: int
+    warmup: int
+    karat: str
+
+
+class LanguageJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One system in one language, and its difference from the baseline."""
+
+    mean: Number
+    ci: Ends
+    n: int
+    delta: Number | UnsetType = UNSET
+    p_adjusted: Number | UnsetType = UNSET
+    significant: bool | UnsetType = UNSET
+
+
+class SystemJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One system over all languages, and the difference of its average from the baseline."""
+
+    system: str
+    languages: dict[str, LanguageJson]
+    average: Number
+    variance: Number
+    lowest: str
+    delta: Number | UnsetType = UNSET
+    ci: Ends | UnsetType = UNSET
+    p: Number | UnsetType = UNSET
+    significant: bool | UnsetType = UNSET
+
+
+class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One metric by system and language."""
+
+    metric: str
+    baseline: str | None
+    alpha: float
+    average: str
+    scale: Literal["ratio"] | UnsetType = UNSET
+    systems: list[SystemJson] = []
+
+
 class DatasetJson(Struct, forbid_unknown_fields=True, frozen=True):
     """One dataset of a benchmark, with the run logs and the evaluation or comparison of its runs."""
 
@@ -391,9 +436,11 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     curves: list[CurveJson] | UnsetType = UNSET
     reliability: ReliabilityJson | UnsetType = UNSET
     bench: Annotated[dict[str, Any] | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
+
+    bench: Annotated[BenchJson | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
     datasets: list[DatasetJson] | UnsetType = UNSET
     languages: Annotated[
-        dict[str, Any] | UnsetType,
+        LanguagesJson | UnsetType,
         Meta(description="Of a benchmark over several languages or datasets: one metric by system and language."),
     ] = UNSET
     values: Annotated[

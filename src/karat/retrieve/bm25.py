@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
     Stems = Callable[[list[str]], list[str]]
 
@@ -138,7 +138,7 @@ class BM25(Base):
     def rests_on(self) -> Any:
         return _library().__version__
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RetrieverFacts:
         size = sum(int(part.nbytes) for part in self._index.scores.values() if hasattr(part, "nbytes"))
         return {"index_storage": size, "index_version": f"bm25s {_library().__version__}"}
 

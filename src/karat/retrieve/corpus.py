@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from karat.errors import InputError, UsageError
 from karat.model.docs import TITLE, text_field, title_and_text
@@ -17,7 +17,17 @@ from karat.read.docs import read_docs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.model.docs import Fields
+
 _WORD = re.compile(r"\S+\s*")
+
+
+class Chunker(TypedDict):
+    """How passages were cut, as a run log states it."""
+
+    algo: str
+    size: int
+    overlap: int
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,9 @@ class Corpus:
 
     ids: Sequence[str]
     texts: Sequence[str]
-    fields: Sequence[Mapping[str, Any]] = ()
+    fields: Sequence[Fields] = ()
     source: str = "corpus"
-    chunker: Mapping[str, Any] = field(default_factory=dict)
+    chunker: Chunker | None = None
     """How passages were cut, where that was done here."""
     titles_only: int = 0
     """Passages that have a title and no text, where others may have been meant to."""
@@ -53,7 +63,7 @@ class Corpus:
         """A hash of ids and texts: equal content has an equal one, wherever it is."""
         return fingerprint(self.ids, self.texts)
 
-    def about(self, id: str) -> Mapping[str, Any]:
+    def about(self, id: str) -> Fields:
         """The fields of a passage: language, source, doc_version, …"""
         place = self.row.get(id)
         return self.fields[place] if place is not None and self.fields else {}
@@ -115,7 +125,7 @@ def rechunk(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
             ids.append(f"{doc}{SEPARATOR}{size}-{overlap}-{number}")
             texts.append("".join(words[start : start + size]).strip())
             fields.append(corpus.fields[rows[0]] if corpus.fields else {})
-    chunker = {"algo": "words", "size": size, "overlap": overlap}
+    chunker: Chunker = {"algo": "words", "size": size, "overlap": overlap}
     return Corpus(ids, texts, fields if corpus.fields else (), corpus.source, chunker)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.encoders import Kind, Matrix
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -137,8 +137,8 @@ class Dense(Base):
     def rests_on(self) -> Any:
         return self.encoder.identity
 
-    def facts(self) -> dict[str, Any]:
-        spent = {} if self._spent is None else {"embedding_update_cost": {"tokens": self._spent}}
+    def facts(self) -> RetrieverFacts:
+        spent: RetrieverFacts = {} if self._spent is None else {"embedding_update_cost": {"tokens": self._spent}}
         return {"embedding_model": self.encoder.name, "index_storage": int(self.matrix.nbytes), **spent}
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from karat.errors import PIP, InputError, UsageError, missing_package, shown
 from karat.retrieve.registry import import_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -127,7 +127,7 @@ def is_function(model: str) -> bool:
     return _FUNCTION.fullmatch(model) is not None and not os.path.isdir(model)
 
 
-def _refuse(model: str, params: dict[str, Any], takes: Sequence[str]) -> None:
+def _refuse(model: str, params: Mapping[str, object], takes: Sequence[str]) -> None:
     for name, value in params.items():
         if value is not None and name not in takes:
             advice = f"it takes {', '.join(takes)}" if takes else "it takes none of these"

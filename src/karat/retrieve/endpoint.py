@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -18,6 +18,7 @@ from karat.retrieve.encoders import OPENAI, unit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karat.model.json_data import JsonObject
     from karat.retrieve.client import Reply
     from karat.retrieve.encoders import Kind, Matrix
 
@@ -26,6 +27,14 @@ BASE_ENV, KEY_ENV = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 RETRY = RetryPolicy(attempts=6, pause=0.5, longest=60.0, timeouts=True)
 _ADVICE = "is it an OpenAI-compatible endpoint?"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class EmbeddingRequest(TypedDict):
+    """What the endpoint is sent."""
+
+    model: str
+    input: list[str]
+    dimensions: NotRequired[int]
 
 
 class Endpoint:
@@ -87,7 +96,7 @@ class Endpoint:
         self._client.close()
 
     def _encode_batch(self, texts: list[str]) -> Matrix:
-        body: dict[str, Any] = {"model": self.model, "input": texts}
+        body: EmbeddingRequest = {"model": self.model, "input": texts}
         if self.dims:
             body["dimensions"] = self.dims
         answer = self._post(body)
@@ -109,13 +118,13 @@ class Endpoint:
         self._count(answer)
         return unit(ordered, len(texts), self._where)
 
-    def _count(self, answer: dict[str, Any]) -> None:
+    def _count(self, answer: JsonObject) -> None:
         usage = answer.get("usage")
         used = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
         if isinstance(used, int) and used >= 0:
             self._usage.tokens = (self.tokens or 0) + used
 
-    def _post(self, body: dict[str, Any]) -> Any:
+    def _post(self, body: EmbeddingRequest) -> Any:
         """The answer to one request."""
         reply = self._client.send("POST", self._where, self._where, content=json.dumps(body).encode())
         if reply.ok:

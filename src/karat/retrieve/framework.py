@@ -11,7 +11,7 @@ from karat.read.objects import text_id
 from karat.retrieve.registry import import_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from karat.model.docs import Fields
 
 ID_FIELDS = ("chunk_id", "doc_id", "id", "_id")
 
@@ -38,7 +38,7 @@ def object_of(reference: Any, kind: str) -> Any:
     return value
 
 
-def id_of(own: Any, about: Mapping[str, Any], id_field: str | None, where: str, also: tuple[Any, ...] = ()) -> str:
+def id_of(own: Any, about: Fields, id_field: str | None, where: str, also: tuple[Any, ...] = ()) -> str:
     """The id of something returned: a field that was named, else what looks most like an id that a person gave.
 
     Frameworks give a random UUID to what has no id; it counts only where nothing else does.
@@ -74,5 +74,5 @@ def _random(value: Any) -> bool:
         return False
 
 
-def _names(about: Mapping[str, Any]) -> str:
+def _names(about: Fields) -> str:
     return ", ".join(map(str, about)) or "none"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 FUSIONS = ("rrf", "minmax", "zscore")
 
@@ -72,11 +72,13 @@ class Hybrid(Base):
             shares.append(stopwatch.ms["all"] / max(len(queries), 1))
         return [self._fuse([answers[i] for answers in lists], shares, k) for i in range(len(queries))]
 
-    def facts(self) -> dict[str, Any]:
-        each: list[dict[str, Any]] = [part.facts() for part in self._parts if hasattr(part, "facts")]
-        combined = {name: value for facts in each for name, value in facts.items()}
-        storage = [facts["index_storage"] for facts in each if "index_storage" in facts]
-        return combined | ({"index_storage": sum(storage)} if storage else {})
+    def facts(self) -> RetrieverFacts:
+        combined: RetrieverFacts = {}
+        for part in self._parts:
+            facts: RetrieverFacts = part.facts() if hasattr(part, "facts") else {}
+            storage = combined.get("index_storage", 0) + facts.get("index_storage", 0)
+            combined = {**combined, **facts, **({"index_storage": storage} if storage else {})}
+        return combined
 
     def _fuse(self, lists: Sequence[Answer], shares: Sequence[float], k: int) -> Answer:
         """One list; the time of a part is its own figure, else its share of the call."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 SCORES = ("auto", "similarity", "distance", "none")
 _DEPTHS = ("k", "top_k")
@@ -66,7 +66,7 @@ class LangChain(Base):
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
         return [self._ask(q, k) for q in queries]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RetrieverFacts:
         store = self._wrapped if self._is_store else getattr(self._wrapped, "vectorstore", None)
         embeddings = getattr(store, "embeddings", None)
         model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 _DEPTHS = ("similarity_top_k", "_similarity_top_k")
 
@@ -49,7 +49,7 @@ class LlamaIndex(Base):
         """What it returns for each query, at most k; retrievers whose depth cannot be set may return fewer."""
         return [self._ask(q, k) for q in queries]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RetrieverFacts:
         inner = getattr(self._wrapped, "_embed_model", None)
         model = getattr(inner, "model_name", None)
         return {"embedding_model": model} if isinstance(model, str) and model != "unknown" else {}

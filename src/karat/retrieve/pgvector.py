@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.embedding import Vectors
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 METRICS = {"cosine": ("<=>", "vector_cosine_ops"), "l2": ("<->", "vector_l2_ops"), "ip": ("<#>", "vector_ip_ops")}
 INDEXES = ("none", "hnsw", "ivfflat")
@@ -103,8 +103,8 @@ class PgVector(Base):
             self._inspect_table()
         return [self._search(q, k) for q in queries]
 
-    def facts(self) -> dict[str, Any]:
-        storage = {} if self._storage is None else {"index_storage": self._storage}
+    def facts(self) -> RetrieverFacts:
+        storage: RetrieverFacts = {} if self._storage is None else {"index_storage": self._storage}
         return {"embedding_model": self._embedding.name, "index_version": f"pgvector {self._name}", **storage}
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 from karat.errors import InputError, shown
 from karat.read.columns import number_of
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from karat.model.docs import Fields
+    from karat.model.run_log import Facts
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.store import Store
 
@@ -47,7 +48,7 @@ class Answer:
     stages: Mapping[str, Sequence[str]] = field(default_factory=dict)
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     cost: Mapping[str, float] = field(default_factory=dict)
-    more: Mapping[str, object] = field(default_factory=dict)
+    more: Facts = field(default_factory=dict)
 
     def cut(self, k: int) -> Answer:
         """The first k."""
@@ -73,6 +74,16 @@ class Retriever(Protocol):
     def retrieve(self, queries: Sequence[Query], k: int) -> Sequence[Answer]: ...
 
 
+class RetrieverFacts(TypedDict, total=False):
+    """What a retriever says of the whole run: each line of the run log repeats it."""
+
+    embedding_model: str
+    embedding_update_cost: Mapping[str, int]
+    index_storage: int
+    index_version: str
+    reranker: str
+
+
 class Base:
     """What built-in retrievers share; a retriever of your own may inherit from it or not."""
 
@@ -90,8 +101,8 @@ class Base:
         """What decides the answers besides the spec of the retriever; None if that cannot be known."""
         return None
 
-    def facts(self) -> dict[str, Any]:
-        """Facts about the whole run for the run log: embedding_model, reranker, index_storage, …"""
+    def facts(self) -> RetrieverFacts:
+        """Facts about the whole run for the run log."""
         return {}
 
     def close(self) -> None:

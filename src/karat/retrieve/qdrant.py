@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 MEMORY = ":memory:"
 OWN_ID = "id"
@@ -89,7 +89,7 @@ class Qdrant(Base):
             self._inspect_collection()
         return [self._search(q, k) for q in queries]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RetrieverFacts:
         return {"embedding_model": self._embedding.name, "index_version": f"qdrant {self._name}"}
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Answer, Query
+    from karat.retrieve.protocol import Answer, Query, Retriever
 
 GROUP = "karat.retrievers"
 """The entry points of packages that bring retrievers: a name, and a class or function that makes one."""
@@ -38,7 +38,7 @@ class Kind:
     """How many retrievers it is made of: none, one or many."""
 
     @property
-    def params(self) -> Mapping[str, Any]:
+    def params(self) -> Mapping[str, object]:
         """Its parameters with their defaults."""
         signature = inspect.signature(self.make).parameters.values()
         return {
@@ -76,7 +76,7 @@ def all_kinds() -> dict[str, Kind]:
     return dict(_KINDS)
 
 
-def make_retriever(spec: Any, others: Mapping[str, Any] | None = None) -> Any:
+def make_retriever(spec: object, others: Mapping[str, Retriever] | None = None) -> Any:
     """A retriever from its spec; `others` holds retrievers that it may contain, by name."""
     if not isinstance(spec, (str, dict, Spec)):
         return _of_object(spec, {}, type(spec).__name__)
@@ -86,7 +86,7 @@ def make_retriever(spec: Any, others: Mapping[str, Any] | None = None) -> Any:
     if others and str(spec) in others:  # the same one inside another is built once
         return others[str(spec)]
     if ":" in spec.kind:
-        instance = _of_object(import_object(spec.kind), dict(spec.params), spec.kind)
+        instance = _of_object(import_object(spec.kind), spec.params, spec.kind)
         _refuse_args(spec)
     else:
         instance = _of_kind(spec, others)
@@ -98,7 +98,7 @@ def make_retriever(spec: Any, others: Mapping[str, Any] | None = None) -> Any:
     return instance
 
 
-def _of_kind(spec: Spec, others: Mapping[str, Any] | None) -> Any:
+def _of_kind(spec: Spec, others: Mapping[str, Retriever] | None) -> Any:
     kinds = all_kinds()
     kind = kinds.get(spec.kind) or kinds.get(spec.kind.lower())
     if kind is None:
@@ -159,7 +159,7 @@ def import_object(path: str) -> Any:
     return value
 
 
-def _of_object(source: Any, params: dict[str, Any], where: str) -> Any:
+def _of_object(source: Any, params: Mapping[str, object], where: str) -> Any:
     """A retriever from an object: one already, a class of one, a framework's retriever, or a function."""
     if inspect.isclass(source):
         try:
@@ -191,7 +191,7 @@ def _of_framework(source: Any) -> Any:
 class Function(Base):
     """A function of a query and k, and of the parameters in its spec."""
 
-    def __init__(self, function: Callable[..., Any], params: dict[str, Any], where: str) -> None:
+    def __init__(self, function: Callable[..., Any], params: Mapping[str, object], where: str) -> None:
         self.function, self.params, self.where = function, params, where
 
     def index(self, corpus: Corpus) -> None:

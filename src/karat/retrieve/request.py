@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def with_secrets(headers: Mapping[str, Any], where: str) -> tuple[dict[str, str], list[str]]:
+def with_secrets(headers: Mapping[str, object], where: str) -> tuple[dict[str, str], list[str]]:
     """Headers with `${NAME}` replaced from the environment, and the values that must never be printed."""
     out: dict[str, str] = {}
     secrets: list[str] = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
 
 MODELS = "a folder or a hub name of a cross-encoder of sentence-transformers, or module:function"
 _STAGE = "rerank"
@@ -85,8 +85,8 @@ class Rerank(Base):
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         return [self._rerank(query, k) for query in queries]
 
-    def facts(self) -> dict[str, Any]:
-        inner = self.inner.facts() if hasattr(self.inner, "facts") else {}
+    def facts(self) -> RetrieverFacts:
+        inner: RetrieverFacts = self.inner.facts() if hasattr(self.inner, "facts") else {}
         return {**inner, "reranker": self.scorer.name}
 
     def _rerank(self, query: Query, k: int) -> Answer:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Query
+    from karat.retrieve.protocol import Query, RetrieverFacts
     from karat.retrieve.selection import Floats, Positions
 
 _ON_ONE_THREAD = 250_000
@@ -62,8 +62,9 @@ class Selection(Base):
         duration = {"retrieve": stopwatch.ms["retrieve"] / max(len(queries), 1)}  # for one that does not time itself
         return [self._select(q, read_answer(f, self.kind), k, duration) for q, f in zip(queries, lists, strict=True)]
 
-    def facts(self) -> dict[str, Any]:
-        return dict(self.of.facts()) if hasattr(self.of, "facts") else {}
+    def facts(self) -> RetrieverFacts:
+        facts: RetrieverFacts = self.of.facts() if hasattr(self.of, "facts") else {}
+        return facts
 
     def _select(self, query: Query, answer: Answer, k: int, duration: dict[str, float]) -> Answer:
         stopwatch = Stopwatch()

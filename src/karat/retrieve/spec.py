@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from karat.model.json_data import Json
 
 _LABEL = re.compile(r"\s*([^=(),\[\]'\"]+?)\s*=\s*(?=[^=])")
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?|[A-Za-z_][\w.-]*")
@@ -25,7 +27,7 @@ class Spec:
 
     kind: str
     args: tuple[Spec, ...] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     label: str | None = None
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class Spec:
         return self.label or str(self)
 
 
-def parse_spec(text: Any) -> Spec:
+def parse_spec(text: object) -> Spec:
     """A spec from its text, or from a mapping as a config writes it: {kind: dense, name: mine, model: …}."""
     if isinstance(text, Spec):
         return text
@@ -56,12 +58,12 @@ def parse_spec(text: Any) -> Spec:
     return Spec(spec.kind, spec.args, spec.params, label[1] if label else None)
 
 
-def _from_mapping(mapping: Mapping[str, Any]) -> Spec:
+def _from_mapping(mapping: Mapping[str, object]) -> Spec:
     rest = dict(mapping)
     kind, label, of = rest.pop("kind", None), rest.pop("name", None), rest.pop("of", ())
     if not isinstance(kind, str):
         raise UsageError(f"a retriever must have a kind, {EXAMPLES}, found {shown(dict(mapping))}")
-    args = tuple(parse_spec(a) for a in ([of] if isinstance(of, (str, dict)) else of))
+    args = tuple(parse_spec(inner) for inner in (of if isinstance(of, (list, tuple)) else [of]))
     base = parse_spec(kind)
     return Spec(base.kind, base.args + args, {**base.params, **rest}, label if label is None else str(label))
 
@@ -95,7 +97,7 @@ class _Reader:
             raise self.wrong("the name of a retriever")
         self.at = kind.end()
         args: list[Spec] = []
-        params: dict[str, Any] = {}
+        params: dict[str, object] = {}
         if self.accept("("):
             while not self.accept(")"):
                 if args or params:
@@ -112,7 +114,7 @@ class _Reader:
                 params[name[1]] = self.value()
         return Spec(kind[0], tuple(args), params)
 
-    def value(self) -> Any:
+    def value(self) -> Json:
         self.space()
         for mark in "\"'":
             if self.text.startswith(mark, self.at):
@@ -122,7 +124,7 @@ class _Reader:
                 text, self.at = self.text[self.at + 1 : end], end + 1
                 return text
         if self.accept("["):
-            items: list[Any] = []
+            items: list[Json] = []
             while not self.accept("]"):
                 if items and not self.accept(","):
                     raise self.wrong("',' or ']'")
@@ -145,7 +147,7 @@ class _Reader:
         return _value(word)
 
 
-def _value(word: str) -> Any:
+def _value(word: str) -> Json:
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
     if word.lower() in ("none", "null"):
@@ -155,7 +157,7 @@ def _value(word: str) -> Any:
     return word
 
 
-def _print_value(value: Any) -> str:
+def _print_value(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, dict):

@@ -109,9 +109,9 @@ def show(bench: Bench, paths: Sequence[str]) -> None:
 def _show_part(part: DatasetBench, bench: Bench) -> None:
     out = console()
     facts = bench.facts
-    warm_up = queries_text(facts["warmup"])
-    warm = f"latency after {warm_up} of warm-up, {plural(facts['workers'], 'worker')}"
-    size = f"{len(part.dataset.corpus):,} passages, {len(part.dataset.queries):,} queries, k = {facts['k']}"
+    warm_up = queries_text(facts.warmup)
+    warm = f"latency after {warm_up} of warm-up, {plural(facts.workers, 'worker')}"
+    size = f"{len(part.dataset.corpus):,} passages, {len(part.dataset.queries):,} queries, k = {facts.k}"
     out.print(line((plain(part.dataset.name), "bold"), f": {size}; {warm}"))
     gold = str(part.dataset.gold) if isinstance(part.dataset.gold, str) else part.dataset.name
     if len(part.result) > WIDE:

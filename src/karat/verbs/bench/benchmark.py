@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
@@ -11,6 +11,7 @@ from karat.config.options import Settings, StatedOptions, takes_options
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import parse_all
 from karat.read.sources import read_run
+from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION
 from karat.results.table import Table, Tabular
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
     from karat.metrics.grammar import Measure
-    from karat.results.document import DocumentJson
+    from karat.model.json_data import JsonObject
     from karat.results.result import Result
     from karat.retrieve.corpus import Corpus
+    from karat.retrieve.protocol import Retriever
     from karat.verbs.bench.dataset import Dataset
     from karat.verbs.bench.identity import Identity
     from karat.verbs.bench.languages import Languages
-    from karat.verbs.bench.runner import LogState
+    from karat.verbs.bench.runner import LogState, TaskFacts
     from karat.verbs.compare import Comparison
 
     Watch = Callable[[str, str, int, int], None]
@@ -81,8 +83,8 @@ class Bench(Tabular):
     """A benchmark: a part for each dataset, and how systems do over languages."""
 
     parts: tuple[DatasetBench, ...]
+    facts: BenchJson
     languages: Languages | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> DatasetBench:
         for part in self.parts:
@@ -126,20 +128,18 @@ class Bench(Tabular):
         """The document that `--json` writes."""
         from msgspec import UNSET
 
-        from karat.results.document import DatasetJson, DocumentJson
-
         return DocumentJson(
             format_version=FORMAT_VERSION,
             kind="bench",
-            bench=dict(self.facts),
+            bench=self.facts,
             datasets=[
                 DatasetJson(p.dataset.name, p.dataset.version, dict(p.logs), list(p.notes), p.document.document())
                 for p in self.parts
             ],
-            languages=self.languages.as_json() if self.languages is not None else UNSET,
+            languages=self.languages.document() if self.languages is not None else UNSET,
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 
@@ -155,7 +155,7 @@ class Bench(Tabular):
 @takes_options
 def bench(
     dataset: Any,
-    retrievers: Sequence[Any] | Mapping[str, Any] | str | None = None,
+    retrievers: Sequence[object] | Mapping[str, object] | str | None = None,
     metrics: str | Iterable[str | Measure] | None = None,
     *,
     k: int = 100,
@@ -209,23 +209,16 @@ def bench(
             watch,
         )
         parts.append(job.run(measures, baseline, settings, tests))
-    facts = {"k": k, "workers": workers, "warmup": warmup, "karat": __version__}
-    return Bench(tuple(parts), over_languages(parts), facts)
+    return Bench(tuple(parts), BenchJson(k, workers, warmup, __version__), over_languages(parts))
 
 
-def _specs(given: Any) -> dict[str, Any]:
+def _specs(sources: object) -> dict[str, object]:
     """By name: a spec, or an object that is a retriever."""
-    if isinstance(given, str) or not isinstance(given, (dict, list, tuple)):
-        given = [given]
-    pairs = given.items() if isinstance(given, dict) else ((None, one) for one in given)
-    out: dict[str, Any] = {}
-    for name, one in pairs:
-        spec: Any = one
-        if isinstance(one, (str, dict, Spec)):
-            spec = parse_spec(one)
-            label = name or spec.name
-        else:
-            label = name or name_of(one)
+    each = sources if isinstance(sources, (dict, list, tuple)) else [sources]
+    out: dict[str, object] = {}
+    for name, one in each.items() if isinstance(each, dict) else ((None, one) for one in each):
+        spec = parse_spec(one) if isinstance(one, (str, dict, Spec)) else one
+        label = name or (spec.name if isinstance(spec, Spec) else name_of(spec))
         if label in out:
             raise UsageError(f"two retrievers are called {label!r}; give one a name: NAME={label}")
         out[label] = spec
@@ -237,12 +230,12 @@ def _specs(given: Any) -> dict[str, Any]:
     return out
 
 
-def name_of(one: Any) -> str:
+def name_of(one: object) -> str:
     """The name of an object that the caller did not name."""
     return str(getattr(one, "name", "") or getattr(one, "__name__", "") or type(one).__name__)
 
 
-def _names(specs: Mapping[str, Any], chunks: Sequence[Chunks]) -> list[str]:
+def _names(specs: Iterable[str], chunks: Sequence[Chunks]) -> list[str]:
     return [_name(label, cut) for cut in chunks or (None,) for label in specs]
 
 
@@ -255,7 +248,7 @@ class _Job:
     """One dataset, with everything that was asked for."""
 
     dataset: Dataset
-    specs: Mapping[str, Any]
+    specs: Mapping[str, object]
     k: int
     folder: str
     chunks: tuple[Chunks, ...]
@@ -265,16 +258,18 @@ class _Job:
     fresh: bool
     watch: Watch | None
 
-    def run(self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions) -> DatasetBench:
+    def run(
+        self, measures: Sequence[Measure] | None, baseline: str | None, settings: Settings, tests: TestOptions
+    ) -> DatasetBench:
         """Run everything, then evaluate and compare."""
         self._check_chunks()
-        retrievers: dict[str, Any] = {}
+        retrievers: dict[str, Retriever] = {}
         corpora: dict[str, Corpus] = {}
-        specs: dict[str, Any] = {}
+        specs: dict[str, object] = {}
         try:
             for cut in self.chunks or (None,):  # all are made before any runs, so that mistakes are reported first
                 corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
-                others: dict[str, Any] = {}
+                others: dict[str, Retriever] = {}
                 for label, spec in self.specs.items():
                     name = _name(label, cut)
                     others[label] = retrievers[name] = make_retriever(spec, others)
@@ -287,7 +282,9 @@ class _Job:
                     if callable(getattr(one, "close", None)):
                         one.close()
 
-    def _run_all(self, specs: Mapping[str, Any], retrievers: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> _Runs:
+    def _run_all(
+        self, specs: Mapping[str, object], retrievers: Mapping[str, Retriever], corpora: Mapping[str, Corpus]
+    ) -> _Runs:
         """Make the log of every run, but for those that are complete already."""
         identities = {name: identity_of(retriever) for name, retriever in retrievers.items()}
         tasks = {
@@ -352,9 +349,9 @@ class _Job:
         watch = self.watch
         return None if watch is None else lambda done, total: watch(name, what, done, total)
 
-    def _facts(self, name: str, spec: Any, corpus: Corpus, identity: Identity) -> dict[str, Any]:
+    def _facts(self, name: str, spec: object, corpus: Corpus, identity: Identity) -> TaskFacts:
         """What is known of a run before it starts: a log is resumed only if it has the same facts."""
-        facts = {
+        facts: TaskFacts = {
             "system": name,
             "retriever": str(spec) if isinstance(spec, Spec) else name_of(spec),
             "k_raw": self.k,
@@ -362,12 +359,17 @@ class _Job:
             "dataset_version": self.dataset.version,
             "code_version": f"{identity.digest} (karat {__version__})",
         }
-        return facts | ({"chunker": dict(corpus.chunker)} if corpus.chunker else {})
+        return facts if corpus.chunker is None else {**facts, "chunker": corpus.chunker}
 
     def _evaluate(
-        self, measures: Any, baseline: str | None, settings: Settings, tests: TestOptions, runs: _Runs
+        self,
+        measures: Sequence[Measure] | None,
+        baseline: str | None,
+        settings: Settings,
+        tests: TestOptions,
+        runs: _Runs,
     ) -> DatasetBench:
-        names: list[Any] = list(measures) if measures is not None else self._default_metrics()
+        chosen = measures if measures is not None else parse_all(self._default_metrics(), like=settings.like)
         table = self.dataset.table
         if settings.data.queries is None:
             settings = settings.change(queries=table)
@@ -375,20 +377,20 @@ class _Job:
             settings = settings.change(by=LANGUAGE)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
         unknown = unknown_ids(logs, runs.corpora)
-        notes = [*runs.notes, *list_warnings(self.dataset, unknown, parse_all(names), self.k)]
-        needs = {need for m in parse_all(names) for need in m.needs}
+        notes = [*runs.notes, *list_warnings(self.dataset, unknown, chosen, self.k)]
+        needs = {need for m in chosen for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
             settings = settings.change(**make_vectors(self.dataset, logs, runs.retrievers, runs.corpora, self.store))
         if "texts" in needs and settings.data.docs is None:
             settings = settings.change(docs=self.dataset.docs)
         if measures is None and (settings.data.embeddings is None or unknown):
-            names = [m for m in names if not m.startswith("ild")]
+            chosen = [m for m in chosen if m.metric.name != "ild"]
         if (watch := self._watcher(self.dataset.name, "comparing")) is not None:
             watch(0, len(logs))
         if len(logs) == 1:
-            result = evaluate(self.dataset.gold, logs, names, settings=settings)
+            result = evaluate(self.dataset.gold, logs, chosen, settings=settings)
             return DatasetBench(self.dataset, result, None, runs.logs, runs.reused, tuple(notes))
-        comparison = compare(self.dataset.gold, logs, names, baseline=baseline, settings=settings, **tests)
+        comparison = compare(self.dataset.gold, logs, chosen, baseline=baseline, settings=settings, **tests)
         return DatasetBench(self.dataset, comparison.result, comparison, runs.logs, runs.reused, tuple(notes))
 
     def _default_metrics(self) -> list[str]:
@@ -413,7 +415,7 @@ class _Runs:
     logs: Mapping[str, str]
     reused: Sequence[str]
     notes: Sequence[str]
-    retrievers: Mapping[str, Any]
+    retrievers: Mapping[str, Retriever]
     corpora: Mapping[str, Corpus]
 
 

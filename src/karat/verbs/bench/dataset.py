@@ -18,8 +18,9 @@ from karat.retrieve.corpus import fingerprint, read_corpus
 from karat.retrieve.protocol import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from karat.model.docs import Fields
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.retrieve.corpus import Corpus
@@ -87,7 +88,7 @@ class Dataset:
         return fingerprint([self.corpus.fingerprint], passages, *queries)[:16]
 
 
-def _canonical(fields: Mapping[str, Any]) -> str:
+def _canonical(fields: Fields) -> str:
     return json.dumps(dict(fields), sort_keys=True, ensure_ascii=False, default=str)
 
 

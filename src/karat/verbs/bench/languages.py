@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from karat.metrics.grammar import parse
+from karat.results.document import LanguageJson, LanguagesJson, SystemJson
 from karat.results.values import statistic_of
 from karat.stats.aggregates import Statistic
 from karat.stats.defaults import ALPHA
@@ -80,16 +82,16 @@ class Languages:
         """Whether Δ is a difference or a ratio."""
         return statistic_of(parse(self.metric)).change
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> LanguagesJson:
         """This table as the JSON document has it."""
-        return {
-            "metric": self.metric,
-            "baseline": self.baseline,
-            "alpha": self.alpha,
-            "average": "of the languages' means",
-            **({"scale": self.scale} if self.scale == "ratio" else {}),
-            "systems": [_row_json(row) for row in self.rows],
-        }
+        return LanguagesJson(
+            self.metric,
+            self.baseline,
+            self.alpha,
+            "of the languages' means",
+            "ratio" if self.scale == "ratio" else UNSET,
+            [_row_json(row) for row in self.rows],
+        )
 
 
 def over_languages(parts: Sequence[DatasetBench], metric: str | None = None) -> Languages | None:
@@ -190,28 +192,17 @@ def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = ALPHA) -
     return delta, delta - reach, delta + reach, float(2 * stdtr(freedom, -abs(delta) / error))
 
 
-def _row_json(row: Across) -> dict[str, Any]:
-    cells = {
-        c.place: {
-            "mean": rounded(c.mean),
-            "ci": None if c.low != c.low else [rounded(c.low), rounded(c.high)],
-            "n": c.n,
-            **(
-                {}
-                if c.delta != c.delta
-                else {"delta": rounded(c.delta), "p_adjusted": rounded(c.p), "significant": c.significant}
-            ),
-        }
-        for c in row.cells
-    }
-    out: dict[str, Any] = {
-        "system": row.system,
-        "languages": cells,
-        "average": rounded(row.average),
-        "variance": rounded(row.variance),
-        "lowest": row.lowest,
-    }
-    if row.delta == row.delta:
-        ends = None if row.low != row.low else [rounded(row.low), rounded(row.high)]
-        out |= {"delta": rounded(row.delta), "ci": ends, "p": rounded(row.p), "significant": row.significant}
-    return out
+def _cell_json(cell: Cell) -> LanguageJson:
+    ends = None if cell.low != cell.low else [rounded(cell.low), rounded(cell.high)]
+    if cell.delta != cell.delta:
+        return LanguageJson(rounded(cell.mean), ends, cell.n)
+    return LanguageJson(rounded(cell.mean), ends, cell.n, rounded(cell.delta), rounded(cell.p), cell.significant)
+
+
+def _row_json(row: Across) -> SystemJson:
+    cells = {cell.place: _cell_json(cell) for cell in row.cells}
+    out = SystemJson(row.system, cells, rounded(row.average), rounded(row.variance), row.lowest)
+    if row.delta != row.delta:
+        return out
+    ends = None if row.low != row.low else [rounded(row.low), rounded(row.high)]
+    return structs.replace(out, delta=rounded(row.delta), ci=ends, p=rounded(row.p), significant=row.significant)

@@ -4,22 +4,58 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack, cast
 
 from karat.config.checks import config_options
 from karat.config.options import Data
 from karat.config.reading import DEFAULT_NAMES, find_config, read_config
 from karat.errors import InputError, UsageError
 from karat.model.option import options_of
+from karat.verbs.bench.benchmark import BenchOptions
 from karat.verbs.bench.dataset import config_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from karat.config.options import Options
     from karat.config.reading import Read
+    from karat.verbs.bench.benchmark import Chunks
 
 
-def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | None, **arguments: Any) -> dict[str, Any]:
+class RunOptions(TypedDict):
+    """What both `karat bench` and the block `bench` of a config state; None leaves it to the config."""
+
+    k: int | None
+    out: str | None
+    baseline: str | None
+    chunks: Sequence[str] | None
+    split: str | None
+    workers: int | None
+    warmup: int | None
+
+
+class BenchRequest(BenchOptions, total=False):
+    """The arguments of `bench` by name."""
+
+    dataset: Required[list[str]]
+    out: Required[str]
+    chunks: Required[list[Chunks]]
+    retrievers: Sequence[object] | Mapping[str, object]
+    metrics: Sequence[str]
+    k: int
+    baseline: str
+    split: str
+    workers: int
+    warmup: int
+
+
+def read_request(
+    datasets: Sequence[str] | None,
+    retrievers: Sequence[str] | None,
+    metrics: Sequence[str] | None,
+    options: Options,
+    **arguments: Unpack[RunOptions],
+) -> BenchRequest:
     """The arguments of `bench`; a config supplies those that the command line does not state."""
     read = _config(datasets)
     bench = read.config.bench if read is not None else None
@@ -28,7 +64,8 @@ def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | Non
         raise UsageError(
             "no dataset; name a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv: karat bench -d FOLDER"
         )
-    out: dict[str, Any] = {"dataset": sources}
+    chunks = arguments["chunks"] if arguments["chunks"] is not None or bench is None else bench.chunks
+    out: dict[str, object] = {"out": "runs", "dataset": sources}
     if retrievers:
         out["retrievers"] = list(retrievers)
     elif bench is not None:
@@ -44,10 +81,11 @@ def read_request(datasets: Sequence[str] | None, retrievers: Sequence[str] | Non
     if read is not None:
         own = {option.name for option in options_of(Data)}  # the dataset brings these itself
         out |= {name: value for name, value in config_options(read).items() if name not in own}
-    if read is not None and bench is not None and arguments.get("out") is None:
+    if read is not None and bench is not None and arguments["out"] is None:
         out["out"] = read.place(bench.out)
-    out["chunks"] = [chunks_of(text) for text in out.get("chunks", ())]
-    return {"out": "runs", **out}
+    if metrics:
+        out["metrics"] = metrics
+    return cast("BenchRequest", {**out, **options, "chunks": [chunks_of(text) for text in chunks or ()]})
 
 
 def _config(datasets: Sequence[str] | None) -> Read | None:
@@ -63,7 +101,7 @@ def _config(datasets: Sequence[str] | None) -> Read | None:
     return read_config(find_config(paths[0])) if len(paths) == 1 and len(datasets) == 1 else None
 
 
-def chunks_of(text: str) -> tuple[int, int] | None:
+def chunks_of(text: str) -> Chunks:
     """`120:30` → words and overlap; `asis` leaves the corpus as it is."""
     if str(text).strip().lower() == "asis":
         return None

@@ -8,24 +8,25 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
 import msgspec
 
 from karat.errors import InputError, KaratError, UsageError, shown
+from karat.model.json_data import JsonObject
 from karat.model.run_log import FACTS
 from karat.read.json_lines import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
-from karat.retrieve.protocol import read_answer
+from karat.retrieve.protocol import RetrieverFacts, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from karat.model.run_log import RunFacts, Trace
-    from karat.retrieve.corpus import Corpus
+    from karat.model.run_log import Facts, RunFacts, Trace
+    from karat.retrieve.corpus import Chunker, Corpus
     from karat.retrieve.protocol import Answer, Query
 
 PART = ".part"
@@ -46,6 +47,18 @@ HASHES = ("dataset_version", "code_version", "chunker")
 """Facts whose values mean nothing to a person."""
 
 
+class TaskFacts(RetrieverFacts):
+    """What is known of a run: what is asked for, and what the retriever says of itself."""
+
+    system: str
+    retriever: str
+    k_raw: int
+    workers: int
+    dataset_version: str
+    code_version: str
+    chunker: NotRequired[Chunker]
+
+
 @dataclass(frozen=True)
 class Task:
     """One retriever on one corpus with its queries, and where its log goes."""
@@ -56,7 +69,7 @@ class Task:
     queries: Sequence[Query]
     k: int
     path: str
-    facts: Mapping[str, Any]
+    facts: TaskFacts
     """What every line repeats about the whole run; a log with other facts is not resumed."""
     workers: int = 1
     warmup: int = 5
@@ -185,7 +198,7 @@ def _answers(task: Task, queries: Sequence[Query]) -> Iterator[bytes]:
 def _line(task: Task, query: Query) -> bytes:
     answer, ms = _ask(task, query)
     top = answer.cut(task.k)
-    entry: dict[str, Any] = {"query_id": query.id, **task.facts, "query": str(query)}
+    entry: dict[str, object] = {"query_id": query.id, **task.facts, "query": str(query)}
     entry["topk"] = [_item(task.corpus, rank, top) for rank in range(1, len(top.ids) + 1)]
     if answer.stages:
         entry["stages"] = {name: list(ids) for name, ids in answer.stages.items()}
@@ -230,10 +243,10 @@ def _failure(task: Task, where: str, what: str) -> InputError:
     return InputError(message)
 
 
-def _item(corpus: Corpus, rank: int, answer: Answer) -> dict[str, Any]:
+def _item(corpus: Corpus, rank: int, answer: Answer) -> dict[str, object]:
     id = answer.ids[rank - 1]
     doc = corpus.parent(id)
-    item: dict[str, Any] = {"rank": rank, **({"chunk_id": id} if doc != id else {}), "doc_id": doc}
+    item: dict[str, object] = {"rank": rank, **({"chunk_id": id} if doc != id else {}), "doc_id": doc}
     if answer.scores is not None:
         item["score"] = float(answer.scores[rank - 1])
     about = corpus.about(id)
@@ -272,12 +285,12 @@ def _traces(path: str) -> list[Trace]:
         return []
 
 
-def _as_logged(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _as_logged(facts: TaskFacts) -> JsonObject:
     """Facts as a line of a log gives them back."""
-    plain = msgspec.json.decode(msgspec.json.encode(facts), type=dict[str, Any])
+    plain: JsonObject = msgspec.json.decode(msgspec.json.encode(facts), type=JsonObject)
     return {name: value for name, value in plain.items() if name in FACTS}
 
 
-def _states(line: RunFacts, facts: Mapping[str, Any]) -> bool:
+def _states(line: RunFacts, facts: Facts) -> bool:
     own = line.facts
     return all(own.get(name) == value for name, value in facts.items())

@@ -17,9 +17,12 @@ from karat.verbs.bench.warnings import ids_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from karat.config.options import DataOptions
     from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
+    from karat.retrieve.protocol import Retriever
     from karat.retrieve.store import Store
     from karat.verbs.bench.dataset import Dataset
 
@@ -29,7 +32,7 @@ VECTORS = "vectors.npz"
 def make_vectors(
     dataset: Dataset,
     runs: Mapping[str, Run],
-    retrievers: Mapping[str, Any],
+    retrievers: Mapping[str, Retriever],
     corpora: Mapping[str, Corpus],
     store: Store | None,
 ) -> DataOptions:
@@ -42,7 +45,7 @@ def make_vectors(
     place = os.path.join(os.path.dirname(next(iter(runs.values())).path or ""), VECTORS)
     if dataset.embeddings is not None and not _is_ours(dataset.embeddings):
         return {"embeddings": dataset.embeddings, "embedding_model": dataset.embedding_model}
-    vectors: dict[str, Any] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
     model = ""
     for corpus in {id(c): c for c in corpora.values()}.values():
         names = [name for name in runs if corpora[name] is corpus]
@@ -65,14 +68,14 @@ def _is_ours(source: Any) -> bool:
     return isinstance(source, str) and os.path.basename(source) == VECTORS
 
 
-def _write(vectors: dict[str, Any], model: str, path: str) -> None:
+def _write(vectors: Mapping[str, NDArray[np.float32]], model: str, path: str) -> None:
     """Save the vectors and the name of their model beside the run logs, for other verbs that measure diversity."""
     buffer = io.BytesIO()
     np.savez(buffer, ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())), model=np.array(model))
     write_atomically(path, buffer.getvalue())
 
 
-def _dense(retrievers: Sequence[Any]) -> Any:
+def _dense(retrievers: Sequence[Retriever]) -> Any:
     """The first retriever with vectors that is among these or inside one."""
     every = (one for retriever in retrievers for one in everything_in(retriever))
     return next((one for one in every if hasattr(one, "encode_query")), None) or make_retriever("dense")
