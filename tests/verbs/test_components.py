@@ -654,8 +654,8 @@ def test_the_drop_by_hand() -> None:
     assert found.drop == pytest.approx(before - after)
     assert found.change.losses == 2
     assert [row["query_id"] for row in found.rows] == ["q1", "q2"]
-    assert found.rows[0]["drop"] == pytest.approx(1 - 1 / math.log2(5))
-    assert found.rows[0]["negatives_in_top"] == 3
+    assert found.rows[0].drop == pytest.approx(1 - 1 / math.log2(5))
+    assert found.rows[0].negatives_in_top == 3
     SCHEMA.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
 
 
@@ -685,8 +685,8 @@ def test_negatives_are_mined_from_another_run_without_what_is_relevant() -> None
     found = karat.stress(
         {"q1": {"a": 1, "y": 0}}, STRESSED, keep, queries=queries, docs=TEXTS, mine={"q1": ["a", "y", "x"]}
     )
-    assert found.rows[0]["negatives"] == ["y", "x"]
-    assert found.rows[0]["with"] == pytest.approx(1 / math.log2(4))
+    assert found.rows[0].negatives == ["y", "x"]
+    assert found.rows[0].with_ == pytest.approx(1 / math.log2(4))
     assert "1 of 1 queries have fewer than 3 negatives" in found.notes
     assert found.source == "mined from run"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karat.model.option import Option
 
 WHAT, OUTPUTS = "What to compute", "Outputs"
-_TYPES: dict[str, Any] = {"count": int, "fields": list[str], "share": float, "yes": bool}
+_TYPES: dict[str, type] = {"count": int, "fields": list[str], "share": float, "yes": bool}
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -149,7 +149,7 @@ def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[str, str]]:
 
 def config_options(read: Read) -> StatedOptions:
     """The options that a config states, by their names in Python; paths are seen from here."""
-    stated: dict[str, Any] = {}
+    stated: dict[str, object] = {}
     for option in stated_options():
         *blocks, key = option.key.split(".")
         part: Any = read.config

@@ -26,6 +26,7 @@ from karat.errors import KaratError
 from karat.gates.kinds import KINDS
 from karat.gates.language import Gate, parse_gate
 from karat.metrics.grammar import parse_all
+from karat.model.json_data import JsonObject
 from karat.stats.defaults import ALPHA
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class Diagnosis(Part):
 class Bench(Part):
     """What `karat bench` runs over the dataset."""
 
-    retrievers: list[str | dict[str, Any]] | dict[str, str | dict[str, Any]] = Field(
+    retrievers: list[str | JsonObject] | dict[str, str | JsonObject] = Field(
         description="Such as bm25, dense(model=…), or {kind: http, name: ours, url: …}; a mapping names them."
     )
     k: int = Field(100, ge=1, description="How many docs each query asks for.")
@@ -361,7 +362,7 @@ class Config(Part):
         return names if names and _measures(names) else []
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON Schema of `karat.yaml`, for editors."""
     out = Config.model_json_schema(by_alias=True, mode="validation")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **out}

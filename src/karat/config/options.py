@@ -17,6 +17,10 @@ from karat.read.formats import format_names
 
 if TYPE_CHECKING:
     from karat.model.engine import Watch
+    from karat.model.json_data import JsonObject
+
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class DataOptions(TypedDict, total=False):
@@ -103,14 +107,15 @@ class Settings:
         """A copy with these options changed; None changes nothing."""
         stated = {name: value for name, value in options.items() if value is not None}
         like = LIKE.check(stated.pop("like", None))
-        parts: dict[str, Any] = {}
-        for part, kind in GROUPS.items():
-            mine = {o.name: stated[o.name] for o in options_of(kind) if o.name in stated}
-            parts[part] = replace(getattr(self, part), **mine)
-        parts["policy"] = policy(like, self.policy, **{o.name: stated.get(o.name) for o in options_of(Policy)})
-        return replace(self, like=like or self.like, **parts)
+        data, intervals, engine = (
+            replace(getattr(self, name), **{o.name: stated[o.name] for o in options_of(kind) if o.name in stated})
+            for name, kind in GROUPS.items()
+            if kind is not Policy
+        )
+        conventions = policy(like, self.policy, **{o.name: stated.get(o.name) for o in options_of(Policy)})
+        return Settings(data, conventions, intervals, engine, like or self.like)
 
-    def conventions(self) -> dict[str, Any]:
+    def conventions(self) -> JsonObject:
         """The choices that differ from the defaults: what a report must name."""
         choices = {f.name: getattr(self.policy, f.name) for f in fields(Policy)}
         differences = {name: value for name, value in choices.items() if value != getattr(_DEFAULT, name)}
@@ -142,9 +147,6 @@ def all_options() -> dict[str, Option]:
 def stated_options() -> tuple[Option, ...]:
     """The options that flags and keys of karat.yaml can hold."""
     return tuple(each for each in all_options().values() if each.kind != "object")
-
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def takes_options(verb: Verb) -> Verb:

@@ -52,7 +52,7 @@ def find_config(path: str | None = None) -> str:
     )
 
 
-def read_config(source: str | os.PathLike[str] | Mapping[str, Any] | Config | Read) -> Read:
+def read_config(source: str | os.PathLike[str] | Mapping[str, object] | Config | Read) -> Read:
     """A config from its file, from a mapping, or what is one already."""
     if isinstance(source, Read):
         return source

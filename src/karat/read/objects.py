@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -272,7 +272,7 @@ def _check_query(query: Any, problems: Problems) -> str | None:
     return q
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: object) -> TypeGuard[float]:
     """Whether this is a number, and a finite one."""
     try:
         return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)

@@ -75,7 +75,7 @@ def read_run_log(path: str, name: str, stdin: bytes | None = None) -> RunLog:
     return RunLog(name, traces, path, lines, tuple(problems))
 
 
-def log_of_lines(lines: Iterable[Mapping[str, Any]], name: str) -> RunLog:
+def log_of_lines(lines: Iterable[Mapping[str, object]], name: str) -> RunLog:
     """A run log from its lines as dicts."""
     encoded = []
     for place, line in enumerate(lines, start=1):

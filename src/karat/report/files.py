@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from karat.errors import InputError, UsageError
 from karat.store.atomic import encoded, write_atomically
@@ -17,6 +17,7 @@ from karat.store.atomic import encoded, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from karat.model.json_data import JsonObject
     from karat.results.result import Result
 
 TABLES = (".csv", ".jsonl", ".parquet")
@@ -26,7 +27,7 @@ COLUMNS = ("run", "query_id", "metric", "value")
 class Document(Protocol):
     """Whatever has a JSON document: every result of a verb."""
 
-    def as_json(self) -> dict[str, Any]: ...
+    def as_json(self) -> JsonObject: ...
 
 
 def write_json(result: Document, path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from karat.errors import ResultError, nearest
 from karat.metrics.component_figures import place_of
@@ -16,8 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karat.metrics.grammar import Measure
+    from karat.model.json_data import JsonObject
     from karat.results.decisions import Decision
     from karat.results.document import ComparisonJson, ComponentsJson, EstimateJson, PartJson
+
+
+QueryCell = bool | int | float | str | list[str] | None
+"""What a component holds of one query under one name."""
+
+
+class ComponentTables(TypedDict, total=False):
+    """What a component has beside figures: names of stages, a confusion table, a curve."""
+
+    stage: str
+    before: str
+    after: str
+    stages: list[str]
+    k: int
+    confusion: dict[str, dict[str, int]]
+    threshold: float
+    curve: dict[str, list[float | None]]
 
 
 @dataclass(frozen=True)
@@ -29,9 +47,8 @@ class Component:
     changes: Mapping[str, Decision] = field(default_factory=dict)
     """Differences on the same queries: after − before."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    tables: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data that is not a single figure: a confusion table, a curve, names of stages."""
-    per_query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tables: ComponentTables = field(default_factory=lambda: ComponentTables())
+    per_query: Mapping[str, Mapping[str, QueryCell]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     missing: str = ""
     """Which field is missing, and where; empty where the component was measured."""
@@ -67,12 +84,12 @@ class Component:
             figures={name: _estimate_json(one) for name, one in self.figures.items()} or UNSET,
             changes={name: _change_json(one) for name, one in self.changes.items()} or UNSET,
             counts=dict(self.counts) or UNSET,
-            tables=dict(self.tables) or UNSET,
+            tables=self.tables or UNSET,
             per_query={q: dict(row) for q, row in self.per_query.items()} or UNSET,
             notes=list(self.notes) or UNSET,
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """This component as plain data."""
         return as_plain(self.document())
 
@@ -109,7 +126,7 @@ class Components:
 
         return ComponentsJson(k=self.k, **{part.name: part.document() for part in self.parts})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The components as plain data."""
         return as_plain(self.document())
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from karat.model.json_data import JsonObject
+from karat.results.components import ComponentTables, QueryCell
 from karat.results.json_numbers import Ends, Number
 from karat.results.record import Provenance, RecordJson, RunRecordJson, SamplingJson
 from karat.results.reliability_document import ReliabilityJson
@@ -196,8 +198,8 @@ class PartJson(Struct, forbid_unknown_fields=True, frozen=True):
         dict[str, ComparisonJson] | UnsetType, Meta(description="After − before, on the same queries.")
     ] = UNSET
     counts: dict[str, int] | UnsetType = UNSET
-    tables: dict[str, Any] | UnsetType = UNSET
-    per_query: dict[str, dict[str, Any]] | UnsetType = UNSET
+    tables: ComponentTables | UnsetType = UNSET
+    per_query: dict[str, dict[str, QueryCell]] | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
 
 
@@ -220,7 +222,7 @@ class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One run: its metrics by canonical name, what was counted, and its segments."""
 
     name: str
-    facts: dict[str, Any] | UnsetType = UNSET
+    facts: JsonObject | UnsetType = UNSET
     gold_level: Annotated[
         Literal["chunk"] | UnsetType, Meta(description="The gold names chunks; left out where it names docs.")
     ] = UNSET
@@ -373,7 +375,7 @@ class SystemJson(Struct, forbid_unknown_fields=True, frozen=True):
     significant: bool | UnsetType = UNSET
 
 
-class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True):
+class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One metric by system and language."""
 
     metric: str
@@ -381,7 +383,7 @@ class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True):
     alpha: float
     average: str
     scale: Literal["ratio"] | UnsetType = UNSET
-    systems: list[SystemJson] = []
+    systems: list[SystemJson]
 
 
 class DatasetJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -404,9 +406,9 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     error: Annotated[
         list[str] | UnsetType, Meta(description="Why nothing was decided; the document then holds nothing else.")
     ] = UNSET
-    conventions: Annotated[
-        dict[str, Any] | UnsetType, Meta(description="The choices that differ from the defaults.")
-    ] = UNSET
+    conventions: Annotated[JsonObject | UnsetType, Meta(description="The choices that differ from the defaults.")] = (
+        UNSET
+    )
     intervals: IntervalsJson | UnsetType = UNSET
     runs: list[RunJson] | UnsetType = UNSET
     fingerprints: FingerprintsJson | UnsetType = UNSET
@@ -435,8 +437,6 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     stress: StressJson | UnsetType = UNSET
     curves: list[CurveJson] | UnsetType = UNSET
     reliability: ReliabilityJson | UnsetType = UNSET
-    bench: Annotated[dict[str, Any] | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
-
     bench: Annotated[BenchJson | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
     datasets: list[DatasetJson] | UnsetType = UNSET
     languages: Annotated[

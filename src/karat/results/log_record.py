@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from karat.model.json_data import JsonObject
 from karat.model.run_log import LogItem, LogProblem, RunLog, Trace
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class LogJson(Struct, forbid_unknown_fields=True, frozen=True):
     query: Texts = UNSET
     rewritten_query: Texts = UNSET
     entities: list[list[str] | None] | UnsetType = UNSET
-    facts: Annotated[list[dict[str, Any]] | UnsetType, Meta(description="What lines say of the run.")] = UNSET
+    facts: Annotated[list[JsonObject] | UnsetType, Meta(description="What lines say of the run.")] = UNSET
     fact: Annotated[list[int] | UnsetType, Meta(description="The number of each line's facts.")] = UNSET
     path: str | UnsetType = UNSET
     lines: list[int | None] | UnsetType = UNSET
@@ -61,7 +62,7 @@ class LogJson(Struct, forbid_unknown_fields=True, frozen=True):
 def log_json(log: RunLog, number: Callable[[str], int]) -> LogJson:
     """A run log as columns; `number` gives the number of a doc."""
     traces = list(log.traces.values())
-    facts: list[dict[str, Any]] = []
+    facts: list[JsonObject] = []
     fact = []
     for trace in traces:
         if not facts or facts[-1] != trace.facts:

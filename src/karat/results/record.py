@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from karat.model.json_data import Json
 from karat.model.policy import Policy
 from karat.model.qrels import Qrels, Subtopics
 from karat.model.queries import Queries
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.json_data import Json
     from karat.results.result import Result
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
+T = TypeVar("T")
 Counts = list[int]
 Column = list[float | None]
 """Numbers, null where one is undefined."""
@@ -68,7 +69,7 @@ class QueriesJson(Struct, forbid_unknown_fields=True, frozen=True):
     """The table of queries by field; null where a query has none."""
 
     ids: list[str]
-    fields: dict[str, list[Any]]
+    fields: dict[str, list[Json]]
     source: str
 
 
@@ -232,7 +233,7 @@ def _queries_json(result: Result) -> QueriesJson:
     return QueriesJson(ids, columns, table.source)
 
 
-def _plain(value: Any) -> Json:
+def _plain(value: object) -> Json:
     """A cell of a table as JSON can hold it: a date becomes text, a number of numpy's a number."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -333,7 +334,7 @@ class RecordReader:
             derived=_derived(record.derived, n) if record.derived is not UNSET else None,
         )
 
-    def _at(self, values: Sequence[Any], number: int, what: str) -> Any:
+    def _at(self, values: Sequence[T], number: int, what: str) -> T:
         _check(0 <= number < len(values), f"a {what} with the number {number}")
         return values[number]
 

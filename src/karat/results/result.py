@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.metrics.grammar import Measure
-    from karat.model.json_data import Json
+    from karat.model.json_data import Json, JsonObject
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
@@ -381,7 +381,7 @@ class Result(Tabular):
 
         return summarize(self)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 

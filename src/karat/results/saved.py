@@ -12,11 +12,11 @@ from karat.results.components import read_components
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from karat.results.document import DocumentJson, FingerprintsJson, RunJson
     from karat.results.fingerprints import Fingerprints
     from karat.results.result import Result, RunResult
+    from karat.results.version_1 import OldDocument
 
 FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
@@ -225,9 +225,7 @@ def _content(path: str, expected: str) -> tuple[str, bytes]:
         raise InputError(f"{path}: is not a saved result ({error}); expected {expected}") from None
 
 
-def _document(
-    data: bytes, path: str, kinds: Sequence[str], expected: str
-) -> tuple[DocumentJson, dict[str, Any] | None]:
+def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tuple[DocumentJson, OldDocument | None]:
     """A document of one of these kinds, and what only format version 1 had in it."""
     from msgspec import ValidationError
 

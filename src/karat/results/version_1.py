@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
@@ -12,43 +12,90 @@ from karat.model.qrels import Qrels
 from karat.model.rankings import Rankings
 from karat.results.document import DocumentJson
 from karat.results.gold import Gold
+from karat.results.record import SamplingJson, read_sampling, sampling_json
 from karat.results.result import FORMAT_VERSION, Derived, RunResult
 from karat.results.sampling import Sampling
 from karat.results.top_lists import TopLists
+from karat.store.codec import as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    Lists = Mapping[str, Mapping[str, Any]]
-    """By query: `top` [{doc, score, grade}], `returned`, and `gold` [{doc, grade, rank}]."""
+    from karat.model.json_data import Json, JsonObject
+
+    Lists = Mapping[str, "QueryLists"]
+    """The lists of each query."""
+
+
+class OldTopDoc(TypedDict):
+    """A doc of a list."""
+
+    doc: str
+    score: float | None
+    grade: float | None
+
+
+class OldGoldDoc(TypedDict):
+    """A judged doc, and the rank at which it was returned."""
+
+    doc: str
+    grade: float
+    rank: int | None
+
+
+class QueryLists(TypedDict):
+    """What one query got, and what it should have."""
+
+    top: list[OldTopDoc]
+    returned: NotRequired[int]
+    gold: list[OldGoldDoc]
+
+
+OldRun = TypedDict(
+    "OldRun",
+    {
+        "name": str,
+        "query_ids": list[str],
+        "per_query": "dict[str, list[float | None]]",
+        "lists": "NotRequired[Lists]",
+        "sampling": "NotRequired[JsonObject]",
+        "attainable": "NotRequired[dict[str, float]]",
+        "judged@10": "NotRequired[list[float | None]]",
+    },
+)
+
+
+class OldDocument(TypedDict):
+    """What a document of this version holds beside its head."""
+
+    kind: str
+    runs: list[OldRun]
+    texts: NotRequired[dict[str, str]]
+    fingerprints: NotRequired[dict[str, Json]]
 
 
 RECORD = ("query_ids", "per_query", "judged@10", "attainable", "lists")
 """What a run of a saved document held beside its head."""
 
 
-def upgrade(data: bytes) -> tuple[DocumentJson, dict[str, Any]]:
+def upgrade(data: bytes) -> tuple[DocumentJson, OldDocument]:
     """A document with the head that this version has, and the whole of it as it was."""
-    old = json.loads(data)
-    head = {**old, "format_version": FORMAT_VERSION}
+    old: OldDocument = json.loads(data)
+    head: dict[str, object] = {**old, "format_version": FORMAT_VERSION}
     head.pop("texts", None)
-    prints = {k: {"hash": v} if k in ("gold", "queries") and isinstance(v, str) else v for k, v in _prints(old)}
+    named = old.get("fingerprints", {})
+    prints = {k: {"hash": v} if k in ("gold", "queries") and isinstance(v, str) else v for k, v in named.items()}
     head |= {"fingerprints": prints} if prints else {}
     aside = RECORD if old["kind"] == "baseline" else (*RECORD, "sampling")
     head["runs"] = [{k: v for k, v in run.items() if k not in aside} for run in old["runs"]]
     return msgspec.convert(head, DocumentJson), old
 
 
-def _prints(old: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    prints: Mapping[str, Any] = old.get("fingerprints", {})
-    return prints.items()
-
-
-def read_run(run: Mapping[str, Any]) -> RunResult:
+def read_run(run: OldRun) -> RunResult:
     """One run of a saved document; the file may lack what an older version did not write."""
-    sampling = run.get("sampling", {})
+    sampling = {**as_plain(sampling_json(Sampling())), **run.get("sampling", {})}
     lists: Lists = run.get("lists", {})
     query_ids = run["query_ids"]
     gold = _gold(lists) if lists else None
@@ -58,7 +105,7 @@ def read_run(run: Mapping[str, Any]) -> RunResult:
         query_ids,
         {name: numbers(values) for name, values in run["per_query"].items()},
         {},
-        sampling=Sampling(**{**sampling, "by": tuple(map(tuple, sampling.get("by", ())))}),
+        sampling=read_sampling(msgspec.convert(sampling, SamplingJson)),
         gold=Gold(gold) if gold is not None else None,
         rankings=_rankings(query_ids, gold, ranks, lists) if gold is not None else None,
         gold_ranks=ranks if gold is not None else None,
@@ -99,7 +146,7 @@ def _rankings(query_ids: Sequence[str], gold: Qrels, ranks: NDArray[np.int64], l
     )
 
 
-def _integers(values: Any) -> NDArray[np.int64]:
+def _integers(values: Iterable[int]) -> NDArray[np.int64]:
     return np.array(list(values), dtype=np.int64)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from karat.gates.evidence import Judgment
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
+    from karat.model.json_data import JsonObject
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
@@ -171,7 +172,7 @@ class Check(Tabular):
             differences=differences_json(self.system),
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 
@@ -205,8 +206,8 @@ def _called(base: RunResult, result: Result) -> str:
 
 @takes_options
 def check(
-    config: str | os.PathLike[str] | Mapping[str, Any] | Config | Read | Result | None = None,
-    gates: str | Iterable[str | Mapping[str, Any] | Gate] | None = None,
+    config: str | os.PathLike[str] | Mapping[str, object] | Config | Read | Result | None = None,
+    gates: str | Iterable[str | Mapping[str, object] | Gate] | None = None,
     *,
     baseline: Result | str | None = None,
     result: Result | str | None = None,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
     from karat.metrics.grammar import Measure
+    from karat.model.json_data import JsonObject
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
@@ -108,7 +109,7 @@ class Comparison(Tabular):
             differences=differences_json(self.system),
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 

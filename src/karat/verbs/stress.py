@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+from msgspec import structs
 
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
@@ -17,9 +18,10 @@ from karat.read.docs import read_docs
 from karat.read.objects import build_qrels, is_finite
 from karat.read.problems import Problems
 from karat.read.queries import read_queries
+from karat.results.document import StressJson, StressQueryJson
 from karat.results.figures import figure
 from karat.retrieve.registry import import_object
-from karat.store.codec import rounded
+from karat.store.codec import as_plain, rounded
 from karat.verbs.compare import compare
 from karat.verbs.components.inputs import read_material
 from karat.verbs.components.reranker import reranking
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
     from karat.model.docs import Docs
+    from karat.model.json_data import JsonObject
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
+    from karat.results.document import DocumentJson
     from karat.verbs.compare import Comparison
     from karat.verbs.components.inputs import Material
 
@@ -47,8 +51,8 @@ class Stress:
     comparison: Comparison
     metric: str
     k: int
-    rows: tuple[Mapping[str, Any], ...]
-    """By query: the negatives, how many of them stay in the top k, the metric without and with them, and the drop."""
+    rows: tuple[StressQueryJson, ...]
+    """The worst first: the negatives, how many stay in the top k, the metric without and with them, and the drop."""
     reranker: str
     source: str
     """Where the negatives come from."""
@@ -73,28 +77,32 @@ class Stress:
         low, high = -self.change.difference.high, -self.change.difference.low
         return f"Stress({self.metric} drops by {figure(self.metric, self.drop, low, high)} on {self.queries} queries)"
 
-    def as_json(self) -> dict[str, Any]:
+    def document(self) -> DocumentJson:
         """The document that `--json` writes."""
         difference = self.change.difference
         ends = [rounded(-difference.high), rounded(-difference.low)] if difference.low == difference.low else None
-        return {
-            **self.comparison.as_json(),
-            "kind": "stress",
-            "stress": {
-                "metric": self.metric,
-                "drop": rounded(self.drop),
-                "ci": ends,
-                "ci_method": difference.method,
-                "p": {name: rounded(p) for name, p in self.change.p.items()},
-                "n": difference.n,
-                "reranker": self.reranker,
-                "negatives": self.source,
-                "negatives_in_top": sum(row["negatives_in_top"] for row in self.rows),
-                "left_out": self.left_out,
-                "per_query": [dict(row) for row in self.rows],
-            },
+        return structs.replace(
+            self.comparison.document(),
+            kind="stress",
+            stress=StressJson(
+                metric=self.metric,
+                drop=rounded(self.drop),
+                ci=ends,
+                ci_method=difference.method,
+                p={name: rounded(p) for name, p in self.change.p.items()},
+                n=difference.n,
+                reranker=self.reranker,
+                negatives=self.source,
+                negatives_in_top=sum(row.negatives_in_top for row in self.rows),
+                left_out=self.left_out,
+                per_query=list(self.rows),
+            ),
             **({"notes": list(self.notes)} if self.notes else {}),
-        }
+        )
+
+    def as_json(self) -> JsonObject:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
 
 
 @takes_options
@@ -158,17 +166,17 @@ def stress(
     comparison = compare(gold, runs, metric, correction="none", alpha=alpha, settings=plain)
     before, after = (comparison.result[name].per_query(metric) for name in (PLAIN, STRESSED))
     rows = [
-        {
-            "query_id": q,
-            "negatives": list(negatives[q]),
-            "negatives_in_top": len(set(negatives[q]) & set(lists[STRESSED][q][:k])),
-            "without": rounded(before[q]),
-            "with": rounded(after[q]),
-            "drop": rounded(before[q] - after[q]),
-        }
+        StressQueryJson(
+            q,
+            list(negatives[q]),
+            len(set(negatives[q]) & set(lists[STRESSED][q][:k])),
+            rounded(before[q]),
+            rounded(after[q]),
+            rounded(before[q] - after[q]),
+        )
         for q in drawn
     ]
-    rows.sort(key=lambda row: (-(row["drop"] or 0.0), str(row["query_id"])))
+    rows.sort(key=lambda row: (-(row.drop or 0.0), row.query_id))
     notes = [*comparison.notes]
     if fewer := sum(len(negatives[q]) < insert for q in drawn):
         notes.append(f"{fewer} of {len(drawn)} queries have fewer than {insert} negatives")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.config.options import Options
+    from karat.model.json_data import JsonObject
     from karat.results.document import CurveJson, DocumentJson
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval
@@ -132,7 +133,7 @@ class Sweep(Tabular):
         curves = [c.document() for c in self.curves]
         return DocumentJson(format_version=FORMAT_VERSION, kind="sweep", curves=curves, notes=list(self.notes) or UNSET)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 

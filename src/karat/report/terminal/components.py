@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karat.report.terminal.console import console, line, note
 from karat.report.words import TITLES
 from karat.results.components import improvement
+from karat.results.decisions import number
 from karat.results.figures import change_text, p_text, percent_text, share_figure
 from karat.results.words import plain, plural, queries_text
 
@@ -132,17 +133,18 @@ def show_stress(stress: Stress, top: int = 10) -> None:
     means = change_text(stress.metric, change.mean_baseline, change.mean_candidate)
     rest = f"{drop.interval} with negatives on top ({means}), p {p_text(change.p_adjusted)}"
     out.print(line((f"{stress.metric} drops by {drop.text}", "bold"), f" {rest}; {queries_text(stress.queries)}"))
-    negatives = sum(len(r["negatives"]) for r in stress.rows)
+    negatives = sum(len(r.negatives) for r in stress.rows)
     parts = (
         f"reranker {stress.reranker}",
         f"negatives: {stress.source}",
-        f"still in the top {stress.k}: {sum(r['negatives_in_top'] for r in stress.rows)} of {negatives}",
+        f"still in the top {stress.k}: {sum(r.negatives_in_top for r in stress.rows)} of {negatives}",
         f"worse on {change.losses}, equal on {change.ties}, better on {change.wins}",
     )
     out.print(line(plain(" · ".join(parts)), style="dim"))
-    for r in [r for r in stress.rows if (r["drop"] or 0) > 0][:top]:
-        size = share_figure(-r["drop"], difference=True).short
-        values = change_text(stress.metric, r["without"], r["with"], short=True)
-        out.print(line(f"  {plain(str(r['query_id']))}: {values} ({size})"))
+    drops = [(r, r.drop) for r in stress.rows if r.drop is not None and r.drop > 0]
+    for r, loss in drops[:top]:
+        size = share_figure(-loss, difference=True).short
+        values = change_text(stress.metric, number(r.without), number(r.with_), short=True)
+        out.print(line(f"  {plain(r.query_id)}: {values} ({size})"))
     for text in stress.notes:
         out.print(note(plain(text), serious=True))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
+    from rich.progress import TaskID
     from rich.table import Table
     from rich.text import Text
 
@@ -99,7 +100,7 @@ def progress(quiet: bool, after: float = 1.0) -> Iterator[Watch | None]:
         console=console(stderr=True),
         transient=True,
     )
-    tasks: dict[str, Any] = {}
+    tasks: dict[str, TaskID] = {}
     start = time.monotonic()
 
     def watch(path: str, position: int, total: int) -> None:

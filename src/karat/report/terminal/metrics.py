@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, nearest
 from karat.metrics import DEFAULT_METRICS, all_metrics, lookup, parse
@@ -12,10 +12,10 @@ from karat.report.terminal.console import console, line
 
 if TYPE_CHECKING:
     from karat.metrics import Metric
+    from karat.model.json_data import JsonObject
 
 
-def declared(metric: Metric) -> dict[str, Any]:
-    """A declaration as plain data."""
+def _declaration_json(metric: Metric) -> JsonObject:
     low, high = metric.bounds
     return {
         "name": metric.name,
@@ -57,7 +57,7 @@ def constant(value: float | None) -> float | str:
 def as_json(name: str | None) -> str:
     """One declaration, or all of them, as JSON."""
     metrics = [_metric(name)] if name is not None else list(all_metrics())
-    return json.dumps([declared(m) for m in metrics], indent=2, ensure_ascii=False)
+    return json.dumps([_declaration_json(m) for m in metrics], indent=2, ensure_ascii=False)
 
 
 def _metric(name: str) -> Metric:

@@ -85,12 +85,12 @@ class Languages:
     def document(self) -> LanguagesJson:
         """This table as the JSON document has it."""
         return LanguagesJson(
-            self.metric,
-            self.baseline,
-            self.alpha,
-            "of the languages' means",
-            "ratio" if self.scale == "ratio" else UNSET,
-            [_row_json(row) for row in self.rows],
+            metric=self.metric,
+            baseline=self.baseline,
+            alpha=self.alpha,
+            average="of the languages' means",
+            scale="ratio" if self.scale == "ratio" else UNSET,
+            systems=[_row_json(row) for row in self.rows],
         )
 
 

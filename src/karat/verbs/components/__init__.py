@@ -59,7 +59,7 @@ def components(
 
 
 def with_components(
-    result: Result, *, runs: Mapping[str, Any] | None = None, k: int = 5, threshold: float | None = None
+    result: Result, *, runs: Mapping[str, object] | None = None, k: int = 5, threshold: float | None = None
 ) -> Result:
     """The result with the components of each of its runs.
 
@@ -109,7 +109,8 @@ def _funnel(material: Material) -> Component:
         order=material.log.stage_names,
         estimator=material.estimator,
     )
-    skipped = sum(row["gold"] for q, row in part.per_query.items() if q in traces and traces[q].retrieved is False)
+    skips = [q for q in part.per_query if q in traces and traces[q].retrieved is False]
+    skipped = sum(is_relevant(grade, material.rel) for q in skips for grade in gold[q].values())
     notes = [*part.notes]
     if not material.log.stage_names:
         notes.append(f"no line has stages: what was lost before the final list counts as {funnel_part.NEVER}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.results.figures import share_figure
 from karat.store.codec import rounded
@@ -11,6 +11,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.model.json_data import JsonObject
     from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
@@ -38,9 +39,9 @@ class Evidence:
             f" {beyond} {self.threshold:g}" if beyond else ""
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         interval = self.interval
-        out: dict[str, Any] = {
+        out: JsonObject = {
             "value": self.value,
             "estimate": rounded(interval.estimate),
             "n": interval.n,
@@ -63,7 +64,7 @@ class Finding:
     advice: tuple[str, ...]
     queries: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             "code": self.code,
             "title": self.title,
@@ -118,7 +119,7 @@ class Diagnosis:
             return f"No problems found, but {self.queries:,} queries are too few to rule them out."
         return f"No problems that these {self.queries:,} queries can show."
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The JSON document that docs/schemas/diagnosis.schema.json describes."""
         return {
             "format_version": FORMAT_VERSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, nearest
 from karat.results.table import Table, Tabular
@@ -14,6 +14,7 @@ from karat.verbs.validate.rules import LINT_RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from karat.model.json_data import JsonObject
     from karat.verbs.validate.lint_rule import Severity
     from karat.verbs.validate.roles import FileRole
 
@@ -34,7 +35,7 @@ class LintFinding:
     count: int
     fix: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The finding as plain data."""
         return {
             "code": self.code,
@@ -78,7 +79,7 @@ class Validation(Tabular):
         cells = [(f.file, f.severity, f.code, f.message, f"{f.count:,}", f.fix) for f in self.findings]
         return Table(columns, rows, ("file", "severity", "code", "message", "count", "fix"), cells)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The JSON document that docs/schemas/validation.schema.json describes."""
         return {
             "format_version": FORMAT_VERSION,

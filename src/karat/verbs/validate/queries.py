@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from karat.model.dates import day_of
 from karat.model.docs import text_of
 from karat.model.queries import truth
+from karat.read.columns import number_of
 from karat.verbs.validate.fields import check_fields
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.ids import check_ids
@@ -161,12 +161,9 @@ def _weights(table: TableFile) -> Iterator[LintFinding]:
         )
 
 
-def _weight(value: Any) -> float | None:
-    try:
-        weight = float(value)
-    except (TypeError, ValueError):
-        return None
-    return weight if 0 <= weight < math.inf else None
+def _weight(value: object) -> float | None:
+    weight = number_of(value)
+    return weight if weight is not None and weight >= 0 else None
 
 
 def _conversations(table: TableFile) -> Iterator[LintFinding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from karat.model.docs import TEXT_FIELDS
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, ID_NAMES, QUERY_NAMES, SCORE_NAMES, column
@@ -13,6 +13,11 @@ from karat.read.files import InputFile
 from karat.read.formats import recognise_format
 from karat.read.layout import ascii_split, lines_of
 from karat.read.problems import parse_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.model.docs import Fields
 
 FileRole = Literal["qrels", "queries", "run", "corpus", "result", "config"]
 ROLES: dict[FileRole, str] = {
@@ -63,7 +68,7 @@ def role_by_name(path: str, among: tuple[FileRole, ...]) -> FileRole | None:
 def _json_role(path: str, text: bytes) -> FileRole | None:
     import msgspec
 
-    rows: list[dict[str, Any]] = []
+    rows: list[Fields] = []
     for raw in text.split(b"\n")[:50]:
         try:
             row = msgspec.json.decode(raw)
@@ -96,7 +101,7 @@ def _object_role(path: str, text: bytes) -> FileRole | None:
     )
 
 
-def _parquet_rows(path: str) -> list[dict[str, Any]]:
+def _parquet_rows(path: str) -> Sequence[Fields]:
     import duckdb
 
     from karat.read.frames import connect, parquet
@@ -109,7 +114,7 @@ def _parquet_rows(path: str) -> list[dict[str, Any]]:
         return []
 
 
-def _by_rows(path: str, rows: list[dict[str, Any]]) -> FileRole | None:
+def _by_rows(path: str, rows: Sequence[Fields]) -> FileRole | None:
     """The role of a table by the names of its columns, then by what they hold."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names:
@@ -123,7 +128,7 @@ def _by_rows(path: str, rows: list[dict[str, Any]]) -> FileRole | None:
     return _queries_or_corpus(path, names, rows)
 
 
-def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | None:
+def _gold_or_run(path: str, names: list[str], values: list[object]) -> FileRole | None:
     if any(n in names for n in _ONLY_GOLD) and not any(n in names for n in ("rank", "sim")):
         return "qrels"
     if "rank" in names or "sim" in names:
@@ -140,7 +145,7 @@ def _gold_or_run(path: str, names: list[str], values: list[Any]) -> FileRole | N
     return "qrels" if all(-2 <= v <= 4 for v in whole) else None
 
 
-def _queries_or_corpus(path: str, names: list[str], rows: list[dict[str, Any]]) -> FileRole | None:
+def _queries_or_corpus(path: str, names: list[str], rows: Sequence[Fields]) -> FileRole | None:
     role = role_by_name(path, ("queries", "corpus"))
     if "title" in names and any(n in names for n in TEXT_FIELDS):
         return role or "corpus"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -248,7 +248,7 @@ def _latencies(run: RunFile) -> Iterator[LintFinding]:
         )
 
 
-def _latency(latency: Any, stage: str) -> Any:
+def _latency(latency: object, stage: str) -> object:
     return latency.get(stage) if isinstance(latency, dict) else latency if stage == "latency_ms" else None
 
 

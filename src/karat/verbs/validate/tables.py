@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from karat.model.docs import Fields
+    from karat.model.run_log import Facts
 
 
 def place(path: str, line: int | None) -> str:
@@ -45,7 +48,7 @@ class TableFile:
     """A table of queries: the line, the id and the fields of each."""
 
     path: str
-    rows: Sequence[tuple[int, str, Mapping[str, Any]]]
+    rows: Sequence[tuple[int, str, Fields]]
 
     @cached_property
     def has_text(self) -> bool:
@@ -78,10 +81,10 @@ class LogLine:
     query: str
     results: int
     ranks: Sequence[int]
-    facts: Mapping[str, Any]
-    latency: Any
-    retrieved: Any
-    versions: Sequence[tuple[str, Any]]
+    facts: Facts
+    latency: object
+    retrieved: object
+    versions: Sequence[tuple[str, object]]
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ class FileSet:
         return {d for docs in self.grades.values() for d in docs}
 
     @cached_property
-    def fields(self) -> dict[str, dict[str, Any]]:
+    def fields(self) -> dict[str, dict[str, object]]:
         """The fields of each query over all tables; the first table that has a field counts."""
-        out: dict[str, dict[str, Any]] = {}
+        out: dict[str, dict[str, object]] = {}
         for table in self.queries:
             for _, q, fields in table.rows:
                 mine = out.setdefault(q, {})
