@@ -71,6 +71,19 @@ def test_no_module_passes_600_lines_or_is_a_drawer() -> None:
         assert path.stem not in ("utils", "helpers", "common", "misc")
 
 
+def dicts_of_anything(path: Path) -> int:
+    """How often a module writes `dict[str, Any]`, `Mapping[str, Any]` or a list of bare dicts as a type."""
+    tree = ast.parse(path.read_text("utf-8"))
+    texts = (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Subscript))
+    return sum(text in ("dict[str, Any]", "Mapping[str, Any]", "list[dict]", "Sequence[dict]") for text in texts)
+
+
+def test_data_between_functions_has_a_type() -> None:
+    """A record is a dataclass, a Struct or a TypedDict, and JSON that others write is `Json`."""
+    names = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if dicts_of_anything(path)}
+    assert names <= {"gates/language.py", "stats/power.py"}  # gates as mappings of YAML; the figures of a plan
+
+
 def test_evaluating_dicts_and_trec_files_loads_nothing_heavy(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("q1 0 d1 1\n")
     (tmp_path / "r").write_text("q1 Q0 d1 1 2.0 t\n")
