@@ -653,7 +653,7 @@ def test_the_drop_by_hand() -> None:
     after = (1 / math.log2(5) + 1 / math.log2(6)) / 2
     assert found.drop == pytest.approx(before - after)
     assert found.change.losses == 2
-    assert [row["query_id"] for row in found.rows] == ["q1", "q2"]
+    assert [row.query_id for row in found.rows] == ["q1", "q2"]
     assert found.rows[0].drop == pytest.approx(1 - 1 / math.log2(5))
     assert found.rows[0].negatives_in_top == 3
     SCHEMA.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))
@@ -699,7 +699,7 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
     def drawn(seed: int) -> list[str]:
         found = karat.stress(gold, log, keep, queries=queries, docs=TEXTS, sample=10, seed=seed, resamples=100)
         assert found.left_out == 20
-        return sorted(row["query_id"] for row in found.rows)
+        return sorted(row.query_id for row in found.rows)
 
     assert drawn(1) == drawn(1) != drawn(2)
 

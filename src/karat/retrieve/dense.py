@@ -83,7 +83,7 @@ class Dense(Base):
         self.ids: Sequence[str] = []
         self.matrix: Matrix = np.zeros((0, 0), dtype=np.float32)
         self._row: dict[str, int] = {}
-        self._spent: int | None = None
+        self._index_tokens: int | None = None
         self._last = threading.local()
 
     def index(self, corpus: Corpus) -> None:
@@ -108,7 +108,7 @@ class Dense(Base):
         self._id_array = np.array(self.ids, dtype=object)
         self._place = ranking.precedence(corpus.ids)
         self._without = np.flatnonzero(~self.matrix.any(axis=1))
-        self._spent = _difference(before, self.encoder.tokens)
+        self._index_tokens = _difference(before, self.encoder.tokens)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The k nearest for each query; queries are encoded one at a time, as they would come."""
@@ -138,8 +138,10 @@ class Dense(Base):
         return self.encoder.identity
 
     def facts(self) -> RetrieverFacts:
-        spent: RetrieverFacts = {} if self._spent is None else {"embedding_update_cost": {"tokens": self._spent}}
-        return {"embedding_model": self.encoder.name, "index_storage": int(self.matrix.nbytes), **spent}
+        cost: RetrieverFacts = (
+            {} if self._index_tokens is None else {"embedding_update_cost": {"tokens": self._index_tokens}}
+        )
+        return {"embedding_model": self.encoder.name, "index_storage": int(self.matrix.nbytes), **cost}
 
     def close(self) -> None:
         self.encoder.close()
@@ -147,7 +149,7 @@ class Dense(Base):
     def _answer_all(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """What some queries find: each is encoded and timed for itself, and all are searched for together."""
         times: list[Stopwatch] = []
-        spent: list[int | None] = []
+        token_counts: list[int | None] = []
         vectors: list[Matrix] = []
         for query in queries:
             stopwatch, before = Stopwatch(), self.encoder.tokens
@@ -155,7 +157,7 @@ class Dense(Base):
             self._remember(str(query))
             stopwatch.lap("encode")
             times.append(stopwatch)
-            spent.append(_difference(before, self.encoder.tokens))
+            token_counts.append(_difference(before, self.encoder.tokens))
             vectors.append(self._last.vector)
         search = Stopwatch()
         lists = self._search(vectors, k)
@@ -168,7 +170,7 @@ class Dense(Base):
                 latency_ms={**stopwatch.ms, "search": share},
                 cost={} if tokens is None else {"tokens": tokens},
             )
-            for (rows, scores), stopwatch, tokens in zip(lists, times, spent, strict=True)
+            for (rows, scores), stopwatch, tokens in zip(lists, times, token_counts, strict=True)
         ]
 
     def _search(self, vectors: Sequence[Matrix], k: int) -> list[tuple[Rows, Scores]]:

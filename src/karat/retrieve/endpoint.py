@@ -63,7 +63,7 @@ class Endpoint:
         self.base_url = _check_url(base_url or os.environ.get(BASE_ENV) or HOSTED, "base_url" if base_url else BASE_ENV)
         self.model, self.dims, self.batch = model, dims, batch
         self._key_env = key_env or KEY_ENV
-        self._key = _read_key(self._key_env, needed=key_env is not None or self.base_url == HOSTED)
+        self._key = _read_key(self._key_env, required=key_env is not None or self.base_url == HOSTED)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         secrets = (self._key,) if self._key else ()
         self._client = Client(timeout=timeout, retry=RETRY, headers=headers, secrets=secrets)
@@ -112,17 +112,17 @@ class Endpoint:
             raise self._wrong(
                 f"index {shown(self._client.conceal(str(places)))}", f"each of 0 to {len(texts) - 1} once"
             )
-        ordered: list[Any] = [None] * len(texts)
+        vectors: list[Any] = [None] * len(texts)
         for place, item in zip(places, items, strict=True):
-            ordered[place] = item["embedding"]
+            vectors[place] = item["embedding"]
         self._count(answer)
-        return unit(ordered, len(texts), self._where)
+        return unit(vectors, len(texts), self._where)
 
     def _count(self, answer: JsonObject) -> None:
         usage = answer.get("usage")
-        used = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
-        if isinstance(used, int) and used >= 0:
-            self._usage.tokens = (self.tokens or 0) + used
+        count = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+        if isinstance(count, int) and count >= 0:
+            self._usage.tokens = (self.tokens or 0) + count
 
     def _post(self, body: EmbeddingRequest) -> Any:
         """The answer to one request."""
@@ -152,8 +152,8 @@ class Endpoint:
     def _where(self) -> str:
         return f"{self.base_url}/embeddings"
 
-    def _wrong(self, found: str, expected: str) -> InputError:
-        return InputError(f"{self._where}: expected {expected}, found {found}; {_ADVICE}")
+    def _wrong(self, content: str, expected: str) -> InputError:
+        return InputError(f"{self._where}: expected {expected}, found {content}; {_ADVICE}")
 
 
 def _check_url(url: str, name: str) -> str:
@@ -174,11 +174,11 @@ def _check_url(url: str, name: str) -> str:
     return url.rstrip("/")
 
 
-def _read_key(env: str, needed: bool) -> str:
+def _read_key(env: str, required: bool) -> str:
     if not _NAME.fullmatch(env):  # perhaps the key itself: not shown
         raise UsageError("dense: key_env must be the name of an environment variable, not the key itself")
     key = os.environ.get(env, "").strip()
-    if not key and needed:
+    if not key and required:
         raise UsageError(
             f"dense: the endpoint needs a key; set the environment variable {env}, or name another in key_env"
         )

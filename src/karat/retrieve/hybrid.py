@@ -73,12 +73,12 @@ class Hybrid(Base):
         return [self._fuse([answers[i] for answers in lists], shares, k) for i in range(len(queries))]
 
     def facts(self) -> RetrieverFacts:
-        combined: RetrieverFacts = {}
+        total: RetrieverFacts = {}
         for part in self._parts:
             facts: RetrieverFacts = part.facts() if hasattr(part, "facts") else {}
-            storage = combined.get("index_storage", 0) + facts.get("index_storage", 0)
-            combined = {**combined, **facts, **({"index_storage": storage} if storage else {})}
-        return combined
+            storage = total.get("index_storage", 0) + facts.get("index_storage", 0)
+            total = {**total, **facts, **({"index_storage": storage} if storage else {})}
+        return total
 
     def _fuse(self, lists: Sequence[Answer], shares: Sequence[float], k: int) -> Answer:
         """One list; the time of a part is its own figure, else its share of the call."""
@@ -114,8 +114,8 @@ class Hybrid(Base):
                 continue
             if answer.scores is None:
                 raise UsageError(f"hybrid: fusion={self.fusion} needs scores, and a list has none; use fusion=rrf")
-            scaled = self._scale(np.asarray(answer.scores, dtype=np.float64))
-            own = dict(zip(answer.ids, scaled.tolist(), strict=True))
+            values = self._scale(np.asarray(answer.scores, dtype=np.float64))
+            own = dict(zip(answer.ids, values.tolist(), strict=True))
             lowest = min(own.values())
             for id in total:
                 total[id] += weight * own.get(id, lowest)
@@ -124,10 +124,10 @@ class Hybrid(Base):
     def _scale(self, scores: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Scores of one list on one scale; equal scores stay equal."""
         if self.fusion == "minmax":
-            spread = scores.max() - scores.min()
-            return (scores - scores.min()) / spread if spread > 0 else np.ones_like(scores)
-        spread = scores.std()
-        return (scores - scores.mean()) / spread if spread > 0 else np.zeros_like(scores)
+            width = scores.max() - scores.min()
+            return (scores - scores.min()) / width if width > 0 else np.ones_like(scores)
+        width = scores.std()
+        return (scores - scores.mean()) / width if width > 0 else np.zeros_like(scores)
 
 
 def _sum_costs(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -47,14 +47,14 @@ class LangChain(Base):
         scores = scores or "none"
         if scores not in SCORES:
             raise UsageError(f"langchain: scores must be one of {', '.join(SCORES)}, found {scores!r}")
-        self._wrapped = object_of(retriever, "langchain")
-        if not isinstance(self._wrapped, (BaseRetriever, VectorStore)):
+        self._source = object_of(retriever, "langchain")
+        if not isinstance(self._source, (BaseRetriever, VectorStore)):
             raise UsageError(
-                f"langchain: retriever must be a BaseRetriever or a VectorStore, found {shown(self._wrapped)}"
+                f"langchain: retriever must be a BaseRetriever or a VectorStore, found {shown(self._source)}"
             )
-        self._is_store = isinstance(self._wrapped, VectorStore)
+        self._is_store = isinstance(self._source, VectorStore)
         self.id_field, self.scores, self.score_field = id_field, scores, score_field
-        self.where = f"langchain {type(self._wrapped).__name__}"
+        self.where = f"langchain {type(self._source).__name__}"
         self._sign = {"similarity": 1.0, "distance": -1.0}.get(scores)
         self._deep: dict[int, Any] = {}
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class LangChain(Base):
         return [self._ask(q, k) for q in queries]
 
     def facts(self) -> RetrieverFacts:
-        store = self._wrapped if self._is_store else getattr(self._wrapped, "vectorstore", None)
+        store = self._source if self._is_store else getattr(self._source, "vectorstore", None)
         embeddings = getattr(store, "embeddings", None)
         model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
         return {"embedding_model": model} if isinstance(model, str) else {}
@@ -101,7 +101,7 @@ class LangChain(Base):
         """The retriever, or a copy of it that returns k if it has a setting for that."""
         with self._lock:
             if k not in self._deep:
-                copy = self._wrapped
+                copy = self._source
                 fields = type(copy).model_fields
                 if "search_kwargs" in fields and isinstance(copy.search_kwargs, dict):
                     copy = copy.model_copy(update={"search_kwargs": {**copy.search_kwargs, "k": k}})
@@ -114,15 +114,15 @@ class LangChain(Base):
     def _search_store(self, query: str, k: int) -> tuple[list[Any], list[float] | None]:
         """Docs of a vector store with scores of which more is better."""
         if self.scores == "none":
-            return self._wrapped.similarity_search(query, k=k), None
+            return self._source.similarity_search(query, k=k), None
         try:
-            pairs = self._wrapped.similarity_search_with_score(query, k=k)
+            pairs = self._source.similarity_search_with_score(query, k=k)
         except NotImplementedError:
-            return self._wrapped.similarity_search(query, k=k), None
+            return self._source.similarity_search(query, k=k), None
         values = [float(score) for _, score in pairs]
         sign = self._sign or self._read_sign(values)
         if sign is None and values:  # one result, or equal scores: more of them tell
-            more = self._wrapped.similarity_search_with_score(query, k=max(k, _PROBE))
+            more = self._source.similarity_search_with_score(query, k=max(k, _PROBE))
             sign = self._read_sign([float(score) for _, score in more])
         return [doc for doc, _ in pairs], [(sign or 1.0) * value for value in values]
 

@@ -34,11 +34,11 @@ class LlamaIndex(Base):
             from llama_index.core.indices.base import BaseIndex
         except ImportError:
             raise missing_package("llamaindex", "llama_index") from None
-        self._wrapped = object_of(retriever, "llamaindex")
-        if not isinstance(self._wrapped, (BaseRetriever, BaseIndex)):
-            raise UsageError(f"llamaindex: retriever must be a BaseRetriever or an index, found {shown(self._wrapped)}")
-        self._is_index = isinstance(self._wrapped, BaseIndex)
-        self.id_field, self.where = id_field, f"llamaindex {type(self._wrapped).__name__}"
+        self._source = object_of(retriever, "llamaindex")
+        if not isinstance(self._source, (BaseRetriever, BaseIndex)):
+            raise UsageError(f"llamaindex: retriever must be a BaseRetriever or an index, found {shown(self._source)}")
+        self._is_index = isinstance(self._source, BaseIndex)
+        self.id_field, self.where = id_field, f"llamaindex {type(self._source).__name__}"
         self._deep: dict[int, Any] = {}
         self._lock = threading.Lock()
 
@@ -50,7 +50,7 @@ class LlamaIndex(Base):
         return [self._ask(q, k) for q in queries]
 
     def facts(self) -> RetrieverFacts:
-        inner = getattr(self._wrapped, "_embed_model", None)
+        inner = getattr(self._source, "_embed_model", None)
         model = getattr(inner, "model_name", None)
         return {"embedding_model": model} if isinstance(model, str) and model != "unknown" else {}
 
@@ -78,13 +78,13 @@ class LlamaIndex(Base):
         """A retriever of the index, or a copy of the given one, that returns k if it has a setting for that."""
         with self._lock:
             if k not in self._deep:
-                self._deep[k] = self._wrapped.as_retriever(similarity_top_k=k) if self._is_index else self._copy(k)
+                self._deep[k] = self._source.as_retriever(similarity_top_k=k) if self._is_index else self._copy(k)
             return self._deep[k]
 
     def _copy(self, k: int) -> Any:
-        name = next((n for n in _DEPTHS if isinstance(getattr(self._wrapped, n, None), int)), None)
+        name = next((n for n in _DEPTHS if isinstance(getattr(self._source, n, None), int)), None)
         if name is None:
-            return self._wrapped
-        copied = copy.copy(self._wrapped)
+            return self._source
+        copied = copy.copy(self._source)
         setattr(copied, name, k)
         return copied

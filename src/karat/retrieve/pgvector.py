@@ -307,9 +307,9 @@ class PgVector(Base):
                 "pgvector: expected one of dsn=postgresql://host/database and dsn_env=, the name of a variable that "
                 "holds it"
             )
-        found = variable_of(dsn_env, "pgvector") if dsn_env else str(dsn)
+        text = variable_of(dsn_env, "pgvector") if dsn_env else str(dsn)
         try:
-            about = self._pg.conninfo.conninfo_to_dict(found)
+            about = self._pg.conninfo.conninfo_to_dict(text)
         except self._pg.Error:
             raise UsageError(
                 f"pgvector: {'dsn' if dsn else dsn_env} is not a connection string; "
@@ -320,7 +320,7 @@ class PgVector(Base):
                 "pgvector: dsn holds a password; put the whole of it into a variable of the environment and its name "
                 "into dsn_env=, or the password into PGPASSWORD or ~/.pgpass, so that it is in no file, run or log"
             )
-        return found
+        return text
 
     def _address(self) -> str:
         about = self._pg.conninfo.conninfo_to_dict(self._dsn)

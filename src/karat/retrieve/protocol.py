@@ -128,8 +128,8 @@ def read_answer(result: Any, where: str) -> Answer:
     if isinstance(result, Answer):
         return result
     if isinstance(result, Mapping):
-        ordered = sorted(result.items(), key=lambda item: _score(item[1], where), reverse=True)
-        return Answer([_id(i, where) for i, _ in ordered], [_score(s, where) for _, s in ordered])
+        items = sorted(result.items(), key=lambda item: _score(item[1], where), reverse=True)
+        return Answer([_id(i, where) for i, _ in items], [_score(s, where) for _, s in items])
     if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
         raise InputError(f"{where}: expected {SHAPES}, found {shown(result)}")
     return _from_items(list(result), where)

@@ -67,16 +67,16 @@ class Qdrant(Base):
         self._using: str | None = vector_name
         self._size: int | None = None
         self._sign = 1.0
-        self._shared: _Client | None = None
+        self._client: _Client | None = None
         self._lock = threading.Lock()
 
     def index(self, corpus: Corpus) -> None:
         """Fill the collection of this corpus and model, unless it is there and whole."""
         if self.create:
             name = f"{self.collection or 'karat'}-{self._embedding.key(corpus, self.vector_name, self.id_field)}"
-            filled = len(rows_with_text(corpus))
+            size = len(rows_with_text(corpus))
             with self._explaining(name) as client:
-                if not client.collection_exists(name) or client.count(name, exact=True).count != filled:
+                if not client.collection_exists(name) or client.count(name, exact=True).count != size:
                     self._fill(client, name, corpus)
             self._name = name
         self._inspect_collection()
@@ -94,9 +94,9 @@ class Qdrant(Base):
 
     def close(self) -> None:
         with self._lock:
-            shared, self._shared = self._shared, None
-        if shared is not None:
-            shared.release()
+            client, self._client = self._client, None
+        if client is not None:
+            client.release()
         self._embedding.close()
 
     def _fill(self, client: Any, name: str, corpus: Corpus) -> None:
@@ -178,18 +178,18 @@ class Qdrant(Base):
     def _explaining(self, name: str | None) -> Iterator[Any]:
         """The client; its errors become ours."""
         with self._lock:
-            if self._shared is None:
-                self._shared = self._opened()
-            shared = self._shared
+            if self._client is None:
+                self._client = self._open()
+            client = self._client
         try:
-            with shared.guard:
-                yield shared.client
+            with client.guard:
+                yield client.client
         except KaratError:
             raise
         except Exception as error:
             raise self._explain(error, name) from None
 
-    def _opened(self) -> _Client:
+    def _open(self) -> _Client:
         library = self._library()
         try:
             if self._url == MEMORY:
@@ -229,7 +229,7 @@ class Qdrant(Base):
 
 
 class _Client:
-    """A client; those of a folder are shared, as a folder can be opened only once, and used by one thread at a time."""
+    """A client; those of a folder are client, as a folder can be opened only once, and used by one thread at a time."""
 
     _folders: dict[str, _Client] = {}  # noqa: RUF012
     _opening = threading.Lock()

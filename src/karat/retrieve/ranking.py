@@ -40,8 +40,8 @@ def contenders(scores: Scores, k: int, slack: float = 0.0) -> Rows:
         return np.flatnonzero(scores >= _largest(scores, k) - slack)
     tops = scores[: groups * size].reshape(size, groups).max(axis=0)
     rows: Rows = np.flatnonzero(scores >= _largest(tops, k) - slack)
-    left = scores[rows]
-    return rows[np.flatnonzero(left >= _largest(left, k) - slack)]
+    rest = scores[rows]
+    return rows[np.flatnonzero(rest >= _largest(rest, k) - slack)]
 
 
 def best(scores: Scores, k: int, place: Rows, above: float | None = None) -> Rows:

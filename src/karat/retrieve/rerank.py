@@ -119,13 +119,13 @@ class Rerank(Base):
         if self._texts is None:
             raise UsageError("rerank: index() comes before retrieve(): texts are taken from the corpus")
         where = f"rerank: {self.scorer.name}, query {shown(query)}"
-        returned = self.scorer.scores(query, [self._texts(id) for id in ids])
+        values = self.scorer.scores(query, [self._texts(id) for id in ids])
         try:
-            scores = np.asarray(returned, dtype=np.float64)
+            scores = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
             scores = np.zeros(0)
         if scores.shape != (len(ids),):
-            reason = f"an array of shape {returned.shape}" if hasattr(returned, "shape") else shown(returned)
+            reason = f"an array of shape {values.shape}" if hasattr(values, "shape") else shown(values)
             raise InputError(f"{where}: expected {len(ids)} scores, one for each text, found {reason}")
         if not np.isfinite(scores).all():
             at = int(np.flatnonzero(~np.isfinite(scores))[0])

@@ -63,12 +63,12 @@ def dartboard(query_distance: ArrayLike, distance: ArrayLike, k: int, sigma: flo
         picks = np.argsort(far, axis=1, kind="stable")[:, :count]
     else:
         step = max(1, _AT_ONCE // far.shape[1] ** 2)
-        parts = [_spread(far[a : a + step], apart[a : a + step], count, sigma) for a in range(0, len(far), step)]
+        parts = [_choose_apart(far[a : a + step], apart[a : a + step], count, sigma) for a in range(0, len(far), step)]
         picks = np.concatenate(parts) if parts else np.empty((0, count), dtype=np.int64)
     return picks.reshape(np.shape(query_distance)[:-1] + picks.shape[1:])
 
 
-def _spread(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
+def _choose_apart(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
     """Greedy choice of what adds most to Σ_t weight_t · max_g kernel(g, t), densities without their constants.
 
     `left` holds weight_t · (kernel(g, t) − what is covered of t), or 0. A gain is the sum of a row: differences of
@@ -82,25 +82,25 @@ def _spread(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
     kernel *= -0.5
     np.expm1(kernel, out=kernel)
     # Any choice covers the least that there is: with that taken off, candidates can be told apart where noise is wide.
-    left = _left(kernel, kernel.min(axis=1), log_weight, log_weight.max(axis=1))
+    gains = _gains(kernel, kernel.min(axis=1), log_weight, log_weight.max(axis=1))
     each = np.arange(len(far))
     picks = np.empty((len(far), count), dtype=np.int64)
     for i in range(count):
-        gain = np.einsum("qgt->qg", left)
+        gain = np.einsum("qgt->qg", gains)
         low = np.flatnonzero(gain.max(axis=1) < _LOW) if i else ()
         if len(low):
-            left[low] = _magnify(kernel[low], log_weight[low], picks[low, :i])
-            gain[low] = np.einsum("qgt->qg", left[low])
+            gains[low] = _magnify(kernel[low], log_weight[low], picks[low, :i])
+            gain[low] = np.einsum("qgt->qg", gains[low])
         gain[each[:, None], picks[:, :i]] = -1
         picks[:, i] = pick = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - TIE), axis=1)
         if i + 1 == count:
             break
-        left -= left[each, pick][:, None]
-        np.maximum(left, 0, out=left)
+        gains -= gains[each, pick][:, None]
+        np.maximum(gains, 0, out=gains)
     return picks
 
 
-def _left(kernel: Floats, covered: Floats, log_weight: Floats, scale: Floats) -> Floats:
+def _gains(kernel: Floats, covered: Floats, log_weight: Floats, scale: Floats) -> Floats:
     left = kernel - covered[:, None]
     np.maximum(left, 0, out=left)
     left *= np.exp(np.minimum(log_weight - scale[:, None], 0))[:, None]
@@ -112,7 +112,7 @@ def _magnify(kernel: Floats, log_weight: Floats, picks: Positions) -> Floats:
     covered = np.take_along_axis(kernel, picks[:, :, None], axis=1).max(axis=1)
     uncovered = kernel.max(axis=1) > covered
     scale = np.where(uncovered, log_weight, -np.inf).max(axis=1)
-    return _left(kernel, covered, log_weight, np.where(np.isfinite(scale), scale, log_weight.max(axis=1)))
+    return _gains(kernel, covered, log_weight, np.where(np.isfinite(scale), scale, log_weight.max(axis=1)))
 
 
 def _both(of_each: ArrayLike, of_pairs: ArrayLike) -> tuple[Floats, Floats]:

@@ -130,16 +130,16 @@ class _Reader:
                     raise self.wrong("',' or ']'")
                 items.append(self.value())
             return items
-        start, depth, quoted = self.at, 0, False
+        start, depth, in_quotes = self.at, 0, False
         while self.at < len(self.text):
             mark = self.text[self.at]
             if depth == 0 and mark in ",])":
                 break
-            if quoted:  # brackets inside a JSON string do not count
+            if in_quotes:  # brackets inside a JSON string do not count
                 self.at += mark == "\\"
             else:
                 depth += (mark in "([{") - (mark in ")]}")
-            quoted ^= depth > 0 and mark == '"'
+            in_quotes ^= depth > 0 and mark == '"'
             self.at += 1
         word = self.text[start : self.at].strip()
         if not word:

@@ -48,9 +48,9 @@ class Store:
                 return value
             except Exception:  # damaged, or written by another version: built again
                 shutil.rmtree(place, ignore_errors=True)
-        built = build()
-        self._write(place, lambda folder: write(built, folder))
-        return built
+        content = build()
+        self._write(place, lambda folder: write(content, folder))
+        return content
 
     def _write(self, place: str, write: Callable[[str], None]) -> None:
         try:

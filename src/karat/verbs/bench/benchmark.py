@@ -180,8 +180,8 @@ def bench(
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
             raise UsageError(f"{name} must be an integer from {least}, found {number!r}")
     tests = cast("TestOptions", {name: value for name, value in options.items() if name in OF_COMPARE})
-    stated = {name: value for name, value in options.items() if name not in OF_COMPARE}
-    settings = Settings.of(cast("Options", {**stated, "details": True}))
+    own = {name: value for name, value in options.items() if name not in OF_COMPARE}
+    settings = Settings.of(cast("Options", {**own, "details": True}))
     specs = _specs(DEFAULT if retrievers is None else retrievers)
     datasets = datasets_of(dataset, split)
     names = _names(specs, chunks)
@@ -236,11 +236,11 @@ def name_of(one: object) -> str:
 
 
 def _names(specs: Iterable[str], chunks: Sequence[Chunks]) -> list[str]:
-    return [_name(label, cut) for cut in chunks or (None,) for label in specs]
+    return [_name(label, chunk) for chunk in chunks or (None,) for label in specs]
 
 
-def _name(label: str, cut: Chunks) -> str:
-    return label if cut is None else f"{label} {cut[0]}+{cut[1]}"
+def _name(label: str, chunk: Chunks) -> str:
+    return label if chunk is None else f"{label} {chunk[0]}+{chunk[1]}"
 
 
 @dataclass
@@ -267,11 +267,11 @@ class _Job:
         corpora: dict[str, Corpus] = {}
         specs: dict[str, object] = {}
         try:
-            for cut in self.chunks or (None,):  # all are made before any runs, so that mistakes are reported first
-                corpus = self.dataset.corpus if cut is None else rechunk(self.dataset.corpus, *cut)
+            for chunk in self.chunks or (None,):  # all are made before any runs, so that mistakes are reported first
+                corpus = self.dataset.corpus if chunk is None else rechunk(self.dataset.corpus, *chunk)
                 others: dict[str, Retriever] = {}
                 for label, spec in self.specs.items():
-                    name = _name(label, cut)
+                    name = _name(label, chunk)
                     others[label] = retrievers[name] = make_retriever(spec, others)
                     corpora[name], specs[name] = corpus, spec
             runs = self._run_all(specs, retrievers, corpora)
@@ -347,7 +347,7 @@ class _Job:
 
     def _watcher(self, name: str, what: str) -> Callable[[int, int], None] | None:
         watch = self.watch
-        return None if watch is None else lambda done, total: watch(name, what, done, total)
+        return None if watch is None else lambda count, total: watch(name, what, count, total)
 
     def _facts(self, name: str, spec: object, corpus: Corpus, identity: Identity) -> TaskFacts:
         """What is known of a run before it starts: a log is resumed only if it has the same facts."""
@@ -369,7 +369,7 @@ class _Job:
         tests: TestOptions,
         runs: _Runs,
     ) -> DatasetBench:
-        chosen = measures if measures is not None else parse_all(self._default_metrics(), like=settings.like)
+        metrics = measures if measures is not None else parse_all(self._default_metrics(), like=settings.like)
         table = self.dataset.table
         if settings.data.queries is None:
             settings = settings.change(queries=table)
@@ -377,20 +377,20 @@ class _Job:
             settings = settings.change(by=LANGUAGE)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
         unknown = unknown_ids(logs, runs.corpora)
-        notes = [*runs.notes, *list_warnings(self.dataset, unknown, chosen, self.k)]
-        needs = {need for m in chosen for need in m.needs}
+        notes = [*runs.notes, *list_warnings(self.dataset, unknown, metrics, self.k)]
+        needs = {need for m in metrics for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
             settings = settings.change(**make_vectors(self.dataset, logs, runs.retrievers, runs.corpora, self.store))
         if "texts" in needs and settings.data.docs is None:
             settings = settings.change(docs=self.dataset.docs)
         if measures is None and (settings.data.embeddings is None or unknown):
-            chosen = [m for m in chosen if m.metric.name != "ild"]
+            metrics = [m for m in metrics if m.metric.name != "ild"]
         if (watch := self._watcher(self.dataset.name, "comparing")) is not None:
             watch(0, len(logs))
         if len(logs) == 1:
-            result = evaluate(self.dataset.gold, logs, chosen, settings=settings)
+            result = evaluate(self.dataset.gold, logs, metrics, settings=settings)
             return DatasetBench(self.dataset, result, None, runs.logs, runs.reused, tuple(notes))
-        comparison = compare(self.dataset.gold, logs, chosen, baseline=baseline, settings=settings, **tests)
+        comparison = compare(self.dataset.gold, logs, metrics, baseline=baseline, settings=settings, **tests)
         return DatasetBench(self.dataset, comparison.result, comparison, runs.logs, runs.reused, tuple(notes))
 
     def _default_metrics(self) -> list[str]:

@@ -189,8 +189,8 @@ def _gold(folder: str, split: str | None) -> str | None:
 def _from_config(name: str, path: str) -> Dataset:
     read = read_config(path)
     data = read.config.dataset
-    stated = config_options(read)
-    missing = [k for k, name in (("queries", "queries"), ("corpus", "docs")) if stated.get(name) is None]
+    options = config_options(read)
+    missing = [k for k, name in (("queries", "queries"), ("corpus", "docs")) if options.get(name) is None]
     if data is None or missing:
         raise InputError(
             f"{read.at('dataset')}: a benchmark needs dataset: with qrels, queries and corpus; "
@@ -200,10 +200,10 @@ def _from_config(name: str, path: str) -> Dataset:
     return Dataset(
         label,
         read.place(data.qrels),
-        stated["queries"],
-        stated["docs"],
-        stated.get("embeddings"),
-        stated.get("embedding_model"),
+        options["queries"],
+        options["docs"],
+        options.get("embeddings"),
+        options.get("embedding_model"),
     )
 
 
@@ -222,16 +222,16 @@ def _from_ir_datasets(name: str, id: str) -> Dataset:
         raise UsageError(f"{IR_DATASETS}{id}: has no {', '.join(without)}; name a part that does, such as {id}/test")
     try:
         gold: dict[str, dict[str, float]] = {}
-        for judged in source.qrels_iter():
-            gold.setdefault(judged.query_id, {})[judged.doc_id] = float(judged.relevance)
-        queries = {q.query_id: {"text": _told(q)} for q in source.queries_iter()}
-        docs = {d.doc_id: {"text": _told(d)} for d in source.docs_iter()}
+        for judgment in source.qrels_iter():
+            gold.setdefault(judgment.query_id, {})[judgment.doc_id] = float(judgment.relevance)
+        queries = {q.query_id: {"text": _text(q)} for q in source.queries_iter()}
+        docs = {d.doc_id: {"text": _text(d)} for d in source.docs_iter()}
     except Exception as error:
         raise InputError(f"{IR_DATASETS}{id}: cannot be read ({type(error).__name__}: {error})") from error
     return Dataset(name or id.replace("/", "-"), gold, queries, docs)
 
 
-def _told(item: Any) -> str:
+def _text(item: Any) -> str:
     """The text of a doc or query of ir_datasets; older ones have fields instead."""
     if callable(getattr(item, "default_text", None)):
         return str(item.default_text())

@@ -138,10 +138,10 @@ def _row(
             interval = run.intervals[metric]
         else:
             interval = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
-        paired = _find_decision(part, system, metric, language)
-        pairs.append(paired)
-        delta = paired.delta if paired is not None else math.nan
-        p = paired.p[paired.decided_by] if paired is not None else math.nan
+        decision = _find_decision(part, system, metric, language)
+        pairs.append(decision)
+        delta = decision.delta if decision is not None else math.nan
+        p = decision.p[decision.decided_by] if decision is not None else math.nan
         cells.append(Cell(place, interval.estimate, interval.low, interval.high, interval.n, delta, p))
     if system != baseline and baseline is not None:
         adjusted = holm([1.0 if c.p != c.p else c.p for c in cells])

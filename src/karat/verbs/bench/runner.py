@@ -154,15 +154,15 @@ def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
     query, and answers cannot depend on which queries were asked together.
     """
     part = task.path + PART
-    done = _trim_log(part, task)
-    rest = task.queries[done:]
+    count = _trim_log(part, task)
+    rest = task.queries[count:]
     try:
         os.makedirs(os.path.dirname(part) or ".", exist_ok=True)
         with open(part, "ab") as file:
             if rest:
                 for query in task.queries[-task.warmup :] if task.warmup else ():
                     _ask(task, query)
-            for number, line in enumerate(_answers(task, rest), start=done + 1):
+            for number, line in enumerate(_answers(task, rest), start=count + 1):
                 file.write(line)
                 fault("bench.line")
                 file.flush()

@@ -67,11 +67,11 @@ def validate(
     unreadable = {f.file for f in findings if f.code == "F001"}
     for path in [path for path, role in roles.items() if role == "config"]:
         from karat.config.checks import config_options
-        from karat.verbs.validate.configs import check_config, read_named_files
+        from karat.verbs.validate.configs import check_config, read_config_files
 
-        config, problems, named = read_named_files(path)
-        known = {os.path.realpath(p) for p in roles}
-        roles = {**roles, **{p: r for p, r in named.items() if os.path.realpath(p) not in known}}
+        config, problems, files_of_config = read_config_files(path)
+        places = {os.path.realpath(p) for p in roles}
+        roles = {**roles, **{p: r for p, r in files_of_config.items() if os.path.realpath(p) not in places}}
         findings += problems
         if config is not None and not problems:
             findings += check_config(config)
@@ -81,12 +81,12 @@ def validate(
     return Validation(sort_findings(findings, list(roles)), names).only(select, ignore)
 
 
-def _stated_roles(stated: tuple[tuple[FileRole, Paths], ...]) -> tuple[FileRoles, list[LintFinding]]:
+def _stated_roles(sources: tuple[tuple[FileRole, Paths], ...]) -> tuple[FileRoles, list[LintFinding]]:
     """The files whose roles the caller states; one file in two roles is a finding."""
     roles: FileRoles = {}
     real: dict[str, FileRole] = {}
     findings: list[LintFinding] = []
-    for role, paths in stated:
+    for role, paths in sources:
         for path in _paths(paths):
             before = real.setdefault(os.path.realpath(path), role)
             if before != role:
@@ -162,7 +162,7 @@ def _check_files(roles: FileRoles, unreadable: Collection[str], separator: str) 
     for gold in data.gold:
         yield from check_gold(gold, data.unanswerable)
     for table in data.queries:
-        yield from check_queries(table, data.evaluated(table))
+        yield from check_queries(table, data.queries_with_gold(table))
     for run in data.runs:
         yield from check_run(run)
     for docs in data.corpus:
@@ -190,8 +190,8 @@ def _read_files(roles: FileRoles, separator: str) -> tuple[FileSet, list[LintFin
     gold = [g for path, mine in of("qrels") if (g := read_gold_rows(path, mine)) is not None]
     tables = [t for path, mine in of("queries") if (t := read_query_table(path, mine)) is not None]
     runs = [r for path, mine in of("run") if (r := read_run_columns(path, mine)) is not None]
-    wanted = {d for g in gold for d in g.docs}
-    corpus = [c for path, mine in of("corpus") if (c := read_corpus_rows(path, mine, wanted)) is not None]
+    gold_docs = {d for g in gold for d in g.docs}
+    corpus = [c for path, mine in of("corpus") if (c := read_corpus_rows(path, mine, gold_docs)) is not None]
     findings = [f for mine in problems.values() for f in mine.findings()]
     findings += [_partial_run(r) for r in runs if not r.whole]
     part = f"only the first {MOST_DOCS:,} docs are checked"

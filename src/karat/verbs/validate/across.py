@@ -49,13 +49,13 @@ def _queries_and_gold(data: FileSet) -> Iterator[LintFinding]:
                 len(without),
             )
     for gold in data.gold:
-        listed = dict.fromkeys(gold.queries)
-        unknown = [q for q in listed if q not in data.fields]
+        gold_ids = dict.fromkeys(gold.queries)
+        unknown = [q for q in gold_ids if q not in data.fields]
         if unknown:
             yield make_finding(
                 "X504",
                 gold.path,
-                f"{len(unknown):,} of {many(len(listed), 'query', 'queries')} "
+                f"{len(unknown):,} of {many(len(gold_ids), 'query', 'queries')} "
                 f"{'is' if len(unknown) == 1 else 'are'} missing from the table of queries: {list_some(unknown)}",
                 (data.gold_at[q] for q in unknown),
                 len(unknown),
@@ -63,25 +63,27 @@ def _queries_and_gold(data: FileSet) -> Iterator[LintFinding]:
 
 
 def _no_answer(data: FileSet) -> Iterator[LintFinding]:
-    marked = [q for q in data.fields if q in data.unanswerable and data.relevant.get(q)]
-    if marked:
-        path = data.query_at[marked[0]][0]
+    contradictions = [q for q in data.fields if q in data.unanswerable and data.relevant.get(q)]
+    if contradictions:
+        path = data.query_at[contradictions[0]][0]
         yield make_finding(
             "X514",
             path,
-            f"{many(len(marked), 'query is', 'queries are')} marked no_answer and "
-            f"{'has' if len(marked) == 1 else 'have'} relevant gold: {list_some(marked)}",
-            (place(*data.query_at[q]) for q in marked),
-            len(marked),
+            f"{many(len(contradictions), 'query is', 'queries are')} marked no_answer and "
+            f"{'has' if len(contradictions) == 1 else 'have'} relevant gold: {list_some(contradictions)}",
+            (place(*data.query_at[q]) for q in contradictions),
+            len(contradictions),
         )
 
 
 def _negatives(data: FileSet) -> Iterator[LintFinding]:
     wrong = []
     for q, fields in data.fields.items():
-        listed = fields.get("negatives")
+        negatives = fields.get("negatives")
         relevant = set(data.relevant.get(q, ()))
-        wrong += [(q, str(d)) for d in listed if str(d) in relevant] if isinstance(listed, list) and relevant else []
+        wrong += (
+            [(q, str(d)) for d in negatives if str(d) in relevant] if isinstance(negatives, list) and relevant else []
+        )
     if wrong:
         q, doc = wrong[0]
         yield make_finding(
@@ -132,15 +134,15 @@ def _copies(data: FileSet) -> Iterator[LintFinding]:
         for d in docs:
             queries_of.setdefault(d, []).append(q)
     for corpus in data.corpus:
-        unjudged = []
+        pairs = []
         for group in copies_in(corpus):
             ids = dict.fromkeys(corpus.ids[i] for i in group)
             for d in ids:
                 for q in queries_of.get(d, ()):
-                    unjudged += [(q, d, i) for i in group if corpus.ids[i] not in data.grades[q]]
-        if unjudged:
-            q, d, i = unjudged[0]
-            copies = list(dict.fromkeys(i for _, _, i in unjudged))
+                    pairs += [(q, d, i) for i in group if corpus.ids[i] not in data.grades[q]]
+        if pairs:
+            q, d, i = pairs[0]
+            copies = list(dict.fromkeys(i for _, _, i in pairs))
             yield make_finding(
                 "X510",
                 corpus.path,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from karat.verbs.validate.roles import FileRole
 
 
-def read_named_files(path: str) -> tuple[Read | None, list[LintFinding], dict[str, FileRole | None]]:
+def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[str, FileRole | None]]:
     """A config, what is wrong with it, and the files it names with their roles."""
     try:
         read = read_config(path)
@@ -43,15 +43,15 @@ def read_named_files(path: str) -> tuple[Read | None, list[LintFinding], dict[st
     findings: list[LintFinding] = []
     roles: dict[str, FileRole | None] = {}
     config, data = read.config, read.config.dataset
-    named: list[tuple[str, FileRole, str | None]] = []
-    stated = config_options(read)
+    files: list[tuple[str, FileRole, str | None]] = []
+    options = config_options(read)
     if data is not None:
-        named = [
+        files = [
             ("qrels", "qrels", read.place(data.qrels)),
-            ("queries", "queries", stated.get("queries")),
-            ("corpus", "corpus", stated.get("docs")),
+            ("queries", "queries", options.get("queries")),
+            ("corpus", "corpus", options.get("docs")),
         ]
-    for key, role, file in named:
+    for key, role, file in files:
         if file is not None:
             _add(file, role, read.at("dataset", key), roles, findings, path)
     runs = config.runs
@@ -101,10 +101,10 @@ def _add(
 
 def _check_baseline(read: Read, names: list[str], findings: list[LintFinding]) -> None:
     """A baseline that is a file must exist, and be written by `karat bless`."""
-    given = read.config.baseline
-    if given is None or given in names:
+    source = read.config.baseline
+    if source is None or source in names:
         return
-    path, where = read.place(given), read.at("baseline")
+    path, where = read.place(source), read.at("baseline")
     try:
         load_baseline(path)
     except KaratError as error:
@@ -112,7 +112,7 @@ def _check_baseline(read: Read, names: list[str], findings: list[LintFinding]) -
         if os.path.exists(path):
             findings.append(make_finding("K603", read.path, f"baseline {path} {reason}", [where]))
             return
-        near = nearest(given, names)
+        near = nearest(source, names)
         hint = f"; did you mean the run {near!r}?" if near else ""
         make = "Make it with `karat bless`, or name a run."
         findings.append(make_finding("K602", read.path, f"baseline {path}: {reason}{hint}", [where], fix=make))
@@ -152,13 +152,13 @@ def check_config(read: Read) -> Iterator[LintFinding]:
 
 
 def _baseline(read: Read, result: Result) -> RunResult | None:
-    given = read.config.baseline
-    if given is None:
+    source = read.config.baseline
+    if source is None:
         return None
-    if given in [r.name for r in result.runs]:
-        return result[given]
+    if source in [r.name for r in result.runs]:
+        return result[source]
     try:
-        return load_baseline(read.place(given)).runs[0]
+        return load_baseline(read.place(source)).runs[0]
     except KaratError:
         return None
 
@@ -174,14 +174,14 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
     slices = [s for s in run.sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.where else []
     if not gate.where or any(all(s.by[f].casefold() == v.casefold() for f, v in gate.where) for s in slices):
         return ""
-    sought = " and ".join(f"{f} = {v}" for f, v in gate.where)
+    condition = " and ".join(f"{f} = {v}" for f, v in gate.where)
     for field, value in gate.where:
-        known = sorted({s.by[field] for s in slices})
-        if value.casefold() not in map(str.casefold, known):
-            near = nearest(value, known)
-            hint = f"did you mean {near!r}?" if near else f"the values are {list_some(known, 8)}"
+        values = sorted({s.by[field] for s in slices})
+        if value.casefold() not in map(str.casefold, values):
+            near = nearest(value, values)
+            hint = f"did you mean {near!r}?" if near else f"the values are {list_some(values, 8)}"
             return f"'{gate}': no query has {field} = {value}; {hint}"
-    return f"'{gate}': no query has {sought}"
+    return f"'{gate}': no query has {condition}"
 
 
 def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
@@ -201,15 +201,15 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
         if gate.at_mean or (segment is not None and n < minimum):
             continue
         rows = segment.rows if segment is not None else np.arange(n)
-        needed, why = max(_queries_needed(end, run, base, rows, sampling.confidence) for end in gate.ends)
-        if needed > n:
+        total, why = max(_count_needed_queries(end, run, base, rows, sampling.confidence) for end in gate.ends)
+        if total > n:
             where = f" where {segment.name}" if segment is not None else ""
             have = many(n, "query", "queries")
-            return f"'{gate}': {why} takes about {needed:,} queries; there are {have}{where}"
+            return f"'{gate}': {why} takes about {total:,} queries; there are {have}{where}"
     return ""
 
 
-def _queries_needed(
+def _count_needed_queries(
     gate: Gate, run: RunResult, base: RunResult | None, rows: np.ndarray, confidence: float
 ) -> tuple[int, str]:
     """How many queries the gate needs to pass, or to pass often enough, and what they are needed for."""
@@ -220,19 +220,19 @@ def _queries_needed(
         if gate.value == 0 or not gate.written_region.holds(0):
             return 0, ""
         both = paired(base, run, [gate.metric])
-        chosen = {run.query_ids[i] for i in rows}
-        kept = [i for i, q in enumerate(both.query_ids) if q in chosen]
+        ids = {run.query_ids[i] for i in rows}
+        places = [i for i, q in enumerate(both.query_ids) if q in ids]
         statistic = statistic_of(measure)
-        moved = score_differences(statistic, both.base[0], both.candidate[0])[kept]
-        moved = moved[~np.isnan(moved)]
+        changes = score_differences(statistic, both.base[0], both.candidate[0])[places]
+        changes = changes[~np.isnan(changes)]
         if gate.relative and gate.scale == "difference":
             margin = gate.value * float(np.nanmean(both.base[0]))
         else:
-            margin = abs(statistic.to_score(gate.threshold, len(moved)))
-        spread = float(moved.std(ddof=1)) if len(moved) > 1 else 0.0
-        if spread == 0 or margin <= 0:
+            margin = abs(statistic.to_score(gate.threshold, len(changes)))
+        deviation = float(changes.std(ddof=1)) if len(changes) > 1 else 0.0
+        if deviation == 0 or margin <= 0:
             return 0, ""
-        return queries_needed(margin, spread, alpha=1 - confidence) or 0, "showing that an equally good run passes"
+        return queries_needed(margin, deviation, alpha=1 - confidence) or 0, "showing that an equally good run passes"
     if measure.aggregate == "quantile":
         tail = (1 - confidence) / 2
         share = measure.quantile if gate.op.startswith("<") else 1 - measure.quantile

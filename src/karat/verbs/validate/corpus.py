@@ -53,14 +53,14 @@ def check_corpus(corpus: CorpusFile) -> Iterator[LintFinding]:
             (place(path, corpus.lines[i]) for group in copies for i in group),
             extra,
         )
-    if corpus.undated:
+    if corpus.bad_dates:
         yield make_finding(
             "C404",
             path,
-            f"{many(len(corpus.undated), 'doc_version is', 'values of doc_version are')} not a date: "
-            f"{list_some([v for _, v in corpus.undated])}",
-            (place(path, line) for line, _ in corpus.undated),
-            len(corpus.undated),
+            f"{many(len(corpus.bad_dates), 'doc_version is', 'values of doc_version are')} not a date: "
+            f"{list_some([v for _, v in corpus.bad_dates])}",
+            (place(path, line) for line, _ in corpus.bad_dates),
+            len(corpus.bad_dates),
         )
 
 

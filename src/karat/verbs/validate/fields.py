@@ -76,7 +76,7 @@ _NAMES = {
 _TAG = {name: tag for tag, names in _NAMES.items() for name in (tag, *names.split())}
 
 
-def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> Iterator[LintFinding]:
+def check_fields(table: TableFile, with_gold: Collection[str] | None = None) -> Iterator[LintFinding]:
     """Values in several spellings, and segments that are too small among the queries that are evaluated."""
     fields = find_segment_fields(table)
     for code, languages in (("Q207", False), ("Q208", True)):
@@ -103,7 +103,7 @@ def check_fields(table: TableFile, evaluated: Collection[str] | None = None) -> 
                 (place(table.path, line) for line in lines),
                 sum(map(len, spelled.values())),
             )
-    yield from _small(table, find_segment_fields(table, evaluated))
+    yield from _small(table, find_segment_fields(table, with_gold))
 
 
 def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[LintFinding]:
@@ -124,19 +124,19 @@ def _small(table: TableFile, fields: Mapping[str, Mapping[str, Sequence[int]]]) 
         )
 
 
-def find_segment_fields(table: TableFile, evaluated: Collection[str] | None = None) -> dict[str, dict[str, list[int]]]:
+def find_segment_fields(table: TableFile, with_gold: Collection[str] | None = None) -> dict[str, dict[str, list[int]]]:
     """The fields that look like ones to slice by: the lines of each value, of the queries that are evaluated.
 
     Most queries have the field, its values are short, and they are few for the number of queries.
     """
     out: dict[str, dict[str, list[int]]] = {}
-    chosen = [row for row in table.rows if evaluated is None or row[1] in evaluated]
-    counts = Counter(name for _, _, fields in chosen for name in fields)
+    rows = [row for row in table.rows if with_gold is None or row[1] in with_gold]
+    counts = Counter(name for _, _, fields in rows for name in fields)
     for name, count in counts.items():
-        if name.lower() in _NO_SEGMENT or count < len(chosen) / 2:
+        if name.lower() in _NO_SEGMENT or count < len(rows) / 2:
             continue
         values: dict[str, list[int]] = defaultdict(list)
-        for line, _, fields in chosen:
+        for line, _, fields in rows:
             value: Any = fields.get(name)
             if value is not None:
                 values[str(value) if isinstance(value, (str, int)) else ""].append(line)
@@ -161,8 +161,8 @@ def _languages(rows: Mapping[str, Sequence[int]]) -> list[list[str]]:
         tags[_TAG.get(language, language)][region].append(value)
     out = []
     for regions in tags.values():
-        mixed = any(len(values) > 1 for values in regions.values())
+        several_spellings = any(len(values) > 1 for values in regions.values())
         bare = "" in regions and len(regions) > 1
-        if mixed or bare:
+        if several_spellings or bare:
             out.append([v for values in regions.values() if bare or len(values) > 1 for v in values])
     return out

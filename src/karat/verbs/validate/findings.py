@@ -92,9 +92,9 @@ class Validation(Tabular):
 
     def only(self, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Validation:
         """The findings whose codes start with a selected one (all, if none is selected) and with no ignored one."""
-        wanted, unwanted = parse_codes(select), parse_codes(ignore)
-        findings = (f for f in self.findings if not wanted or f.code.startswith(wanted))
-        return Validation(tuple(f for f in findings if not unwanted or not f.code.startswith(unwanted)), self.roles)
+        selection, exclusion = parse_codes(select), parse_codes(ignore)
+        findings = (f for f in self.findings if not selection or f.code.startswith(selection))
+        return Validation(tuple(f for f in findings if not exclusion or not f.code.startswith(exclusion)), self.roles)
 
 
 def parse_codes(codes: Sequence[str]) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def parse_codes(codes: Sequence[str]) -> tuple[str, ...]:
     texts = [codes] if isinstance(codes, str) else codes
     capitals = tuple(c.strip().upper() for text in texts for c in text.split(","))
     for code in capitals:
-        if not code or not any(known.startswith(code) for known in LINT_RULES):
+        if not code or not any(rule.startswith(code) for rule in LINT_RULES):
             near = nearest(code, LINT_RULES)
             hint = f"did you mean {near!r}? " if near else ""
             raise UsageError(f"no rule has a code that starts with {code!r}; {hint}All codes: docs/validate.md")

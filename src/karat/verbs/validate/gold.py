@@ -27,12 +27,12 @@ def check_gold(gold: GoldFile, unanswerable: Collection[str] = ()) -> Iterator[L
         return
     yield from check_ids(gold.path, "query", gold.queries, gold.at)
     yield from check_ids(gold.path, "doc", gold.docs, gold.at)
-    yield from _repeated(gold)
+    yield from _repeats(gold)
     yield from _relevant(gold, unanswerable)
     yield from _grades(gold)
 
 
-def _repeated(gold: GoldFile) -> Iterator[LintFinding]:
+def _repeats(gold: GoldFile) -> Iterator[LintFinding]:
     """Pairs that are judged twice, with one grade or with two."""
     first: dict[tuple[str, str, str | None], int] = {}
     same: list[int] = []

@@ -19,8 +19,8 @@ _FRACTION = re.compile(r"\d+\.\d*[1-9]\d*", re.ASCII)
 def check_ids(path: str, kind: str, ids: Sequence[str], at: Callable[[int], str]) -> Iterator[LintFinding]:
     """The ids of one kind in one file; `at` gives the place of the i-th."""
     unique = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
-    ordered = sorted(unique.items(), key=lambda pair: pair[1])
-    stray = [(text, i) for text, i in ordered if is_stray(text)]
+    by_row = sorted(unique.items(), key=lambda pair: pair[1])
+    stray = [(text, i) for text, i in by_row if is_stray(text)]
     if stray:
         yield make_finding(
             "F005",
@@ -30,7 +30,7 @@ def check_ids(path: str, kind: str, ids: Sequence[str], at: Callable[[int], str]
             (at(i) for _, i in stray),
             len(stray),
         )
-    decimal = [(text, i) for text, i in ordered if is_decimal(text)]
+    decimal = [(text, i) for text, i in by_row if is_decimal(text)]
     # Numbers of sections or versions (1.0, 1.1) are not integers gone wrong.
     if decimal and not any(_FRACTION.fullmatch(text) for text in unique):
         yield make_finding(

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from karat.verbs.validate.tables import FileSet, GoldFile, RunFile
 
 TOP = 10
-UNJUDGED = 0.5
+MOST_UNJUDGED = 0.5
 OWN_GOLD = 0.95
 """The share of queries whose gold is the top of a run from which the gold counts as that run's own."""
 FEWEST_QUERIES, FEWEST_DOCS = 5, 3
 """What it takes to distinguish a run's own gold from a good retriever."""
 DEEPEST = 200
-CUT = 0.8
+SAME_LENGTH = 0.8
 """The share of lists that end at one length from which the run counts as cut there."""
 
 
@@ -125,7 +125,7 @@ def _doc_places(run: RunFile, docs: Iterable[str]) -> Callable[[str], str]:
 def _is_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
     """A run that holds the judgments of a file of gold, with their grades as scores."""
     for gold in data.gold:
-        if len(run.query) != len(gold.queries) or not run.scored:
+        if len(run.query) != len(gold.queries) or not run.has_scores:
             continue
         rows = zip(run.query.tolist(), run.doc.tolist(), run.score.tolist(), strict=True)
         mine = {(run.queries[q], run.docs[d], s) for q, d, s in rows}
@@ -136,13 +136,13 @@ def _is_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
 def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
     yield from _is_gold(data, run)
     mine = {q: i for i, q in enumerate(run.queries)}
-    shared = [q for q in data.grades if q in mine]
+    common = [q for q in data.grades if q in mine]
     missing = [q for q in data.grades if q not in mine]
     pairs = find_twins(missing, (q for q in run.queries if q not in data.grades))
     yield from _differ(
         run.path, "query", [(b, a) for a, b in pairs], _gold_file(data, pairs).path, lambda q: run.at_query(mine[q])
     )
-    if not shared:
+    if not common:
         ids = f"the run has {list_some(run.queries)}; the gold has {list_some(list(data.grades))}"
         yield make_finding(
             "X507", run.path, f"no query of the gold is in this run: {ids}", [run.at_query(0)] if mine else []
@@ -168,9 +168,9 @@ def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
             len(missing),
         )
     at_doc, hits = _level(data, run, mine)
-    yield from _twin_docs(data, run, at_doc, shared)
+    yield from _twin_docs(data, run, at_doc, common)
     if not hits:
-        q = shared[0]
+        q = common[0]
         docs = f"{list_some(run.tops(1)[q])} in the run, {list_some(list(data.grades[q]))} in the gold"
         if len(run.query):
             yield make_finding(
@@ -180,7 +180,7 @@ def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
                 [run.at_query(mine[q])],
             )
         return
-    yield from _top(data, run, at_doc, shared, mine)
+    yield from _top(data, run, at_doc, common, mine)
 
 
 def _level(data: FileSet, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
@@ -188,12 +188,12 @@ def _level(data: FileSet, run: RunFile, mine: dict[str, int]) -> tuple[bool, int
 
     def hits(names: list[str], codes: np.ndarray) -> int:
         number = {name: i for i, name in enumerate(names)}
-        judged = np.zeros(len(number), dtype=bool)
-        judged[[number[d] for d in data.judged_docs if d in number]] = True
-        rows = np.flatnonzero(judged[codes[run.doc]])
-        returned = set((run.query[rows] * len(number) + codes[run.doc[rows]]).tolist())
+        is_judged = np.zeros(len(number), dtype=bool)
+        is_judged[[number[d] for d in data.judged_docs if d in number]] = True
+        rows = np.flatnonzero(is_judged[codes[run.doc]])
+        pairs = set((run.query[rows] * len(number) + codes[run.doc[rows]]).tolist())
         return sum(
-            mine[q] * len(number) + number[d] in returned
+            mine[q] * len(number) + number[d] in pairs
             for q, docs in data.grades.items()
             if q in mine
             for d in docs
@@ -209,31 +209,31 @@ def _level(data: FileSet, run: RunFile, mine: dict[str, int]) -> tuple[bool, int
     return docs > chunks, max(docs, chunks)
 
 
-def _twin_docs(data: FileSet, run: RunFile, at_doc: bool, shared: list[str]) -> Iterator[LintFinding]:
+def _twin_docs(data: FileSet, run: RunFile, at_doc: bool, common: list[str]) -> Iterator[LintFinding]:
     """Gold docs that a run returns under another spelling; a corpus that knows both spellings makes them two docs."""
-    returned = {data.parent(run, d): d for d in run.docs} if at_doc else dict.fromkeys(run.docs)
-    lonely = {d for q in shared for d in data.grades[q] if d not in returned}
+    docs = {data.parent(run, d): d for d in run.docs} if at_doc else dict.fromkeys(run.docs)
+    lonely = {d for q in common for d in data.grades[q] if d not in docs}
     pairs = [
         (d, other)
-        for d, other in find_twins(lonely, (d for d in returned if d not in data.judged_docs))
+        for d, other in find_twins(lonely, (d for d in docs if d not in data.judged_docs))
         if not (d in data.doc_ids and other in data.doc_ids)
     ]
-    names = [((returned[other] or other) if at_doc else other, d) for d, other in sorted(pairs)]
+    names = [((docs[other] or other) if at_doc else other, d) for d, other in sorted(pairs)]
     at = _doc_places(run, [d for d, _ in names])
     yield from _differ(run.path, "doc", names, data.gold[0].path, at)
 
 
-def _top(data: FileSet, run: RunFile, at_doc: bool, shared: list[str], mine: dict[str, int]) -> Iterator[LintFinding]:
+def _top(data: FileSet, run: RunFile, at_doc: bool, common: list[str], mine: dict[str, int]) -> Iterator[LintFinding]:
     """How the first results relate to the gold: mostly unjudged, or exactly the same."""
     lists = run.tops(DEEPEST)
     if at_doc:
         lists = {q: list(dict.fromkeys(data.parent(run, d) for d in docs)) for q, docs in lists.items()}
-    yield from _unjudged(data, run, {q: lists[q][:TOP] for q in shared}, mine)
+    yield from _gaps_in_gold(data, run, {q: lists[q][:TOP] for q in common}, mine)
     sets = {"relevant": data.relevant, "judged": {q: list(docs) for q, docs in data.grades.items()}}
     for what, gold in sets.items():
-        wide = [q for q in shared if FEWEST_DOCS <= len(gold[q]) <= DEEPEST]
+        wide = [q for q in common if FEWEST_DOCS <= len(gold[q]) <= DEEPEST]
         own = [q for q in wide if set(lists[q][: len(gold[q])]) == set(gold[q])]
-        if len(wide) >= max(FEWEST_QUERIES, len(shared) / 2) and len(own) >= OWN_GOLD * len(wide):
+        if len(wide) >= max(FEWEST_QUERIES, len(common) / 2) and len(own) >= OWN_GOLD * len(wide):
             yield make_finding(
                 "X512",
                 run.path,
@@ -245,13 +245,15 @@ def _top(data: FileSet, run: RunFile, at_doc: bool, shared: list[str], mine: dic
             return
 
 
-def _unjudged(data: FileSet, run: RunFile, tops: dict[str, list[str]], mine: dict[str, int]) -> Iterator[LintFinding]:
+def _gaps_in_gold(
+    data: FileSet, run: RunFile, tops: dict[str, list[str]], mine: dict[str, int]
+) -> Iterator[LintFinding]:
     total = sum(map(len, tops.values()))
-    unjudged = {q: sum(d not in data.grades[q] for d in docs) for q, docs in tops.items()}
-    count = sum(unjudged.values())
-    if total and count > UNJUDGED * total:
+    counts = {q: sum(d not in data.grades[q] for d in docs) for q, docs in tops.items()}
+    count = sum(counts.values())
+    if total and count > MOST_UNJUDGED * total:
         pooled = any(not is_relevant(g) for docs in data.grades.values() for g in docs.values())
-        most = sorted(unjudged, key=lambda q: -unjudged[q])
+        most = sorted(counts, key=lambda q: -counts[q])
         yield make_finding(
             "X515" if pooled else "X516",
             run.path,
@@ -267,9 +269,9 @@ def _runs(data: FileSet) -> Iterator[LintFinding]:
     for run in data.runs:
         prints.setdefault((len(run.query), len(run.queries), len(run.docs)), []).append(run)
     for alike in prints.values():
-        seen: dict[bytes, RunFile] = {}
+        firsts: dict[bytes, RunFile] = {}
         for run in alike if len(alike) > 1 else ():
-            first = seen.setdefault(_print(run), run)
+            first = firsts.setdefault(_print(run), run)
             if first is not run and len(run.query):
                 yield make_finding(
                     "X517",
@@ -281,8 +283,8 @@ def _runs(data: FileSet) -> Iterator[LintFinding]:
     for run in data.runs:
         full = int(run.sizes.max(initial=0))
         # Lists of one length were cut there; lists of many lengths ended because nothing more was found.
-        cut = np.count_nonzero(run.sizes == full) >= CUT * np.count_nonzero(run.sizes)
-        if deepest is not None and cut and 0 < 2 * full < _depth(deepest):
+        is_cut = np.count_nonzero(run.sizes == full) >= SAME_LENGTH * np.count_nonzero(run.sizes)
+        if deepest is not None and is_cut and 0 < 2 * full < _depth(deepest):
             yield make_finding(
                 "X518",
                 run.path,
@@ -303,6 +305,6 @@ def _print(run: RunFile) -> bytes:
     start = np.searchsorted(queries, np.arange(len(run.queries)))
     for number in sorted(range(len(run.queries)), key=lambda i: run.queries[i]):
         a = int(start[number])
-        listed = [run.docs[d] for d in docs[a : a + int(run.sizes[number])].tolist()]
-        digest.update("\x00".join([run.queries[number], *listed, "\x01"]).encode())
+        ids = [run.docs[d] for d in docs[a : a + int(run.sizes[number])].tolist()]
+        digest.update("\x00".join([run.queries[number], *ids, "\x01"]).encode())
     return digest.digest()

@@ -18,7 +18,7 @@ SPAN, WHOLE = 8, 6
 """Words in a row that make a quotation, and of a shorter query that is quoted as a whole."""
 MOST_PAIRS = 2_000_000
 """Pairs that are compared at most: queries made from one template are all alike."""
-_MEANT = frozenset("#%&@*/+")
+_WORD_MARKS = frozenset("#%&@*/+")
 _UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 _NUMBERS = re.compile(r"\d+")
@@ -29,7 +29,7 @@ def fold(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).casefold()
     if plain.isascii() and plain.replace(" ", "").isalnum():
         return " ".join(plain.split())
-    letters = (c if c in _MEANT or unicodedata.category(c)[0] not in "PZC" else " " for c in plain)
+    letters = (c if c in _WORD_MARKS or unicodedata.category(c)[0] not in "PZC" else " " for c in plain)
     return " ".join("".join(letters).split())
 
 
@@ -72,7 +72,7 @@ def join_near(sets: Sequence[frozenset[str]], keys: Sequence[Hashable], threshol
     """
     frequency = Counter(element for s in sets for element in s)
     holders: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
-    left = MOST_PAIRS
+    budget = MOST_PAIRS
     for i in sorted(range(len(sets)), key=lambda i: len(sets[i])):
         mine = sets[i]
         if not mine:
@@ -80,8 +80,8 @@ def join_near(sets: Sequence[frozenset[str]], keys: Sequence[Hashable], threshol
         least = math.ceil(threshold * len(mine) - 1e-9)
         rare = sorted(mine, key=lambda e: (frequency[e], e))[: len(mine) - least + 1]
         candidates = {j for element in rare for j in holders[keys[i], element]}
-        left -= len(candidates)
-        if left < 0:
+        budget -= len(candidates)
+        if budget < 0:
             return False
         for j in candidates:
             other = sets[j]

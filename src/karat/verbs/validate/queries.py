@@ -26,19 +26,19 @@ _NO = ("false", "0", "0.0", "no", "n", "")
 
 
 def check_queries(
-    table: TableFile, evaluated: Collection[str] | None = None, today: dt.date | None = None
+    table: TableFile, with_gold: Collection[str] | None = None, today: dt.date | None = None
 ) -> Iterator[LintFinding]:
     """All checks of one table; where it is known which queries are evaluated, only these can repeat each other."""
     if not table.rows:
         return
     yield from check_ids(table.path, "query", [q for _, q, _ in table.rows], lambda i: _at(table, i))
     yield from _twice(table)
-    yield from _texts(table, evaluated)
+    yield from _texts(table, with_gold)
     yield from _dates(table, today or dt.date.today())
     yield from _weights(table)
     yield from _conversations(table)
     yield from _answers(table)
-    yield from check_fields(table, evaluated)
+    yield from check_fields(table, with_gold)
 
 
 def _at(table: TableFile, row: int) -> str:
@@ -60,12 +60,12 @@ def _twice(table: TableFile) -> Iterator[LintFinding]:
         )
 
 
-def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[LintFinding]:
+def _texts(table: TableFile, with_gold: Collection[str] | None) -> Iterator[LintFinding]:
     """Texts that are missing, the same, or nearly the same."""
     if not table.has_text:
         return
-    seen: set[str] = set()
-    rows = [i for i, (_, q, _) in enumerate(table.rows) if not (q in seen or seen.add(q))]  # type: ignore[func-returns-value]
+    ids_so_far: set[str] = set()
+    rows = [i for i, (_, q, _) in enumerate(table.rows) if not (q in ids_so_far or ids_so_far.add(q))]  # type: ignore[func-returns-value]
     texts = {i: fold(text_of(table.rows[i][2])) for i in rows}
     empty = [i for i in rows if not text_of(table.rows[i][2]).strip()]
     if empty:
@@ -79,7 +79,7 @@ def _texts(table: TableFile, evaluated: Collection[str] | None) -> Iterator[Lint
         )
     groups: dict[str, list[int]] = defaultdict(list)
     for i, text in texts.items():
-        if text and (evaluated is None or table.rows[i][1] in evaluated):
+        if text and (with_gold is None or table.rows[i][1] in with_gold):
             groups[text].append(i)
     same = [g for g in groups.values() if len(g) > 1]
     if same:
@@ -167,14 +167,14 @@ def _weight(value: object) -> float | None:
 
 
 def _conversations(table: TableFile) -> Iterator[LintFinding]:
-    named = _with(table, "conversation")
-    sizes = Counter(str(value) for _, _, value in named)
-    if len(named) > 1 and max(sizes.values()) == 1:
+    rows = _with(table, "conversation")
+    sizes = Counter(str(value) for _, _, value in rows)
+    if len(rows) > 1 and max(sizes.values()) == 1:
         yield make_finding(
             "Q212",
             table.path,
             f"each of the {len(sizes):,} conversations has one query: {list_some(list(sizes))}",
-            (_at(table, i) for i, _, _ in named),
+            (_at(table, i) for i, _, _ in rows),
             len(sizes),
         )
 

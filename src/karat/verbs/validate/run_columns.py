@@ -164,12 +164,12 @@ def _in_blocks(file: TextFile, at: int | None, head: bytes, problems: FileProble
         if out.rows >= MOST_ROWS:
             whole = False
             break
-        cut = _cut(block, layout, at)
-        if cut is not None:
-            for doc, parent in cut.parents:
+        columns = _block_columns(block, layout, at)
+        if columns is not None:
+            for doc, parent in columns.parents:
                 parents.setdefault(doc, parent)
-            lines = np.arange(line, line + len(cut.score))
-            out.add(out.queries.of_all(cut.query), out.docs.of_all(cut.doc), cut.score, cut.rank, lines)
+            lines = np.arange(line, line + len(columns.score))
+            out.add(out.queries.of_all(columns.query), out.docs.of_all(columns.doc), columns.score, columns.rank, lines)
         elif file.size() <= MOST_BYTES:
             raise Irregular
         else:
@@ -180,7 +180,7 @@ def _in_blocks(file: TextFile, at: int | None, head: bytes, problems: FileProble
     return out.run(file.path, parents=parents, whole=whole)
 
 
-class _Cut(NamedTuple):
+class _BlockColumns(NamedTuple):
     query: Strings
     doc: Strings
     score: NDArray[np.float64]
@@ -188,7 +188,7 @@ class _Cut(NamedTuple):
     parents: Sequence[tuple[str, str]]
 
 
-def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
+def _block_columns(block: Block, layout: Layout, at: int | None) -> _BlockColumns | None:
     """The rows of a block by array operations, or None where it is irregular."""
     columns = {c for c in (layout.query, layout.doc, layout.value, layout.parent, at) if c is not None}
     buffer: NDArray[np.uint8] = np.frombuffer(block.buffer, dtype=np.uint8)
@@ -205,7 +205,7 @@ def _cut(block: Block, layout: Layout, at: int | None) -> _Cut | None:
     parents = list[tuple[str, str]]()
     if layout.parent is not None:
         parents = list(zip(strings[layout.doc].texts(), strings[layout.parent].texts(), strict=True))
-    return _Cut(strings[layout.query], strings[layout.doc], score, rank, parents)
+    return _BlockColumns(strings[layout.query], strings[layout.doc], score, rank, parents)
 
 
 def _from_rows(path: str, rows: Sequence[Row], ranks: Mapping[int, float], problems: FileProblems) -> RunFile:
@@ -228,7 +228,7 @@ def _from_lists(path: str, run: Run) -> RunFile:
     """A run as one JSON object, which has no lines."""
     out, parents = _Columns(), dict[str, str]()
     assert isinstance(run.content, (ScoredLists, OrderedLists))
-    listed = isinstance(run.content, OrderedLists)
+    in_file_order = isinstance(run.content, OrderedLists)
     for query, docs in run.content.lists.items():
         scores: Iterable[Any] = docs.values() if isinstance(docs, dict) else [np.nan] * len(docs)
         q = out.queries.of(query)
@@ -237,7 +237,7 @@ def _from_lists(path: str, run: Run) -> RunFile:
     if isinstance(run.content, OrderedLists) and run.content.parents:
         for query, chunks in run.content.lists.items():
             parents.update(zip(chunks, run.content.parents[query], strict=True))
-    return out.run(path, parents=parents, listed=listed)
+    return out.run(path, parents=parents, in_file_order=in_file_order)
 
 
 def _from_log(path: str, problems: FileProblems) -> RunFile:

@@ -33,7 +33,7 @@ def check_run(run: RunFile) -> Iterator[LintFinding]:
     yield from check_ids(run.path, "query", run.queries, run.at_query)
     yield from check_ids(run.path, "doc", run.docs, lambda d: run.at(int(np.argmax(run.doc == d))))
     if len(run.query):
-        yield from _repeated(run)
+        yield from _repeats(run)
         yield from _scores(run)
         yield from _depth(run)
     yield from _empty(run)
@@ -49,7 +49,7 @@ def _at_queries(run: RunFile, numbers: NDArray[np.int64]) -> Iterator[str]:
     return (run.at_query(n) for n in numbers.tolist())
 
 
-def _repeated(run: RunFile) -> Iterator[LintFinding]:
+def _repeats(run: RunFile) -> Iterator[LintFinding]:
     keys = run.query * len(run.docs) + run.doc
     order = np.argsort(keys, kind="stable")
     again = np.sort(order[1:][keys[order[1:]] == keys[order[:-1]]])
@@ -84,9 +84,9 @@ def _steps(run: RunFile, by: NDArray[np.float64] | None) -> tuple[NDArray[np.boo
 
 def _scores(run: RunFile) -> Iterator[LintFinding]:
     """Scores against ranks, against the order of the file, and against each other."""
-    if not run.scored or run.listed:
+    if not run.has_scores or run.in_file_order:
         return
-    by_rank = run.ranked and _ranks_are_distinct(run)
+    by_rank = run.has_ranks and _ranks_are_distinct(run)
     rises, falls = _steps(run, run.rank if by_rank else None)
     upside_down = rises & ~falls
     vary = int(np.count_nonzero(rises | falls))
@@ -112,7 +112,7 @@ def _scores(run: RunFile) -> Iterator[LintFinding]:
             _at_queries(run, numbers),
             len(numbers),
         )
-    if not (run.is_log and run.ranked):
+    if not (run.is_log and run.has_ranks):
         tied = ~(rises | falls) & (run.sizes >= 2)
         all_tied = vary == 0 and bool(tied.any())
         numbers = np.flatnonzero(tied if all_tied else tied & (run.sizes >= TIED))
@@ -125,7 +125,7 @@ def _scores(run: RunFile) -> Iterator[LintFinding]:
                 _at_queries(run, numbers),
                 len(numbers),
             )
-    if run.ranked and not run.is_log:
+    if run.has_ranks and not run.is_log:
         zero = np.unique(run.query[run.rank == 0])
         if len(zero):
             yield make_finding(
@@ -202,15 +202,15 @@ def _log(run: RunFile) -> Iterator[LintFinding]:
             (place(run.path, e.line) for e in gaps),
             len(gaps),
         )
-    undated = [(e.line, str(v)) for e in run.log for _, v in e.versions if day_of(v) is None]
-    if undated:
+    bad_dates = [(e.line, str(v)) for e in run.log for _, v in e.versions if day_of(v) is None]
+    if bad_dates:
         yield make_finding(
             "R315",
             run.path,
-            f"{many(len(undated), 'doc_version is', 'values of doc_version are')} not a date: "
-            f"{list_some(list(dict.fromkeys(v for _, v in undated)))}",
-            (place(run.path, line) for line, _ in undated),
-            len(undated),
+            f"{many(len(bad_dates), 'doc_version is', 'values of doc_version are')} not a date: "
+            f"{list_some(list(dict.fromkeys(v for _, v in bad_dates)))}",
+            (place(run.path, line) for line, _ in bad_dates),
+            len(bad_dates),
         )
 
 

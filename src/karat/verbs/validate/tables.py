@@ -66,7 +66,7 @@ class CorpusFile:
     prints: Sequence[bytes]
     """A fingerprint of title and text; empty bytes for a doc without text, all empty where there are no texts."""
     texts: Mapping[str, str]
-    undated: Sequence[tuple[int, str]]
+    bad_dates: Sequence[tuple[int, str]]
     """Lines and values of doc_version that are no dates."""
     whole: bool = True
     parents: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class RunFile:
     parents: Mapping[str, str] = field(default_factory=dict)
     log: Sequence[LogLine] = ()
     is_log: bool = False
-    listed: bool = False
+    in_file_order: bool = False
     """Whether the order is that of the file: lists without scores."""
     whole: bool = True
 
@@ -114,22 +114,22 @@ class RunFile:
         return place(self.path, int(self.line[row]))
 
     @cached_property
-    def ranked(self) -> bool:
+    def has_ranks(self) -> bool:
         """Whether every row has a rank."""
         return bool(len(self.rank)) and not bool(np.isnan(self.rank).any())
 
     @cached_property
-    def scored(self) -> bool:
+    def has_scores(self) -> bool:
         """Whether every row has a score."""
         return bool(len(self.score)) and not bool(np.isnan(self.score).any())
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """The rows by query, then in the order in which Karat ranks them."""
-        if self.listed or not self.scored:
-            by_rank = self.rank if self.ranked else np.zeros(len(self.query))
+        if self.in_file_order or not self.has_scores:
+            by_rank = self.rank if self.has_ranks else np.zeros(len(self.query))
             return np.lexsort((by_rank, self.query))
-        if self.is_log and self.ranked:
+        if self.is_log and self.has_ranks:
             return np.lexsort((self.rank, self.query))
         order = np.lexsort((-self.score, self.query))
         query, score = self.query[order], self.score[order]
@@ -225,7 +225,7 @@ class FileSet:
         """The queries that are marked no_answer."""
         return frozenset(q for q, fields in self.fields.items() if truth(fields.get("no_answer")))
 
-    def evaluated(self, table: TableFile) -> set[str] | None:
+    def queries_with_gold(self, table: TableFile) -> set[str] | None:
         """The queries of a table that have gold; None where there is no gold, or none of these queries has any."""
         return {q for _, q, _ in table.rows if q in self.grades} or None
 

@@ -125,7 +125,7 @@ def read_corpus_rows(path: str, problems: FileProblems, docs: Collection[str]) -
     ids: list[str] = []
     prints: list[bytes] = []
     texts: dict[str, str] = {}
-    undated: list[tuple[int, str]] = []
+    bad_dates: list[tuple[int, str]] = []
     parents: dict[str, str] = {}
     whole = True
     try:
@@ -146,9 +146,9 @@ def read_corpus_rows(path: str, problems: FileProblems, docs: Collection[str]) -
                 parents[doc] = parent
             version = fields.get("doc_version")
             if version is not None and day_of(version) is None:
-                undated.append((line, str(version)))
+                bad_dates.append((line, str(version)))
     except InputError as error:
         problems.add_error(error)
         if not ids:
             return None
-    return CorpusFile(path, lines, ids, prints, texts, undated, whole, parents)
+    return CorpusFile(path, lines, ids, prints, texts, bad_dates, whole, parents)
