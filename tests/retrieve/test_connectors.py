@@ -199,7 +199,7 @@ def test_qdrant_asks_a_collection_that_is_there(distance: str, metric: str, qdra
         qdrant(**there, id_field="pasage", vector_name="text").retrieve(QUERIES, 3)
     with pytest.raises(InputError, match="has vectors of 24 numbers, and shorter makes 8; use the model"):
         qdrant(**there, id_field="passage", vector_name="text", encoder=shorter).retrieve(QUERIES, 3)
-    with pytest.raises(InputError, match="has no collection 'theirz'; those there: theirs"):
+    with pytest.raises(InputError, match="has no collection 'theirz'; it has: theirs"):
         qdrant(**{**there, "collection": "theirz"}).retrieve(QUERIES, 3)
     own_ids = qdrant(**there, vector_name="text").retrieve(QUERIES[:1], 1)[0].ids
     assert [CORPUS.ids[int(i)] for i in own_ids] == nearest(QUERIES[0], 1, metric)[0]  # the points' own: their rows

@@ -127,7 +127,9 @@ def bench(
     single = [name for name in files.places if name != "json"]
     if len(request["dataset"]) > 1 and single:
         flag = f"--{single[0].replace('_', '-')}"
-        raise UsageError(f"{flag} is of one dataset; with several, the folder of each has its own result and report")
+        raise UsageError(
+            f"{flag} is for one dataset; with several, each dataset's folder has its own result and report"
+        )
     try:
         # What a retriever prints must not get between the lines of a document.
         with bench_view.progress(quiet) as watch, contextlib.redirect_stdout(sys.stderr):

@@ -46,7 +46,7 @@ class Part(BaseModel):
 def _expand(text: str) -> str:
     """The text with `~/` and, from the environment, `${NAME}` and `${NAME:-else}` replaced."""
     if bare := re.search(r"(?:^|/)\$(\w+)", text):
-        raise ValueError(f"found ${bare[1]} in {text!r}; write ${{{bare[1]}}} for a variable of the environment")
+        raise ValueError(f"found ${bare[1]} in {text!r}; write ${{{bare[1]}}} for an environment variable")
 
     def value(match: re.Match[str]) -> str:
         name, other = match["name"], match["other"]

@@ -75,7 +75,7 @@ class Corpus:
 
 
 def fingerprint(*columns: Sequence[str]) -> str:
-    """Told by the texts and where each begins and ends."""
+    """A hash of the texts, and of where each begins and ends."""
     hasher = hashlib.sha256()
     for column in columns:
         hasher.update(b"%d;" % len(column))
@@ -114,7 +114,9 @@ def rechunk(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     Passages of one doc are joined first. New ids are `doc#100-20-1`, …
     """
     if size < 1 or not 0 <= overlap < size:
-        raise UsageError(f"a chunk has from 1 word, and an overlap less than that, found {size} and {overlap}")
+        raise UsageError(
+            f"a chunk must have at least 1 word, and its overlap must be smaller; found {size} and {overlap}"
+        )
     docs: dict[str, list[int]] = {}
     for i, id in enumerate(corpus.ids):
         docs.setdefault(corpus.parent(id), []).append(i)

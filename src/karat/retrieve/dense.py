@@ -181,7 +181,9 @@ class Dense(Base):
         dims = self.matrix.shape[1]
         for vector in vectors:
             if len(vector) != dims:
-                raise InputError(f"dense: {self.encoder.name} gives a query {len(vector)} numbers and passages {dims}")
+                raise InputError(
+                    f"dense: {self.encoder.name} makes vectors of {len(vector)} numbers for queries and {dims} for passages"
+                )
         products = np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
         each = zip(vectors, products, strict=True)
         return [self._nearest(vector, rough, k) if vector.any() else nothing for vector, rough in each]

@@ -131,7 +131,7 @@ def _refuse(model: str, params: Mapping[str, object], takes: Sequence[str]) -> N
     for name, value in params.items():
         if value is not None and name not in takes:
             advice = f"it takes {', '.join(takes)}" if takes else "it takes none of these"
-            raise UsageError(f"dense: {name} makes no sense with model={model}; {advice}")
+            raise UsageError(f"dense: {name} does not apply to model={model}; {advice}")
 
 
 def unit(vectors: Any, count: int, where: str) -> Matrix:

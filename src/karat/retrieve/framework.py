@@ -60,7 +60,7 @@ def id_of(own: Any, about: Fields, id_field: str | None, where: str, also: tuple
             return id
     raise InputError(
         f"{where}: a result has no id: its own is {shown(own)}, and its fields are {_names(about)}; "
-        f"give docs an id or one of the fields {', '.join(ID_FIELDS)}, or name the field by id_field="
+        f"give docs an id or one of the fields {', '.join(ID_FIELDS)}, or name the field with id_field="
     )
 
 

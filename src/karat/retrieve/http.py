@@ -66,9 +66,7 @@ class Http(Base):
             )
         self._body = None if body is None else read_json(body, "http: body")
         if "query" not in places(self.url) | places(self._body):
-            raise UsageError(
-                f"{self.where}: neither url nor body has {{query}}, so that all requests would be the same"
-            )
+            raise UsageError(f"{self.where}: neither url nor body has {{query}}, so all requests would be the same")
         self.method = (method or ("GET" if body is None else "POST")).upper()
         if self.method not in METHODS:
             raise UsageError(f"{self.where}: method must be one of {', '.join(METHODS)}, found {method!r}")
@@ -171,7 +169,7 @@ class Http(Base):
         if reply.status // 100 == 3:
             location = self._client.conceal(reply.response.headers.get("location", "nowhere"))
             return f" (moved to {location}; use that address)"
-        return " (nothing is there; check the address)" if reply.status == 404 else ""
+        return " (not found; check the address)" if reply.status == 404 else ""
 
 
 def _check_url(url: Any) -> str:
@@ -181,7 +179,7 @@ def _check_url(url: Any) -> str:
     if login:
         raise UsageError(
             f"http: the address {login[1]}…@{url[login.end() :]} holds a login; "
-            "put user:password into a variable of the environment, and its name into login_env="
+            "put user:password into an environment variable and its name into login_env="
         )
     return url
 

@@ -62,7 +62,7 @@ class PgVector(Base):
         if index not in (*INDEXES, None):
             raise UsageError(f"pgvector: index must be one of {', '.join(INDEXES)}, found {index!r}")
         if not create and not table:
-            raise UsageError("pgvector: create=false searches an existing table; name it by table=")
+            raise UsageError("pgvector: create=false searches an existing table; name it with table=")
         if not 1 <= (ef_search or 1) <= MOST_SEARCHED or not (probes or 1) >= 1:
             raise UsageError(
                 f"pgvector: ef_search must be from 1 to {MOST_SEARCHED} and probes from 1, "
@@ -180,13 +180,13 @@ class PgVector(Base):
                 if column not in types:
                     raise InputError(
                         f"{self.where}: table {self._name!r} has no column {column!r}; its columns: "
-                        f"{', '.join(types)}; name them by id_column= and vector_column="
+                        f"{', '.join(types)}; name them with id_column= and vector_column="
                     )
             kind = types[self.vector_column]
             if kind.split("(")[0].split(".")[-1] != "vector":
                 raise InputError(
                     f"{self.where}: column {self.vector_column!r} of table {self._name!r} must be of type vector, "
-                    f"found {kind}; name another by vector_column="
+                    f"found {kind}; name another with vector_column="
                 )
             self._size = int(kind.split("(")[1].rstrip(")")) if "(" in kind else None
             self._storage = connection.execute("SELECT pg_total_relation_size(%s::regclass)", (name,)).fetchone()[0]
@@ -296,7 +296,7 @@ class PgVector(Base):
         elif isinstance(error, (errors.UndefinedFile, errors.FeatureNotSupported)) and "extension" in text:
             why = f"has no pgvector ({shown(text, 160)}); install it on the server"
         elif isinstance(error, errors.InsufficientPrivilege):
-            why = f"is not allowed ({shown(text, 160)}); ask for the right, or for a table and use create=false"
+            why = f"is not allowed ({shown(text, 160)}); ask for the permission, or search an existing table with create=false"
         else:
             why = f"failed ({type(error).__name__}: {shown(text, 200)})"
         return InputError(f"{self.where}: {why}")
@@ -313,12 +313,12 @@ class PgVector(Base):
         except self._pg.Error:
             raise UsageError(
                 f"pgvector: {'dsn' if dsn else dsn_env} is not a connection string; "
-                "expected such as postgresql://user@host:5432/database"
+                "expected one like postgresql://user@host:5432/database"
             ) from None
         if dsn and about.get("password"):
             raise UsageError(
-                "pgvector: dsn holds a password; put the whole of it into a variable of the environment and its name "
-                "into dsn_env=, or the password into PGPASSWORD or ~/.pgpass, so that it is in no file, run or log"
+                "pgvector: dsn holds a password; put the whole string into an environment variable and its name "
+                "into dsn_env=, or the password into PGPASSWORD or ~/.pgpass, so that it appears in no file, run or log"
             )
         return text
 

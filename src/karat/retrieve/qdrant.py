@@ -27,7 +27,7 @@ _FALLING = ("Cosine", "Dot")
 """Kinds of distance that Qdrant gives as similarities; of the others, less is better."""
 
 
-@retriever("qdrant", tells="Qdrant: fills a collection, or asks one that is there.")
+@retriever("qdrant", tells="Qdrant: fills a collection, or searches an existing one.")
 class Qdrant(Base):
     """Vector search by Qdrant, at `url`, in the folder `path`, or in memory (url=":memory:").
 
@@ -54,7 +54,7 @@ class Qdrant(Base):
         if (url is None) == (path is None):
             raise UsageError('qdrant: expected one of url=http://localhost:6333, path=folder and url=":memory:"')
         if not create and not collection:
-            raise UsageError("qdrant: create=false asks a collection that is there; name it by collection=")
+            raise UsageError("qdrant: create=false searches an existing collection; name it with collection=")
         self._library()
         self.place = path if path is not None else str(url)
         self._path, self._url, self._timeout = path, url, int(timeout)
@@ -71,7 +71,7 @@ class Qdrant(Base):
         self._lock = threading.Lock()
 
     def index(self, corpus: Corpus) -> None:
-        """Fill the collection of this corpus and model, unless it is there and whole."""
+        """Fill the collection of this corpus and model, unless it exists and is complete."""
         if self.create:
             name = f"{self.collection or 'karat'}-{self._embedding.key(corpus, self.vector_name, self.id_field)}"
             size = len(rows_with_text(corpus))
@@ -84,7 +84,7 @@ class Qdrant(Base):
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
         """The nearest points of each query; the model's time is the stage `encode`."""
         if self._name is None:
-            raise UsageError(f"{self.where}: index a corpus first, or ask a collection that is there by create=false")
+            raise UsageError(f"{self.where}: index a corpus first, or search an existing collection with create=false")
         if self._size is None:
             self._inspect_collection()
         return [self._search(q, k) for q in queries]
@@ -125,7 +125,7 @@ class Qdrant(Base):
             if not client.collection_exists(self._name):
                 names = ", ".join(sorted(c.name for c in client.get_collections().collections)) or "none"
                 raise InputError(
-                    f"{self.where}: has no collection {self._name!r}; those there: {names}. Fix the name, or leave "
+                    f"{self.where}: has no collection {self._name!r}; it has: {names}. Fix the name, or leave "
                     "create=false out to fill one from the corpus"
                 )
             vectors = client.get_collection(self._name).config.params.vectors
@@ -134,7 +134,7 @@ class Qdrant(Base):
             if using not in vectors:
                 raise UsageError(
                     f"{self.where}: collection {self._name!r} has the vectors {', '.join(vectors) or 'none'}; "
-                    f"name one by vector_name=, found {shown(self.vector_name)}"
+                    f"name one with vector_name=, found {shown(self.vector_name)}"
                 )
             self._using, about = using, vectors[using]
         elif vectors is None or self.vector_name:
@@ -212,7 +212,7 @@ class Qdrant(Base):
         if isinstance(error, ResponseHandlingException):
             why = f"cannot be reached ({shown(text, 120)}); is the server running, and is the address right?"
         elif isinstance(error, UnexpectedResponse) and error.status_code in (401, 403):
-            why = f"HTTP {error.status_code}, not allowed; name the variable that holds the key by api_key_env="
+            why = f"HTTP {error.status_code}, not allowed; name the environment variable that holds the key with api_key_env="
         elif "already accessed" in text:
             why = "is in use by another process; close that one, or start a server and use url="
         else:

@@ -105,8 +105,8 @@ def with_secrets(headers: Mapping[str, object], where: str) -> tuple[dict[str, s
         variables = _VARIABLE.findall(str(text))
         if _SECRET.search(name) and not variables:
             raise UsageError(
-                f"{where}: header {name} is written out; put it into a variable of the environment and write "
-                f'{name}: "${{NAME}}", so that it is in no file, run or log'
+                f"{where}: header {name} is written out; put it into an environment variable and write "
+                f'{name}: "${{NAME}}", so that it appears in no file, run or log'
             )
         values = {variable: variable_of(variable, where) for variable in variables}
         secrets += values.values()
@@ -115,10 +115,12 @@ def with_secrets(headers: Mapping[str, object], where: str) -> tuple[dict[str, s
 
 
 def variable_of(name: str, where: str) -> str:
-    """A variable of the environment, without white space around it."""
+    """The value of an environment variable, without surrounding white space."""
     value = os.environ.get(name, "").strip()
     if not value:
         raise UsageError(f"{where}: environment variable {name} is not set; set it to what {where} needs")
     if not value.isprintable() or not value.isascii():
-        raise UsageError(f"{where}: environment variable {name} holds characters that a request cannot; set it again")
+        raise UsageError(
+            f"{where}: environment variable {name} holds characters that a request cannot carry; set it again"
+        )
     return value

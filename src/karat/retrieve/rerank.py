@@ -139,7 +139,7 @@ def _scorer(model: str, device: str | None, batch: int) -> Scorer:
 
         return CrossEncoder(model, device=device, batch=batch)
     if device is not None:
-        raise UsageError(f"rerank: device makes no sense with model={model}, a function")
+        raise UsageError(f"rerank: device does not apply to model={model}, a function")
     function = import_object(model)
     if not callable(function):
         raise UsageError(f"rerank: {model} must be a function (query, list of texts) -> scores, found {function!r}")

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 POOLINGS = ("mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 TORCH = (
-    "on a machine without a GPU install the CPU build of torch before it (PyTorch's page on installing names the "
-    "command), because the plain `torch` brings CUDA, some gigabytes"
+    "on a machine without a GPU, install the CPU build of torch first (see PyTorch's installation page): "
+    "the default `torch` brings several gigabytes of CUDA"
 )
 HUB_TIMEOUT = 10.0
-"""Seconds for the one question whether the hub is there; the library itself would ask for over a minute."""
+"""Seconds to find out whether the hub can be reached; the library itself would try for over a minute."""
 _ELSEWHERE = ("onnx", "openvino")
 """Folders with the same weights for other backends, which are not used here."""
 
@@ -193,9 +193,7 @@ class SentenceModel:
     def _pool(self, model: Any) -> None:
         at = [i for i, part in enumerate(model) if type(part).__name__ == "Pooling"]
         if len(at) != 1:
-            raise UsageError(
-                f"dense: {self.source.model} has no pooling step, so that pooling={self.pooling} cannot be set"
-            )
+            raise UsageError(f"dense: {self.source.model} has no pooling step, so pooling={self.pooling} cannot be set")
         old = model[at[0]]
         width = getattr(old, "embedding_dimension", None) or old.word_embedding_dimension
         model[at[0]] = type(old)(width, pooling_mode=self.pooling, include_prompt=old.include_prompt)

@@ -18,7 +18,7 @@ _LABEL = re.compile(r"\s*([^=(),\[\]'\"]+?)\s*=\s*(?=[^=])")
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?::[A-Za-z_][\w.]*)?|[A-Za-z_][\w.-]*")
 _PARAM = re.compile(r"\s*([a-z_]\w*)\s*=(?!=)\s*")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-EXAMPLES = "such as bm25, dense(model=wordllama), fused=hybrid(bm25, dense) or my_module:search"
+EXAMPLES = "like bm25, dense(model=wordllama), fused=hybrid(bm25, dense) or my_module:search"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def parse_spec(text: object) -> Spec:
     spec = reader.spec()
     reader.space()
     if reader.at != len(text):
-        raise reader.wrong("the end (one retriever: name each for itself)" if text[reader.at] == "," else "the end")
+        raise reader.wrong("the end (name each retriever separately)" if text[reader.at] == "," else "the end")
     return Spec(spec.kind, spec.args, spec.params, label[1] if label else None)
 
 

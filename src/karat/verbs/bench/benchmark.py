@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from karat.verbs.compare import Comparison
 
     Watch = Callable[[str, str, int, int], None]
-    """Told the run, what is done (indexing, queries), how much of it, and how much there is."""
+    """Called with the run, the step (indexing, queries), how much of it is done, and how much there is."""
 
 DEFAULT = ("bm25", "dense", "hybrid(bm25, dense)")
 LANGUAGE = "language"

@@ -169,7 +169,7 @@ def _gold(folder: str, split: str | None) -> str | None:
     inside = os.path.join(folder, "qrels")
     if not os.path.isdir(inside):
         if split is not None:
-            raise InputError(f"{inside}: no such folder, and split {split!r} was asked for; leave it out")
+            raise InputError(f"{inside}: no such folder, so there is no split {split!r}; leave the split out")
         return _file(folder, "qrels")
     for name in (split,) if split is not None else SPLITS:
         path = next((p for e in ENDINGS["qrels"] if os.path.isfile(p := os.path.join(inside, name + e))), None)

@@ -81,7 +81,7 @@ def _relevant(gold: GoldFile, unanswerable: Collection[str]) -> Iterator[LintFin
     without = [q for q in none if q not in unanswerable]
     if len(none) == len(best) and without:
         top = max(best.values())
-        near = f"the highest grade is {top:g}, and grades count as relevant from {RELEVANT:g} on"
+        near = f"the highest grade is {top:g}, but docs are relevant only from grade {RELEVANT:g}"
         yield make_finding(
             "G104", gold.path, f"none of {many(len(best), 'query', 'queries')} has a relevant doc: {near}", []
         )

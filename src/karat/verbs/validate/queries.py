@@ -132,7 +132,7 @@ def _dates(table: TableFile, today: dt.date) -> Iterator[LintFinding]:
         yield make_finding(
             "Q206",
             table.path,
-            f"as_of lies after today ({today}) in {many(len(ahead), 'query', 'queries')}: "
+            f"as_of is after today ({today}) in {many(len(ahead), 'query', 'queries')}: "
             f"{list_some([v for _, v in ahead])}",
             (_at(table, i) for i, _ in ahead),
             len(ahead),

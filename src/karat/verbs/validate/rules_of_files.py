@@ -144,7 +144,7 @@ RULES_OF_FILES = (
         "Q206",
         "warning",
         "as_of in the future",
-        "Gold cannot have been true on a day that has not come.",
+        "Gold cannot describe a date in the future.",
         "Correct the date; day and month may be swapped.",
     ),
     LintRule(
@@ -158,14 +158,14 @@ RULES_OF_FILES = (
         "Q208",
         "warning",
         "One language in several spellings",
-        "A language with several names falls apart into several segments.",
+        "A language with several names is split into several segments.",
         "Write each language in one way, for example as its BCP 47 tag: en, pt-BR.",
     ),
     LintRule(
         "Q209",
         "info",
         "Segments with fewer than 10 queries",
-        "So small a segment is shown but never judged on its own.",
+        "A segment this small is shown but never judged on its own.",
         "Add queries to it, or slice by a coarser field.",
     ),
     LintRule(
@@ -200,15 +200,15 @@ RULES_OF_FILES = (
         "R301",
         "warning",
         "Docs returned twice for one query",
-        "Only the best place counts, so the list is shorter than it looks.",
+        "Only the best rank counts, so the list is shorter than it looks.",
         "Remove duplicates in the retriever before it cuts at k.",
     ),
     LintRule(
         "R302",
         "warning",
         "Ranks contradict scores",
-        "Karat orders by score, as trec_eval does, and ignores the rank column: the order is not the one written.",
-        "Write scores that fall with the rank, for example 1/rank, or write a run log with ranks.",
+        "Karat orders by score, as trec_eval does, and ignores the rank column, so the order differs from the ranks in the file.",
+        "Write scores that decrease with the rank, for example 1/rank, or write a run log with ranks.",
     ),
     LintRule(
         "R303",
@@ -257,7 +257,7 @@ RULES_OF_FILES = (
         "R309",
         "warning",
         "The last query has fewer results than all others",
-        "All others have the same number: the file seems to be cut off.",
+        "All others have the same number: the file is probably truncated.",
         "Write or copy the file again.",
     ),
     LintRule(

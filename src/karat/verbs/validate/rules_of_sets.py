@@ -96,7 +96,7 @@ RULES_OF_SETS = (
         "warning",
         "Returned docs newer than the query's as_of",
         "The gold was true before they were written: they cannot be right answers for that date.",
-        "Filter the index by as_of, evaluate with as_of_filter, or renew the gold.",
+        "Filter the index by as_of, evaluate with as_of_filter, or update the gold.",
     ),
     LintRule(
         "X514",

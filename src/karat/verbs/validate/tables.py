@@ -91,7 +91,7 @@ class LogLine:
 class RunFile:
     """The rows of a run as columns; ids are numbers into `queries` and `docs`.
 
-    `score` and `rank` are NaN where the file has none. In a run log (`log`), rank gives the order where it is there.
+    `score` and `rank` are NaN where the file has none. In a run log (`log`), ranks give the order if there are any.
     """
 
     path: str
