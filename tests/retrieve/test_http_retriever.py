@@ -266,7 +266,7 @@ def test_nobody_there_says_so() -> None:
     [
         ("/html?q={query}", r"not JSON \(text/html\): \"<html><body>Welcome"),
         ("/half?q={query}", r'not JSON \(application/json\): "\{"ids": \["d1", "d"'),
-        ("/nowhere?q={query}", r"HTTP 404 \(nothing is there; check the address\): .*index_not_found"),
+        ("/nowhere?q={query}", r"HTTP 404 \(not found; check the address\): .*index_not_found"),
         ("/moved?q={query}", r"HTTP 301 \(moved to /elsewhere; use that address\)"),
         ("/locked/out?q={query}", r"HTTP 401 \(not allowed; check the key"),
     ],

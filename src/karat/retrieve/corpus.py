@@ -114,9 +114,7 @@ def rechunk(corpus: Corpus, size: int, overlap: int = 0) -> Corpus:
     Passages of one doc are joined first. New ids are `doc#100-20-1`, …
     """
     if size < 1 or not 0 <= overlap < size:
-        raise UsageError(
-            f"a chunk must have at least 1 word, and its overlap must be smaller; found {size} and {overlap}"
-        )
+        raise UsageError(f"a chunk has at least 1 word and a smaller overlap; found {size} and {overlap}")
     docs: dict[str, list[int]] = {}
     for i, id in enumerate(corpus.ids):
         docs.setdefault(corpus.parent(id), []).append(i)

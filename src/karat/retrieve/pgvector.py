@@ -296,7 +296,7 @@ class PgVector(Base):
         elif isinstance(error, (errors.UndefinedFile, errors.FeatureNotSupported)) and "extension" in text:
             why = f"has no pgvector ({shown(text, 160)}); install it on the server"
         elif isinstance(error, errors.InsufficientPrivilege):
-            why = f"is not allowed ({shown(text, 160)}); ask for the permission, or search an existing table with create=false"
+            why = f"is not allowed ({shown(text, 160)}); get permission, or search an existing table with create=false"
         else:
             why = f"failed ({type(error).__name__}: {shown(text, 200)})"
         return InputError(f"{self.where}: {why}")

@@ -212,7 +212,7 @@ class Qdrant(Base):
         if isinstance(error, ResponseHandlingException):
             why = f"cannot be reached ({shown(text, 120)}); is the server running, and is the address right?"
         elif isinstance(error, UnexpectedResponse) and error.status_code in (401, 403):
-            why = f"HTTP {error.status_code}, not allowed; name the environment variable that holds the key with api_key_env="
+            why = f"HTTP {error.status_code}, not allowed; name the variable that holds the key with api_key_env="
         elif "already accessed" in text:
             why = "is in use by another process; close that one, or start a server and use url="
         else:

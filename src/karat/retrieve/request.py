@@ -120,7 +120,5 @@ def variable_of(name: str, where: str) -> str:
     if not value:
         raise UsageError(f"{where}: environment variable {name} is not set; set it to what {where} needs")
     if not value.isprintable() or not value.isascii():
-        raise UsageError(
-            f"{where}: environment variable {name} holds characters that a request cannot carry; set it again"
-        )
+        raise UsageError(f"{where}: environment variable {name} has characters that no request can hold; set it again")
     return value

@@ -175,7 +175,7 @@ def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
         fault("bench.done")
     except OSError as error:
         raise InputError(
-            f"{part}: cannot be written ({error.strerror}); free some disk space, or choose another --out"
+            f"{part}: cannot be written ({error.strerror}); free disk space, or choose another --out"
         ) from None
 
 

@@ -207,7 +207,7 @@ RULES_OF_FILES = (
         "R302",
         "warning",
         "Ranks contradict scores",
-        "Karat orders by score, as trec_eval does, and ignores the rank column, so the order differs from the ranks in the file.",
+        "Karat orders by score, as trec_eval does, and ignores the rank column: the order differs from the ranks.",
         "Write scores that decrease with the rank, for example 1/rank, or write a run log with ranks.",
     ),
     LintRule(
