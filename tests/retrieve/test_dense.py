@@ -688,7 +688,7 @@ class TestErrors:
         monkeypatch.setattr(dense, "BLOCK", 1)
         with pytest.raises(InputError, match="gave vectors of 1 and then of 2 numbers"):
             indexed(["a", "bb"], model=f"{name}:encode")
-        with pytest.raises(InputError, match="gives a query 3 numbers and passages 1"):
+        with pytest.raises(InputError, match="makes 3 numbers for a query and 1 for a passage"):
             indexed(["a"], model=f"{name}:encode").retrieve([Query("ccc")], 1)
 
     def test_retrieving_before_indexing_is_told(self, module: Any) -> None:

@@ -182,7 +182,7 @@ class Dense(Base):
         for vector in vectors:
             if len(vector) != dims:
                 raise InputError(
-                    f"dense: {self.encoder.name} makes vectors of {len(vector)} numbers for queries and {dims} for passages"
+                    f"dense: {self.encoder.name} makes {len(vector)} numbers for a query and {dims} for a passage"
                 )
         products = np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
         each = zip(vectors, products, strict=True)

@@ -174,9 +174,7 @@ def run(task: Task, watch: Callable[[int, int], None] | None = None) -> None:
         os.replace(part, task.path)
         fault("bench.done")
     except OSError as error:
-        raise InputError(
-            f"{part}: cannot be written ({error.strerror}); free disk space, or choose another --out"
-        ) from None
+        raise InputError(f"{part}: cannot be written ({error.strerror}); make room, or choose another --out") from None
 
 
 def _answers(task: Task, queries: Sequence[Query]) -> Iterator[bytes]:
