@@ -71,9 +71,9 @@ def dartboard(query_distance: ArrayLike, distance: ArrayLike, k: int, sigma: flo
 def _choose_apart(far: Floats, apart: Floats, count: int, sigma: float) -> Positions:
     """Greedy choice of what adds most to Σ_t weight_t · max_g kernel(g, t), densities without their constants.
 
-    `left` holds weight_t · (kernel(g, t) − what is covered of t), or 0. A gain is the sum of a row: differences of
-    the whole sum would drown in its rounding. Choosing takes the row of the chosen from all rows. Only differences
-    of kernels are used, so that they are kept less 1, which tells near ones apart.
+    `gains` holds weight_t · (kernel(g, t) − what is covered of t), or 0. What a candidate adds is the sum of its row:
+    differences of the whole sum would drown in its rounding. A choice subtracts its row from all rows. Only
+    differences of kernels are used, so kernels are stored less 1, which keeps near ones distinct.
     """
     sigma = min(sigma, WIDE)
     log_weight = -0.5 * (far / sigma) ** 2
@@ -81,7 +81,7 @@ def _choose_apart(far: Floats, apart: Floats, count: int, sigma: float) -> Posit
     kernel *= kernel
     kernel *= -0.5
     np.expm1(kernel, out=kernel)
-    # Any choice covers the least that there is: with that taken off, candidates can be told apart where noise is wide.
+    # Any choice covers the minimum: without it, candidates remain distinct where noise is wide.
     gains = _gains(kernel, kernel.min(axis=1), log_weight, log_weight.max(axis=1))
     each = np.arange(len(far))
     picks = np.empty((len(far), count), dtype=np.int64)
@@ -101,10 +101,10 @@ def _choose_apart(far: Floats, apart: Floats, count: int, sigma: float) -> Posit
 
 
 def _gains(kernel: Floats, covered: Floats, log_weight: Floats, scale: Floats) -> Floats:
-    left = kernel - covered[:, None]
-    np.maximum(left, 0, out=left)
-    left *= np.exp(np.minimum(log_weight - scale[:, None], 0))[:, None]
-    return left
+    gains = kernel - covered[:, None]
+    np.maximum(gains, 0, out=gains)
+    gains *= np.exp(np.minimum(log_weight - scale[:, None], 0))[:, None]
+    return gains
 
 
 def _magnify(kernel: Floats, log_weight: Floats, picks: Positions) -> Floats:
