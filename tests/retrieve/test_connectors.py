@@ -193,7 +193,7 @@ def test_qdrant_asks_a_collection_that_is_there(distance: str, metric: str, qdra
     assert_nearest(retriever, metric=metric)  # without index(): it is theirs
     retriever.index(CORPUS)
     assert_nearest(retriever, metric=metric)
-    with pytest.raises(UsageError, match="has the vectors text, title; name one by vector_name=, found nothing"):
+    with pytest.raises(UsageError, match="has the vectors text, title; name one with vector_name=, found nothing"):
         qdrant(**there).retrieve(QUERIES, 3)
     with pytest.raises(InputError, match=r"no usable id in 'pasage'.*its fields: passage; did you mean 'passage'"):
         qdrant(**there, id_field="pasage", vector_name="text").retrieve(QUERIES, 3)
@@ -241,7 +241,7 @@ def test_a_qdrant_server_that_is_not_there_is_told(qdrant: Any) -> None:
     [
         ({}, "expected one of url="),
         ({"url": ":memory:", "path": "x"}, "expected one of url="),
-        ({"url": ":memory:", "create": False}, "name it by collection="),
+        ({"url": ":memory:", "create": False}, "name it with collection="),
         ({"url": ":memory:", "api_key_env": "NOT_SET"}, "environment variable NOT_SET is not set"),
         ({"url": ":memory:", "encoder": "embed"}, "encoder must be module:function"),
         ({"url": ":memory:", "encoder": 3}, "encoder must be a function of a list of texts, found 3"),
@@ -415,7 +415,7 @@ def test_pgvector_asks_a_table_that_is_there(ids: str, pg: Any, database: Any) -
     back = dict(zip(map(str, given[ids]), CORPUS.ids, strict=True))
     for query, found in zip(QUERIES, retriever.retrieve(QUERIES, 10), strict=True):
         assert [back[id] for id in found.ids] == nearest(query, 10)[0]
-    with pytest.raises(InputError, match=r"has no column 'id'; its columns: Key, the \"vector, note; name them by"):
+    with pytest.raises(InputError, match=r"has no column 'id'; its columns: Key, the \"vector, note; name them with"):
         pg(**{**there, "id_column": "id"}).retrieve(QUERIES, 3)
     with pytest.raises(InputError, match="must be of type vector, found text"):
         pg(**{**there, "vector_column": "note"}).retrieve(QUERIES, 3)
@@ -483,7 +483,7 @@ def test_a_postgres_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -
         ({"dsn": "what is this"}, "dsn is not a connection string"),
         ({"dsn": "postgresql://h/d", "metric": "cos"}, "metric must be one of cosine, l2, ip"),
         ({"dsn": "postgresql://h/d", "index": "flat"}, "index must be one of none, hnsw, ivfflat"),
-        ({"dsn": "postgresql://h/d", "create": False}, "name it by table="),
+        ({"dsn": "postgresql://h/d", "create": False}, "name it with table="),
         ({"dsn": "postgresql://h/d", "ef_search": 5000}, "ef_search must be from 1 to 1000"),
         ({"dsn_env": "NOT_SET"}, "environment variable NOT_SET is not set"),
     ],

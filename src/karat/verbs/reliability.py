@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
     from karat.metrics.grammar import Measure
+    from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
     from karat.results.table import Cell
     from karat.stats.rank_correlation import Agreement
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+T = TypeVar("T")
 SIZES = (10, 25, 50, 100, 200, 500, 1000)
 """The sizes of collections that a curve shows, beside the own one."""
 SYSTEMS, UNITS = 2, 5
@@ -149,7 +151,7 @@ class Reliability(Tabular):
             notes=list(self.notes) or UNSET,
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""
         return as_plain(self.document())
 
@@ -302,10 +304,10 @@ def _notes(result: Result, tables: Sequence[_CrossedTable], studied: Sequence[Me
                 f"{table.metric} left out: {queries_text(len(table.query_ids))} for which every system has a value,"
                 f" fewer than {UNITS}"
             )
-    for names, count in _grouped({t.metric: t.left_out for t in tables if t.left_out}).items():
+    for names, count in _group_names({t.metric: t.left_out for t in tables if t.left_out}).items():
         notes.append(f"{', '.join(names)}: {queries_text(count)} left out, for which not every system has a value")
     negatives = {m.metric: m.study.components.negative for m in studied if m.study.components.negative}
-    for names, parts in _grouped(negatives).items():
+    for names, parts in _group_names(negatives).items():
         what = _listed([PLURALS[part] for part in parts])
         notes.append(f"{', '.join(names)}: the variance of {what} is estimated below 0, and set to 0")
     if any(m.units < m.queries for m in studied):
@@ -316,9 +318,9 @@ def _notes(result: Result, tables: Sequence[_CrossedTable], studied: Sequence[Me
     return tuple(notes)
 
 
-def _grouped(values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+def _group_names(values: Mapping[str, T]) -> dict[tuple[str, ...], T]:
     """The names that share a value."""
-    groups: dict[Any, list[str]] = {}
+    groups: dict[T, list[str]] = {}
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
     return {tuple(names): value for value, names in groups.items()}
