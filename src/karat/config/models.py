@@ -300,9 +300,9 @@ class _GateKeys(Part):
     warn: str | None = Field(None, description="A gate's text at level warn; stands alone.")
 
 
-def _conditions() -> dict[str, Any]:
+def _conditions() -> dict[str, tuple[Any, Any]]:
     """The keys of every kind of gate, and of the words in it."""
-    keys: dict[str, Any] = {}
+    keys: dict[str, tuple[Any, Any]] = {}
     for kind in KINDS:
         for slot in kind.slots:
             help = f"Goes with {kind.key}." if slot.word else kind.help
@@ -311,7 +311,7 @@ def _conditions() -> dict[str, Any]:
     return {key: field for key, field in keys.items() if key not in _GateKeys.model_fields}
 
 
-GateKeys = create_model("GateKeys", __base__=_GateKeys, **_conditions())
+GateKeys = create_model("GateKeys", __base__=_GateKeys, **_conditions())  # type: ignore[call-overload]
 
 
 GateText = Annotated[
