@@ -237,9 +237,10 @@ def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tu
 
     try:
         head = decode(data, HeadJson)
-    except ValueError as error:
+    except ValueError:
         if b'"format_version"' in data[:HEAD]:
-            raise _damaged(path, error) from None
+            remedy = "bless again" if "baseline" in kinds else "evaluate again with --save FILE"
+            raise InputError(f"{path}: is damaged: the JSON breaks off or is not JSON; {remedy}") from None
         about = "is a run log, not a saved result" if is_run_log(data[:HEAD_OF_LOG]) else "is not a saved result"
         raise InputError(f"{path}: {about}; expected {expected}") from None
     if head.kind not in kinds or head.runs is None:
