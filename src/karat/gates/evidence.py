@@ -413,16 +413,17 @@ class _View:
                 mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
                 groups.append(np.array(mine, dtype=np.int64))
             units, statistic = self.sampling.units(both.query_ids), statistic_of(parse(metric))
-            found = [
-                measure_changes(
-                    both.base, both.candidate, [statistic], units, groups, s.choice(self.run.threads), factor=factor
-                )
-                for s in self._levels
-            ]
-            self._known[key] = [
-                replace(first, intervals=(*first.intervals, *last.intervals))
-                for (first,), (last,) in zip(found[0], found[-1], strict=True)
-            ]
+            found = measure_changes(
+                both.base,
+                both.candidate,
+                [statistic],
+                units,
+                groups,
+                self._levels[-1].choice(self.run.threads),  # as many resamples as a fail needs
+                levels=[s.confidence for s in self._levels],
+                factor=factor,
+            )
+            self._known[key] = [one for (one,) in found]
         return self._known[key]
 
 

@@ -181,11 +181,11 @@ def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
     signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
-    totals = np.zeros((parts.shape[1], draws))
+    totals, rows = np.zeros((draws, parts.shape[1])), np.empty((draws, parts.shape[1]))
     for start in range(0, len(parts), 8):
         part = parts[start : start + 8]
-        table = np.ascontiguousarray((signs[:, : len(part)] @ part).T)
-        drawn = rng.integers(0, 256, draws, dtype=np.uint8)
-        for total, column in zip(totals, table, strict=True):
-            total += column[drawn]
-    return totals
+        np.take(
+            signs[:, : len(part)] @ part, rng.integers(0, 256, draws, dtype=np.uint8), axis=0, out=rows, mode="clip"
+        )
+        totals += rows
+    return np.ascontiguousarray(totals.T)
