@@ -148,5 +148,6 @@ def test_a_table_of_units_has_the_weighted_means_and_their_standard_errors() -> 
     table = unit_table(values, units)
     assert len(table) == 6
     assert table.mean(axis=0) == pytest.approx(np.average(values, axis=1, weights=units.weight))
-    errors = table.std(axis=0, ddof=1) / math.sqrt(6)
-    assert errors == pytest.approx([standard_error(row, units)[0] for row in values])
+    spread = table.std(axis=0) / math.sqrt(6)  # of the six units; a standard error makes up for Kish's n instead of 6
+    errors = [standard_error(row, units) for row in values]
+    assert spread == pytest.approx([error * math.sqrt((count - 1) / count) for error, count in errors])
