@@ -48,7 +48,12 @@ LINES = [
     },
     {
         "query_id": "q2",
-        "topk": [{"chunk_id": "q2", "score": 0.9}, {"chunk_id": "y", "score": 0.8}, {"chunk_id": "d5", "score": 0.7}],
+        "topk": [
+            {"chunk_id": "q2", "score": 0.9},
+            {"chunk_id": "y", "score": 0.8},
+            {"chunk_id": "d5", "score": 0.7},
+            {"chunk_id": "c", "score": 0.7},
+        ],
         "stages": {"retrieve": ["q2", "y", "d5"], "rerank": ["q2", "y", "d5"]},
     },
     {"query_id": "q4", "topk": [{"chunk_id": "d1", "score": 1}], "stages": {"retrieve": ["d1"], "rerank": ["d1"]}},
@@ -90,13 +95,16 @@ def test_every_convention_changes_a_figure(each: Option, log: str) -> None:
 # --- conventions that drop or reorder docs ------------------------------------------------------------
 
 FLAT = {"q1": {"b": 2, "d": 1, "e": 0, "f": -1}, "q2": {"q2": 1, "c": 1}, "q3": {"a": 1}, "q4": {"a": 1, "q4": 1}}
-LISTS = {"q1": ["a", "b", "f", "c", "d", "q1", "e"], "q2": ["q2", "a", "c"], "q4": ["q4"]}
+SCORES = {
+    "q1": {"a": 10, "b": 9, "f": 8, "d": 7, "c": 7, "q1": 5, "e": 4},  # c and d tie
+    "q2": {"q2": 10, "a": 9, "c": 8},
+    "q4": {"q4": 10},
+}
+LISTS = {q: list(docs) for q, docs in SCORES.items()}
 
 
 def rows() -> Iterator[tuple[str, str, int]]:
-    for query, docs in LISTS.items():
-        for place, doc in enumerate(docs):
-            yield query, doc, 10 - place
+    return ((query, doc, score) for query, docs in SCORES.items() for doc, score in docs.items())
 
 
 def trec(path: Path, lines: list[tuple[str, str, int]]) -> str:
@@ -105,11 +113,11 @@ def trec(path: Path, lines: list[tuple[str, str, int]]) -> str:
 
 
 def shapes(folder: Path) -> dict[str, Any]:
-    """The same lists in every shape that is aligned in its own way."""
-    line = [{"query_id": q, "topk": [{"chunk_id": d} for d in docs]} for q, docs in LISTS.items()]
-    (folder / "log.jsonl").write_text("".join(json.dumps(x) + "\n" for x in line))
+    """The same lists with their scores in every shape that is aligned in its own way."""
+    items = {q: [{"chunk_id": d, "score": s} for d, s in docs.items()] for q, docs in SCORES.items()}
+    lines = [{"query_id": q, "topk": topk} for q, topk in items.items()]
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return {
-        "scores": {q: {d: 10 - i for i, d in enumerate(docs)} for q, docs in LISTS.items()},
         "log": str(folder / "log.jsonl"),
         "file": trec(folder / "file.run", list(rows())),
         "shuffled": trec(folder / "shuffled.run", sorted(rows(), key=lambda row: (row[2] % 3, row[1]))),
@@ -134,8 +142,8 @@ def test_a_convention_on_docs_acts_on_every_kind_of_run_alike(
 ) -> None:
     chosen: Any = {each.name: other_value(each)}
     policy = Policy(**chosen)
-    expected = hits(FLAT, LISTS, policy)
-    assert expected != hits(FLAT, LISTS, Policy())
+    expected = hits(FLAT, SCORES, policy)
+    assert expected != hits(FLAT, SCORES, Policy())
     for name, run in shapes(tmp_path).items():
         assert hits(FLAT, run, policy) == expected, name
     monkeypatch.setattr("karat.align.IN_MEMORY", 0)
@@ -152,14 +160,14 @@ class _Turned(Policy):
 
 def test_a_convention_may_reorder_docs_and_look_at_scores(tmp_path: Path) -> None:
     """The last of 10 to 6 comes first; only the scores above 7 count."""
-    for run in (v for name, v in shapes(tmp_path).items() if name != "log"):
+    for run in (SCORES, *shapes(tmp_path).values()):
         ranks, returned, tops, _ = hits(FLAT, run, _Turned(turned=True))
         assert ranks[0, "e"] == 1 and ranks[0, "b"] == 6 and ranks[1, "c"] == 1
-        assert returned == [7, 3, -1, 1] and tops[0] == ["e", "q1", "d"]
+        assert returned == [7, 3, -1, 1] and tops[0] == ["e", "q1", "c"]
         assert hits(FLAT, run, _Turned(good=0.7))[1] == [3, 3, -1, 1]
 
 
-def test_conventions_act_in_the_order_of_their_fields() -> None:
+def test_conventions_act_together() -> None:
     """Only c has a score above 7 and a judgment once the query itself is gone."""
     both = hits(FLAT, {"q2": {"q2": 9, "a": 8, "c": 7.5}}, _Turned(ignore_self=True, condensed=True, good=0.7))
     assert both[0] == {(1, "c"): 1} and both[1][1] == 1
@@ -203,7 +211,7 @@ def test_the_convention_of_the_contributors_guide_works(tmp_path: Path) -> None:
     exec(textwrap.dedent(block), names)
     extended: Any = dataclass(frozen=True, slots=True)(names["Policy"])
     assert issubclass(extended, OptionGroup)
-    for run in (LISTS, *shapes(tmp_path).values()):
+    for run in (LISTS, SCORES, *shapes(tmp_path).values()):
         ranks, returned, *_ = hits(FLAT, run, extended(max_depth=2))
         assert ranks == {(0, "b"): 2, (1, "q2"): 1, (3, "q4"): 1}
         assert returned == [2, 2, -1, 1]
