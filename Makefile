@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Compiled modules are kept, whatever the shell says: many tests start Python anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests of real models have an environment of their own. The plain `torch` of PyPI is the CUDA build, gigabytes that are
 # of no use without a GPU: the CPU build is asked for by name, before anything that would bring the other. Where your
 # registry lacks it, name one that has it: make test-models TORCH_FROM='--extra-index-url …'

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,35 @@ settings.register_profile("explore", deadline=None, suppress_health_check=list(H
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+# One core per test process: several run at once, and threads that wait for each other only burn time. Set before
+# numpy and polars are imported, which read them once.
+for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of folders that do not exist yet."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes the user's cache."""
-    folder = tmp_path_factory.mktemp("cache")
+def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test reads or writes the user's cache, or that of another test."""
+    folder = next(caches)
+    folder.mkdir()
     monkeypatch.setenv("KARAT_CACHE_DIR", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def karat_command() -> Iterator[Path]:
+    """The path of a `karat` that starts at once."""
+    from karat_server import serve_karat
+
+    with serve_karat() as command:
+        yield command
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

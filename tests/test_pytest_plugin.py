@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 
 import pytest
+
+from forks import PYTEST, Forks
 
 pytest_plugins = ["pytester"]
 
@@ -17,7 +20,9 @@ NEEDED = (
     if any(e.value == "karat.pytest_plugin" for e in entry_points(group="pytest11"))
     else ["-p", "karat.pytest_plugin"]
 )
+ALONE = ("-p", "no:cacheprovider", "-p", "no:langsmith_plugin", "-p", "no:anyio")
 QUERIES = 40
+Outcome = Callable[..., pytest.RunResult]
 
 
 def files(folder: str = ".") -> None:
@@ -45,18 +50,31 @@ def folder(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def outcome(folder: pytest.Pytester, body: str, *arguments: str) -> pytest.RunResult:
-    folder.makepyfile(f"def test_retrieval_ships(karat_check):\n    {body}\n")
-    return folder.runpytest_subprocess(*NEEDED, "-p", "no:cacheprovider", *arguments)
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    with Forks(PYTEST, tmp_path_factory.mktemp("forks")) as server:
+        yield server
 
 
-def test_a_check_that_ships_passes(folder: pytest.Pytester) -> None:
-    outcome(folder, "assert karat_check('good.yaml')").assert_outcomes(passed=1)
+@pytest.fixture
+def outcome(folder: pytest.Pytester, forks: Forks) -> Outcome:
+    """Run pytest over one test with this body, in a process of its own."""
+
+    def run(body: str, *arguments: str) -> pytest.RunResult:
+        folder.makepyfile(f"def test_retrieval_ships(karat_check):\n    {body}\n")
+        done = forks.run(str(folder.path), *NEEDED, *ALONE, *arguments, **os.environ)
+        return pytest.RunResult(done.returncode, done.stdout.splitlines(), [], 0)
+
+    return run
 
 
-def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pytester) -> None:
+def test_a_check_that_ships_passes(outcome: Outcome) -> None:
+    outcome("assert karat_check('good.yaml')").assert_outcomes(passed=1)
+
+
+def test_a_check_that_blocks_fails_and_says_what_was_measured(outcome: Outcome) -> None:
     # 4 of 40 = .1; Wilson at 95%: (.1 + z²/80 ± z √(.1 · .9/40 + z²/6400)) / (1 + z²/40), z = 1.96 → .040, .231
-    found = outcome(folder, "assert karat_check('bad.yaml')")
+    found = outcome("assert karat_check('bad.yaml')")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
         [
@@ -70,8 +88,8 @@ def test_a_check_that_blocks_fails_and_says_what_was_measured(folder: pytest.Pyt
     )
 
 
-def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "assert karat_check('middling.yaml')")
+def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(outcome: Outcome) -> None:
+    found = outcome("assert karat_check('middling.yaml')")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
         [
@@ -84,19 +102,19 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(folde
     )
 
 
-def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(folder: pytest.Pytester) -> None:
-    outcome(folder, "assert karat_check('middling.yaml', inconclusive='pass')").assert_outcomes(passed=1)
-    found = outcome(folder, "assert karat_check('middling.yaml', inconclusive='skip')", "-rs")
+def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(outcome: Outcome) -> None:
+    outcome("assert karat_check('middling.yaml', inconclusive='pass')").assert_outcomes(passed=1)
+    found = outcome("assert karat_check('middling.yaml', inconclusive='skip')", "-rs")
     found.assert_outcomes(skipped=1)
     found.stdout.fnmatch_lines(["*INCONCLUSIVE: hit@1 is 0.550*"])
 
 
 @pytest.mark.parametrize("choice", ["pass", "skip"])
-def test_what_fails_is_never_passed_or_skipped(folder: pytest.Pytester, choice: str) -> None:
-    outcome(folder, f"assert karat_check('bad.yaml', inconclusive='{choice}')").assert_outcomes(failed=1)
+def test_what_fails_is_never_passed_or_skipped(outcome: Outcome, choice: str) -> None:
+    outcome(f"assert karat_check('bad.yaml', inconclusive='{choice}')").assert_outcomes(failed=1)
 
 
-def test_every_gate_and_segment_that_does_not_pass_is_explained(folder: pytest.Pytester) -> None:
+def test_every_gate_and_segment_that_does_not_pass_is_explained(folder: pytest.Pytester, outcome: Outcome) -> None:
     with open("queries.jsonl", "w") as file:
         for i in range(QUERIES):
             file.write(json.dumps({"query_id": f"q{i:02}", "half": "first" if i < 20 else "second"}) + "\n")
@@ -105,7 +123,7 @@ def test_every_gate_and_segment_that_does_not_pass_is_explained(folder: pytest.P
         "gates: ['hit@1 >= 0.5 for every half', 'mrr no worse than baseline by 0.01', {warn: 'hit@1 > 0.9'}]\n"
     )
     # middling finds 20 of the first 20 and 2 of the last 20; good 20 and 10. The mean difference is −8/40 = −.2.
-    found = outcome(folder, "assert karat_check()")
+    found = outcome("assert karat_check()")
     found.stdout.fnmatch_lines(
         [
             "m: hit@1 >= 0.5 for every half [[]half = second]: fails",
@@ -128,7 +146,7 @@ def test_a_path_is_beside_the_test_first_then_in_the_root_folder(folder: pytest.
     folder.makeini("[pytest]\n")
     outside = folder.path.parent
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *NEEDED, "-p", "no:cacheprovider", str(folder.path / "inner")],
+        [sys.executable, "-m", "pytest", *NEEDED, *ALONE, str(folder.path / "inner")],
         cwd=outside,
         capture_output=True,
         text=True,
@@ -142,29 +160,29 @@ def test_a_baseline_file_is_found_beside_the_test(folder: pytest.Pytester) -> No
     monkeypatch.chdir("/")
     assert karat_check("good.yaml", ["mrr no worse than baseline by 0.05"], baseline="base.json").baseline_file"""
     folder.makepyfile(f"def test_it(karat_check, monkeypatch):\n    {body}\n")
-    folder.runpytest_subprocess(*NEEDED).assert_outcomes(passed=1)
+    folder.runpytest_subprocess(*NEEDED, *ALONE).assert_outcomes(passed=1)
 
 
-def test_a_missing_config_names_both_folders_and_no_inner_frames(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "assert karat_check('none.yaml')")
+def test_a_missing_config_names_both_folders_and_no_inner_frames(outcome: Outcome) -> None:
+    found = outcome("assert karat_check('none.yaml')")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["E*InputError: none.yaml: no such file; looked in *beside the test*"])
     assert "reading.py" not in found.stdout.str()
 
 
-def test_a_wrong_choice_is_refused(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "karat_check('good.yaml', inconclusive='ignore')")
+def test_a_wrong_choice_is_refused(outcome: Outcome) -> None:
+    found = outcome("karat_check('good.yaml', inconclusive='ignore')")
     found.stdout.fnmatch_lines(["E*UsageError: inconclusive must be one of pass, fail, skip, found 'ignore'"])
 
 
-def test_the_explanation_survives_worker_processes_and_junit_files(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "assert karat_check('bad.yaml')", "-n", "1", "--junitxml", "pytest.xml")
+def test_the_explanation_survives_worker_processes_and_junit_files(folder: pytest.Pytester, outcome: Outcome) -> None:
+    found = outcome("assert karat_check('bad.yaml')", "-n", "1", "--junitxml", "pytest.xml")
     found.stdout.fnmatch_lines(["    hit@1: 0.1000 [[]0.028, 0.237], n = 40"])
     assert "bad: hit@1 &gt;= 0.5: fails" in folder.path.joinpath("pytest.xml").read_text()
 
 
-def test_other_failures_are_left_alone(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "karat_check('good.yaml')\n    assert 1 == 2")
+def test_other_failures_are_left_alone(outcome: Outcome) -> None:
+    found = outcome("karat_check('good.yaml')\n    assert 1 == 2")
     assert "karat check" not in found.stdout.str().split("FAILURES")[1].replace("karat_check", "")
 
 
@@ -178,8 +196,8 @@ def test_importing_the_plugin_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[] False"
 
 
-def test_a_check_that_nothing_asserts_is_warned_of(folder: pytest.Pytester) -> None:
-    found = outcome(folder, "karat_check('bad.yaml')")
+def test_a_check_that_nothing_asserts_is_warned_of(outcome: Outcome) -> None:
+    found = outcome("karat_check('bad.yaml')")
     found.assert_outcomes(passed=1, warnings=1)
     found.stdout.fnmatch_lines(["*PytestWarning: karat_check: BLOCK, and nothing asserts it; *hit@1 is 0.100*"])
 
@@ -193,5 +211,5 @@ def test_a_check_that_nothing_asserts_is_warned_of(folder: pytest.Pytester) -> N
         "karat_check('middling.yaml', inconclusive='pass')",
     ],
 )
-def test_a_check_that_ships_or_that_somebody_looked_at_is_not(folder: pytest.Pytester, body: str) -> None:
-    outcome(folder, body).assert_outcomes(passed=1, warnings=0)
+def test_a_check_that_ships_or_that_somebody_looked_at_is_not(outcome: Outcome, body: str) -> None:
+    outcome(body).assert_outcomes(passed=1, warnings=0)

@@ -13,7 +13,7 @@ import math
 import random
 import string
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -380,34 +380,33 @@ SMALL = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 # --- all ways, one meaning ----------------------------------------------------------------------------
 
 
-def check(gold: Gold, rows: Sequence[Row], way: str, precision: str, **options: Any) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        source = WAYS[way](rows, Path(folder))
-        mine, counts = found(gold, source, score_precision=precision, **options)
-    assert mine == expected(gold, rows, precision)
+def check(gold: Gold, rows: Sequence[Row], ways: Iterable[str] = WAYS, **options: Any) -> None:
+    """Every way finds what the rules say, with either precision."""
+    targets = {precision: expected(gold, rows, precision) for precision in PRECISIONS}
     pairs = [(r.query, r.doc) for r in rows if r.query in gold]
-    assert counts["duplicates"] == (len(pairs) - len(set(pairs)) if way in KEEPS_REPEATS else 0)
-    assert counts["missing"] == len(gold.keys() - {r.query for r in rows})
-    assert counts["without_gold"] == len({r.query for r in rows} - gold.keys())
+    with tempfile.TemporaryDirectory() as folder:
+        for way in ways:
+            source = WAYS[way](rows, Path(folder))
+            for precision, target in targets.items():
+                mine, counts = found(gold, source, score_precision=precision, **options)
+                assert mine == target, (way, precision)
+                assert counts["duplicates"] == (len(pairs) - len(set(pairs)) if way in KEEPS_REPEATS else 0), way
+                assert counts["missing"] == len(gold.keys() - {r.query for r in rows}), way
+                assert counts["without_gold"] == len({r.query for r in rows} - gold.keys()), way
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("way", WAYS)
 @settings(SMALL, max_examples=25)
 @given(gold=golds, rows=row_lists)
 @example(
     gold={"q1": {"a": 1, "b": 1}},
     rows=[Row("q1", "a", "0.12345678901234568"), Row("q1", "b", "0.12345678901234567"), Row("q1", "b", "-3")],
 )
-def test_small_inputs_align_alike(way: str, precision: str, gold: Gold, rows: list[Row]) -> None:
-    check(gold, rows, way, precision)
+def test_small_inputs_align_alike(gold: Gold, rows: list[Row]) -> None:
+    check(gold, rows)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("way", WAYS)
-def test_many_queries_align_alike(way: str, precision: str) -> None:
-    gold, rows = bulk(3)
-    check(gold, rows, way, precision)
+def test_many_queries_align_alike() -> None:
+    check(*bulk(3))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -420,13 +419,12 @@ def test_lists_in_order_align_alike(precision: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("block", [1, 64, 700, 5000])
+@pytest.mark.parametrize(("block", "queries", "depth"), [(1, 8, 12), (64, 25, 30), (700, 25, 30), (5000, 25, 30)])
 def test_blocks_of_any_size_and_several_threads_align_alike(
-    block: int, threads: int, monkeypatch: pytest.MonkeyPatch
+    block: int, queries: int, depth: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(karat.read.textfile, "BLOCK", block)
-    gold, rows = bulk(4, queries=25, depth=30)
-    for way in (
+    ways = (
         "file in order",
         "file grouped",
         "file shuffled",
@@ -435,9 +433,8 @@ def test_blocks_of_any_size_and_several_threads_align_alike(
         "quoted csv",
         "file in order, packed",
         "file with comments",
-    ):
-        for precision in PRECISIONS:
-            check(gold, rows, way, precision, threads=threads)
+    )
+    check(*bulk(4, queries=queries, depth=depth), ways, threads=threads)
 
 
 def test_a_file_in_order_is_aligned_block_by_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -454,14 +451,13 @@ SQL_WAYS = ("file shuffled", "file shuffled, packed", "csv", "quoted csv", "file
 
 
 @pytest.mark.parametrize("share", [4_000_000, 100])
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("way", SQL_WAYS)
-def test_sql_aligns_alike(way: str, precision: str, share: int, by_sql: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_aligns_alike(way: str, share: int, by_sql: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(karat.align.sql, "ROWS_AT_ONCE", share)
     gold, rows = bulk(6)
     assert len(rows) > 5 * 100
-    check(gold, rows, way, precision, threads=2)
-    assert by_sql.calls == 1
+    check(gold, rows, (way,), threads=2)
+    assert by_sql.calls == len(PRECISIONS)
 
 
 @settings(SMALL, max_examples=15)
@@ -953,32 +949,34 @@ METRICS = "map,ndcg@10,ndcg(gain=exp),bpref,infap,mrr,recall@50,rbp,err,q,judged
 
 
 @needs_dl19
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("system", ["ada2", "bm25", "bm25-rm3", "splade", "tas-b"])
-def test_dl19_aligns_alike_in_every_way(
-    system: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dl19_aligns_alike_in_every_way(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gold = karat.read_qrels(str(DL19 / "qrels.txt"))
     cells = [line.split() for line in (DL19 / f"{system}.run").read_text().splitlines()]
     rows = [Row(c[0], c[2], c[4]) for c in cells]
 
-    def values(source: Any) -> list[Any]:
+    def values(source: Any, precision: str) -> list[Any]:
         result = karat.evaluate(gold, source, METRICS, score_precision=precision, cache=False)
         return [(q, m, v) for _, q, m, v in result.rows()]
 
-    lists = as_lists(rows, precision)
-    target = values(lists)
-    assert len(target) == 43 * 12
-    first = next(iter(gold.query_ids))
-    assert {(q, m): v for q, m, v in target}[first, "map"] == pytest.approx(
-        karat.score("map", lists[first], gold.for_query(first)), abs=1e-12
-    )
-    assert values(str(DL19 / f"{system}.run")) == target
-    for name, way in WAYS.items():
-        assert values(way(rows, tmp_path)) == target, name
+    targets = {}
+    for precision in PRECISIONS:
+        lists = as_lists(rows, precision)
+        targets[precision] = target = values(lists, precision)
+        assert len(target) == 43 * 12
+        first = next(iter(gold.query_ids))
+        assert {(q, m): v for q, m, v in target}[first, "map"] == pytest.approx(
+            karat.score("map", lists[first], gold.for_query(first)), abs=1e-12
+        )
+    for name, way in {"as it is": lambda *_: str(DL19 / f"{system}.run"), **WAYS}.items():
+        source = way(rows, tmp_path)
+        for precision, target in targets.items():
+            assert values(source, precision) == target, (name, precision)
     with taking_sql(monkeypatch) as spy:
-        assert values(WAYS["file shuffled"](rows, tmp_path)) == target
-    assert spy.calls == 1
+        source = WAYS["file shuffled"](rows, tmp_path)
+        for precision, target in targets.items():
+            assert values(source, precision) == target
+    assert spy.calls == len(PRECISIONS)
 
 
 # --- numbers written as text --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 import typer.main
 from ruamel.yaml import YAML
 
-import karat
 from karat.cli.app import app
 from karat.config.reading import read_config
 from places import ROOT
@@ -57,7 +55,7 @@ def test_the_page_lists_the_inputs_of_the_action() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, karat_command: Path) -> Path:
     """40 queries, of which `good` answers 40, `middling` 22 and `bad` 4, and a karat in the path with a space."""
     gold = {f"q{i:02}": {"yes": 1} for i in range(40)}
     (tmp_path / "gold.json").write_text(json.dumps(gold))
@@ -69,7 +67,7 @@ def place(tmp_path: Path) -> Path:
         )
     (tmp_path / "bin of karat").mkdir()
     tool = tmp_path / "bin of karat" / "karat"
-    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m karat "$@"\n')
+    tool.write_text(f'#!/bin/sh\nexec "{karat_command}" "$@"\n')
     tool.chmod(0o755)
     return tmp_path
 
@@ -94,7 +92,6 @@ def checked(place: Path, **inputs: str) -> tuple[int, dict[str, str], str, str]:
         text=True,
         env={
             **os.environ,
-            "PYTHONPATH": str(Path(karat.__file__).parents[1]),
             "GITHUB_OUTPUT": str(place / "outputs"),
             "GITHUB_STEP_SUMMARY": str(place / "summary"),
             **{n: filled(v) for n, v in step["env"].items()},

@@ -59,6 +59,16 @@ def work(folder, output, limit, *arguments):
     karat.cli.main()
 """
 """`karat ARGUMENTS` in a folder, with another standard output and a limit to the size of files, if these are not ""."""
+PYTEST = """
+import os
+import karat.config.reading, karat.verbs.check, msgspec, numpy, pydantic, pytest, scipy.special
+
+def work(folder, *arguments):
+    os.chdir(folder)
+    loaded_before = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+    return int(pytest.main([*loaded_before, *arguments]))
+"""
+"""`pytest ARGUMENTS` in a folder."""
 
 
 class Forks:
