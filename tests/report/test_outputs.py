@@ -75,7 +75,7 @@ def judged(name: str, gates: list[str] | None = None, *, texts: bool = True) -> 
     return replace(found, name=name, link="https://ci.example/report?a=1&b=(2)")
 
 
-@pytest.fixture(params=HOSTILE)
+@pytest.fixture(params=HOSTILE, scope="module")
 def hostile(request: pytest.FixtureRequest) -> karat.Check:
     return judged(HOSTILE[request.param])
 
@@ -279,7 +279,10 @@ def rows(table: LatexEnvironmentNode) -> list[int]:
     return out
 
 
-def test_latex_parses_and_every_row_is_as_wide_as_its_table(hostile: karat.Check) -> None:
+def test_latex_parses_and_every_row_is_as_wide_as_its_table(
+    hostile: karat.Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("karat.report.view.DRAWS", 1000)  # the layout does not depend on p
     source = latex.render(view_of(hostile))
     figures, gates = tables(source)
     assert columns(figures) == 4 and set(rows(figures)) == {4}

@@ -110,7 +110,7 @@ def test_results_show_themselves_and_give_frames(result: karat.Result, check: ka
 
 def test_latex_prints_systems_as_rows_with_what_each_significantly_beats(result: karat.Result) -> None:
     old, *candidates = (replace(result, runs=(run,)) for run in result)
-    compared = karat.compare(old, candidates, all_pairs=True)
+    compared = karat.compare(old, candidates, all_pairs=True, draws=2000)
     table = latex.render(view_of(compared))
     rows = [line for line in table.splitlines() if "$^{" in line]
     assert [row.split("$")[0] for row in rows] == ["old (baseline)", "new", "alike"]
