@@ -22,6 +22,9 @@ def compare(
     ] = None,
     no_gold: o.NoGold = False,
     metric: o.Metrics = None,
+    primary: Annotated[
+        str | None, o.option("The metric that decides which run is better (ndcg@10, or the first).", metavar="NAME")
+    ] = None,
     margin: Annotated[
         float | None, o.option("Also test non-inferiority and equivalence within this margin.", metavar="X")
     ] = None,
@@ -83,6 +86,7 @@ def compare(
                 runs if saved else run_files(runs),
                 metric or None,
                 tests=tuple(test) if test else DEFAULT_TESTS,
+                primary=primary,
                 correction=correction,
                 alpha=alpha,
                 margin=margin,

@@ -341,6 +341,9 @@ class Config(Part):
     segments: Annotated[Segments, BeforeValidator(_segments, json_schema_input_type=str | list[str] | Segments)] = (
         Field(default_factory=Segments)
     )
+    primary: str | None = Field(
+        None, description="The metric that decides which run is better: ndcg@10, or the first, unless stated."
+    )
     risk: RiskRates | None = Field(None, description="How often a gate may decide wrongly with the truth at it.")
     confidence: Annotated[Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)] = Field(
         default_factory=Confidence

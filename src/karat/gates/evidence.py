@@ -413,17 +413,25 @@ class _View:
                 mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
                 groups.append(np.array(mine, dtype=np.int64))
             units, statistic = self.sampling.units(both.query_ids), statistic_of(parse(metric))
-            found = measure_changes(
-                both.base,
-                both.candidate,
-                [statistic],
-                units,
-                groups,
-                self._levels[-1].choice(self.run.threads),  # as many resamples as a fail needs
-                levels=[s.confidence for s in self._levels],
-                factor=factor,
-            )
-            self._known[key] = [one for (one,) in found]
+            drawn = statistic.aggregate == "quantile" or self.sampling.method != "auto"
+            shared = [s.confidence for s in self._levels]  # the same sign flips serve both
+            parts = [
+                measure_changes(
+                    both.base,
+                    both.candidate,
+                    [statistic],
+                    units,
+                    groups,
+                    s.choice(self.run.threads),
+                    levels=[s.confidence] if drawn else shared,
+                    factor=factor,
+                )
+                for s in (self._levels if drawn else self._levels[:1])
+            ]
+            self._known[key] = [
+                replace(one[0], intervals=tuple(i for (part,) in (one, *rest) for i in part.intervals))
+                for one, *rest in zip(*parts, strict=True)
+            ]
         return self._known[key]
 
 

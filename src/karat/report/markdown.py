@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
-from karat.metrics.grammar import PRIMARY
+from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
+from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.words import plain, queries_text, segment_text
@@ -92,7 +93,7 @@ def _headline(view: View) -> str:
 
 
 def _leading(view: View) -> str:
-    return PRIMARY if PRIMARY in view.metrics else view.metrics[0]
+    return next((d.metric for d in view.decisions if d.primary), choose_primary(view.metrics))
 
 
 def _systems(view: View) -> str:
@@ -162,8 +163,7 @@ def _statements(view: View) -> list[str]:
         return []
     lines = [f"- {text(d.statement, SENTENCE)}" for d in rows[:GATES]]
     more = [f"- and {len(rows) - GATES} more"] if len(rows) > GATES else []
-    families = dict.fromkeys(str(d.family) for d in view.decisions if d.family is not None)
-    return ["\n".join(lines + more), f"p adjusted within each metric: {text('; '.join(families), SENTENCE)}"]
+    return ["\n".join(lines + more), text(describe_families(view.decisions), SENTENCE)]
 
 
 def _remarks(view: View) -> list[str]:

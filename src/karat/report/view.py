@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from karat.gates.language import BASELINE
-from karat.metrics.grammar import PRIMARY, parse
+from karat.metrics.grammar import choose_primary, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import remarks_of, unjudged
@@ -199,8 +199,9 @@ class View:
         """Of the first candidate, by the primary metric; None where no query lost anything."""
         system = (self.candidates or self.systems)[0]
         run, base = system.run, self.baseline
-        names = (PRIMARY, *(group.gate.metric for group in self.gates), *self.metrics)
-        metric = next(name for name in names if name in run.values)
+        decided = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
+        gated = [group.gate.metric for group in self.gates]
+        metric = decided[0] if decided else choose_primary(list(run.values), gated=gated)
         rises = parse(metric).metric.higher_is_better is not False
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None

@@ -35,13 +35,17 @@ ComparisonOutcome = Literal[
 
 @dataclass(frozen=True)
 class Family:
-    """What a p is adjusted over: the comparisons of one metric that are decided together."""
+    """What a p is adjusted over: the comparisons that are decided together."""
 
     method: str
     size: int
     over: Literal["candidates", "segments"]
+    metrics: int = 1
+    """How many metrics are adjusted for together; the primary one is alone."""
 
     def __str__(self) -> str:
+        if self.metrics > 1:
+            return f"{CORRECTIONS[self.method]} over {self.size:,} comparisons ({self.over} × {self.metrics} metrics)"
         what = self.over if self.size != 1 else self.over.removesuffix("s")
         return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
 
@@ -87,6 +91,8 @@ class Decision:
     depths: tuple[int, int] | None = None
     """How deep the lists of baseline and candidate are, where that touches the metric."""
     family: Family | None = None
+    primary: bool = True
+    """Whether this metric decides which run is better; the others are secondary."""
     """What p was adjusted over; None where nothing was tested, and in segments too small to be judged alone."""
 
     @cached_property
@@ -241,7 +247,8 @@ class Decision:
             significant=bool(self.significant),
             outcome=self.outcome,
             statement=self.statement,
-            family=FamilyJson(family.method, family.size, family.over) if family is not None else None,
+            family=FamilyJson(family.method, family.size, family.over, family.metrics) if family is not None else None,
+            primary=self.primary,
             effect_size=rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
             wins=self.wins,
             ties=self.ties,
@@ -267,6 +274,19 @@ def ends_json(interval: Interval) -> list[float | None] | None:
     if math.isnan(interval.low) and math.isnan(interval.high):
         return None
     return [rounded(interval.low), rounded(interval.high)]
+
+
+def describe_families(rows: Sequence[Decision]) -> str:
+    """What p was adjusted over, for the primary metric and for the others; nothing where nothing is tested."""
+    texts: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for row in rows:
+        if row.family is not None:
+            texts[row.primary][str(row.family)] = None
+    first, others = ("; ".join(texts[side]) for side in (True, False))
+    if not (first and others):
+        return f"p adjusted: {first or others}" if first or others else ""
+    primary = next(row.metric for row in rows if row.primary)
+    return f"p adjusted: {primary} (primary) by {first}; other metrics by {others}"
 
 
 def read_decision(row: ComparisonJson) -> Decision:
@@ -303,7 +323,8 @@ def read_decision(row: ComparisonJson) -> Decision:
         noise=None if row.noise_floor is UNSET else row.noise_floor,
         against_trend=row.against_trend or False,
         depths=(row.depths[0], row.depths[1]) if row.depths else None,
-        family=Family(family.method, family.size, family.over) if family is not None else None,
+        family=Family(family.method, family.size, family.over, family.metrics) if family is not None else None,
+        primary=row.primary,
     )
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.
     vars(decision).update(detectable=number(row.smallest_detectable), needed=row.queries_needed)
@@ -351,6 +372,4 @@ def decisions_table(rows: Sequence[Decision]) -> Table:
         )
         for d in sorted(rows, key=lambda d: d.segment is not None)
     ]
-    families = dict.fromkeys(str(d.family) for d in rows if d.family is not None)
-    caption = f"p adjusted within each metric: {'; '.join(families)}" if families else ""
-    return Table(columns, values, heads, cells, caption)
+    return Table(columns, values, heads, cells, describe_families(rows))

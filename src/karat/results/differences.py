@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import choose_primary, parse
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import paired
@@ -43,6 +43,8 @@ class PairedComparison:
     draws: int
     floors: Mapping[str, float]
     threads: int
+    primary: str | None = None
+    """The metric that decides which run is better; see `choose_primary`."""
 
     def decide(self, run: RunResult, *, segments: bool = True) -> list[Decision]:
         """All metrics of one candidate, over all queries and then by segment."""
@@ -166,23 +168,30 @@ class PairedComparison:
 def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:
     """Every metric of every run against the baseline, over all queries and by segment, each decided in its family."""
     rows = [row for run in runs for row in comparison.decide(run, segments=segments)]
-    return tuple(adjust(rows, comparison.correction, comparison.alpha))
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    primary = choose_primary(metrics, wish=comparison.primary) if metrics else ""
+    return tuple(adjust(rows, comparison.correction, comparison.alpha, primary))
 
 
-def adjust(rows: list[Decision], correction: str, alpha: float) -> list[Decision]:
-    """Adjust p within each metric: over the candidates, and apart from these over all their segments."""
+def adjust(rows: list[Decision], correction: str, alpha: float, primary: str) -> list[Decision]:
+    """Adjust p over the candidates, and apart from these over all their segments.
+
+    The primary metric is adjusted by itself, the others together: one of many moves by chance.
+    """
+    rows = [replace(row, primary=row.metric == primary) for row in rows]
     out = list(rows)
-    families: dict[tuple[str, bool], list[int]] = {}
+    families: dict[tuple[bool, bool], list[int]] = {}
     for i, row in enumerate(rows):
         if row.small or row.p_adjusted != row.p_adjusted:  # shown, and never judged alone
             out[i] = replace(row, p_adjusted=math.nan, correction="none")
             continue
-        families.setdefault((row.metric, row.segment is None), []).append(i)
+        families.setdefault((row.primary, row.segment is None), []).append(i)
     for (_, whole), members in families.items():
         used = correction if whole or correction == "none" else "bh"
         p = [rows[i].p_adjusted for i in members]
         steps = holm(p) if used == "holm" else benjamini_hochberg(p) if used == "bh" else p
-        family = Family(used, len(members), "candidates" if whole else "segments")
+        metrics = len({rows[i].metric for i in members})
+        family = Family(used, len(members), "candidates" if whole else "segments", metrics)
         for i, p_adjusted in zip(members, steps, strict=True):
             significant = p_adjusted < alpha and rows[i].n > 1
             out[i] = replace(rows[i], p_adjusted=p_adjusted, correction=used, significant=significant, family=family)

@@ -90,6 +90,7 @@ class FamilyJson(Struct, forbid_unknown_fields=True, frozen=True):
     method: Annotated[str, Meta(pattern="^(holm|bh|none)$")]
     size: int
     over: Literal["candidates", "segments"]
+    metrics: Annotated[int, Meta(description="How many metrics are adjusted for together.")] = 1
 
 
 class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -127,6 +128,7 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     family: Annotated[
         FamilyJson | UnsetType | None, Meta(description="What p is adjusted over; null where nothing is tested.")
     ] = UNSET
+    primary: Annotated[bool, Meta(description="Whether this metric decides which run is better.")] = True
     effect_size: Annotated[Number, Meta(description="d_z.")]
     wins: int
     ties: int

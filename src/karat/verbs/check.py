@@ -17,7 +17,7 @@ from karat.gates.language import BASELINE, gate_like, parse_gate
 from karat.gates.left_out import describe_left_out
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
 from karat.metrics.component_figures import is_component_figure
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.results.differences import PairedComparison, decide
@@ -256,6 +256,7 @@ def check(
         force=force,
         correction=chosen.confidence.correction,
         risk=Risk(chosen.risk.ship, chosen.risk.block) if chosen.risk is not None else None,
+        primary=chosen.primary,
         tests=_tests(chosen),
         at=read.at("candidate"),
         places=_places(read, result),
@@ -337,6 +338,7 @@ def _judge(
     force: bool = False,
     correction: str = "bonferroni",
     risk: Risk | None = None,
+    primary: str | None = None,
     tests: tuple[str, ...] = DEFAULT_TESTS,
     at: str = "",
     places: Mapping[str, str] | None = None,
@@ -377,7 +379,9 @@ def _judge(
     decisions: tuple[Decision, ...] = ()
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
-        how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads)
+        metrics = [m for m in base.values if all(m in result[name].values for name in judged_runs)]
+        main = choose_primary(metrics, wish=primary, gated=[g.metric for g in gates]) if metrics else None
+        how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads, main)
         decisions = decide(how, [result[name] for name in judged_runs])
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Check(result, rows, tuple(judged_runs), base, path, tuple(forced), decisions, tuple(system), tuple(notes))

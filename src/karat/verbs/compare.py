@@ -121,6 +121,7 @@ class Comparison(Tabular):
 class TestOptions(TypedDict, total=False):
     """The keyword arguments of `compare` that `evaluate` does not have."""
 
+    primary: str | None
     tests: Sequence[str]
     correction: str
     alpha: float
@@ -138,6 +139,7 @@ def compare(
     metrics: str | Iterable[str | Measure] | None = None,
     *,
     baseline: str | None = None,
+    primary: str | None = None,
     tests: Sequence[str] = DEFAULT_TESTS,
     correction: str = "holm",
     alpha: float = ALPHA,
@@ -150,13 +152,14 @@ def compare(
 ) -> Comparison:
     """Compare runs with a baseline (the first unless named), metric by metric and segment by segment.
 
-    The differences are candidate − baseline on the same queries, with intervals from shared resamples, paired tests,
-    and p adjusted over candidates (Holm by default) and over segments (Benjamini–Hochberg). Of a quantile, such as
-    latency.p90, Δ is the difference of the two quantiles, and interval and p come from resampling the queries of both
-    runs together (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums; of a geometric mean it
-    is the ratio candidate / baseline (`scale` "ratio"), tested on the logarithms of the queries' values. `margin` asks
-    for non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95); `all_pairs` for every pair of
-    runs by randomised HSD; `replicates` are runs of one system whose spread is the noise floor.
+    The differences are candidate − baseline on the same queries, with intervals, paired tests, and p adjusted over
+    candidates (Holm by default) and over segments (Benjamini–Hochberg). The `primary` metric (ndcg@10, or the first)
+    decides which run is better; the others are adjusted over metrics too. Of a quantile, such as latency.p90, Δ is the
+    difference of the two quantiles, and interval and p come from resampling the queries of both runs together
+    (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums; of a geometric mean it is the ratio
+    candidate / baseline (`scale` "ratio"), tested on the logarithms of the queries' values. `margin` asks for
+    non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95); `all_pairs` for every pair of runs by
+    randomised HSD; `replicates` are runs of one system whose spread is the noise floor.
 
     Without gold (`qrels` is None) runs are compared by what they say themselves: latency, cost, distinct docs.
     Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
@@ -184,7 +187,7 @@ def compare(
         ]
     floors = noise_of(qrels, replicates, result, settings) if replicates is not None else {}
     threads = settings.engine.threads or default_threads()
-    job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads)
+    job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads, primary)
     rows = decide(job, [run for run in result.runs if run.name != base.name])
     notes = []
     shared = min(r.n for r in rows if r.segment is None)

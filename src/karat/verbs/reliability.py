@@ -10,7 +10,7 @@ import numpy as np
 
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError
-from karat.metrics.grammar import PRIMARY, ByMeasure, parse, parse_all
+from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
 from karat.results.reliability import (
     RELIABILITY_HEADS,
     DiscriminativePower,
@@ -78,7 +78,7 @@ class Reliability(Tabular):
     @property
     def primary(self) -> MetricReliability:
         """The metric that the conclusion is about: ndcg@10, or the first."""
-        return next((m for m in self.metrics if m.metric == PRIMARY), self.metrics[0])
+        return self[choose_primary([m.metric for m in self.metrics])]
 
     @property
     def conclusion(self) -> str:

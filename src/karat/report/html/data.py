@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.metrics.grammar import PRIMARY, parse, parse_all
+from karat.metrics.grammar import choose_primary, parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.policy import is_relevant
 from karat.report.html.model import (
@@ -100,10 +100,10 @@ class _Numbers:
 
 
 def primary_of(source: Source) -> str:
-    """The metric that decides: ndcg@10, else the first that a gate asks for, else the first."""
-    metrics = source.result.metrics
-    gated = [g.gate.metric for g in source.gates if g.gate.metric in metrics]
-    return PRIMARY if PRIMARY in metrics else (gated or list(metrics))[0]
+    """The metric that decides: that of the comparisons; see `choose_primary`."""
+    decided = [d.metric for d in source.comparisons if d.primary]
+    gated = [g.gate.metric for g in source.gates]
+    return decided[0] if decided else choose_primary(list(source.result.metrics), gated=gated)
 
 
 def _k(metric: str) -> int:

@@ -28,6 +28,7 @@ from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText,
 from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
+from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
 from karat.results.remarks import Remark, remarks_of, unjudged
@@ -392,8 +393,7 @@ def _params(metric: str) -> str:
 
 def _family(rows: Sequence[Decision]) -> str:
     """What p was adjusted over."""
-    families = dict.fromkeys(str(d.family) for d in rows if d.family is not None)
-    return f"p adjusted within each metric: {'; '.join(families)}" if families else ""
+    return describe_families(rows)
 
 
 # Provenance.

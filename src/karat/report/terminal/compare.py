@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from karat.metrics.grammar import PRIMARY
 from karat.report.terminal.console import console, grid, line, note
+from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text, ratio_figure
 from karat.results.remarks import remarks_of, unjudged
 from karat.results.words import plain
@@ -48,12 +48,11 @@ def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
     for text in (*comparison.notes, *unjudged(comparison.result)):
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
-    families = dict.fromkeys(str(r.family) for r in comparison.rows if r.family is not None)
     level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in comparison.rows)
     parts = (
         "Δ = candidate − baseline" + (", × = candidate / baseline" if ratios else ""),
         f"intervals {level}",
-        f"p adjusted within each metric: {'; '.join(families) or 'nothing tested'}",
+        describe_families(comparison.rows) or "nothing tested",
         f"seed {sampling.seed}",
     )
     out.print(line(" · ".join(parts), style="dim"))
@@ -88,7 +87,7 @@ def colour(row: Decision) -> str:
 
 def _segments(out: Console, rows: list[Decision]) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
-    metric = PRIMARY if PRIMARY in metrics else metrics[0]
+    metric = next((r.metric for r in rows if r.primary), metrics[0])
     table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", "p adj.")
     table.add_column("", no_wrap=True)
     for r in rows:
@@ -103,7 +102,7 @@ def _segments(out: Console, rows: list[Decision]) -> None:
 
 
 def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:
-    metric = PRIMARY if PRIMARY in comparison.result.metrics else comparison.result.metrics[0]
+    metric = next((r.metric for r in comparison.rows if r.primary), comparison.result.metrics[0])
     changes = [r for r in comparison.differences(metric, candidate) if abs(r[3]) > SAME][:top]
     if not changes:
         return
