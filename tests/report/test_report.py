@@ -1029,7 +1029,7 @@ def test_colour_follows_the_decision_and_not_the_interval(browser: Any, made: Ma
         page.select_option("#metric", "mrr")
         assert page.count("#segments td.up, #segments td.down") == 0  # small segments are never significant
         assert (
-            "p adjusted within each metric: Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
+            "p adjusted: ndcg@10 (primary) by Holm over 1 candidate; Benjamini–Hochberg over 3 segments"
             in page.inner_text("#metrics")
         )
 

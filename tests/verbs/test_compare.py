@@ -238,3 +238,26 @@ def test_a_comparison_shows_itself_in_notebooks() -> None:
     page = karat.compare(gold, runs, "mrr,hit@1")._repr_html_()
     assert page.count("<tr>") == 3 and "&lt;old&gt;" in page and "<old>" not in page
     assert "<td>+0.5000 [" in page  # 1/1 − 1/2
+
+
+def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
+    gold = {f"q{i:02}": {"a": 1, "b": 1} for i in range(40)}
+    old = {q: ["x", "a", "b"] if i % 3 else ["a", "b"] for i, q in enumerate(gold)}
+    new = {q: ["a", "x", "b"] if i % 2 else ["b", "a"] for i, q in enumerate(gold)}
+    names = ["mrr", "ndcg@10", "recall@1", "hit@1"]
+    rows = {r.metric: r for r in karat.compare(gold, {"old": old, "new": new}, names).rows}
+    assert [m for m, r in rows.items() if r.primary] == ["ndcg@10"]
+    assert str(rows["ndcg@10"].family) == "Holm over 1 candidate"
+    assert {str(rows[m].family) for m in names if m != "ndcg@10"} == {
+        "Holm over 3 comparisons (candidates × 3 metrics)"
+    }
+    alone = karat.compare(gold, {"old": old, "new": new}, "hit@1")["hit@1"]
+    assert alone.primary and rows["hit@1"].p_adjusted >= alone.p_adjusted
+    wished = karat.compare(gold, {"old": old, "new": new}, names, primary="MRR")
+    assert [r.metric for r in wished.rows if r.primary] == ["mrr"]
+    assert wished.table().caption == (
+        "p adjusted: mrr (primary) by Holm over 1 candidate; "
+        "other metrics by Holm over 3 comparisons (candidates × 3 metrics)"
+    )
+    with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
+        karat.compare(gold, {"old": old, "new": new}, names, primary="map")
