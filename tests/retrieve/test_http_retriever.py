@@ -232,7 +232,7 @@ def test_a_busy_server_is_asked_again(status: int, times: int, http: Any, reques
 
 
 def test_a_server_that_stays_busy_is_an_error(http: Any) -> None:
-    with pytest.raises(InputError, match=r'query q7: HTTP 503: "\{"error": "busy"\}"'):
+    with pytest.raises(InputError, match=r"""query q7: HTTP 503: '\{"error": "busy"\}'"""):
         http("/flaky/always/503/9?q={query}&k={k}", retries=1).retrieve([Query("x", "q7")], 2)
 
 
@@ -265,7 +265,7 @@ def test_nobody_there_says_so() -> None:
     ("path", "told"),
     [
         ("/html?q={query}", r"not JSON \(text/html\): \"<html><body>Welcome"),
-        ("/half?q={query}", r'not JSON \(application/json\): "\{"ids": \["d1", "d"'),
+        ("/half?q={query}", r"""not JSON \(application/json\): '\{"ids": \["d1", "d'"""),
         ("/nowhere?q={query}", r"HTTP 404 \(not found; check the address\): .*index_not_found"),
         ("/moved?q={query}", r"HTTP 301 \(moved to /elsewhere; use that address\)"),
         ("/locked/out?q={query}", r"HTTP 401 \(not allowed; check the key"),

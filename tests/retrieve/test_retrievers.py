@@ -135,7 +135,7 @@ def test_a_mapping_says_the_same_as_a_text() -> None:
         ("bm25(k1=abc)", "k1 must be a number from 0"),
         ("math.sqrt", "did you mean 'math:sqrt'"),
         ("math.py:sqrt", "name the module, not its file: math:sqrt"),
-        ("bm25,dense", "name each for itself"),
+        ("bm25,dense", "name each retriever separately"),
         ("hybrid(bm25)", "two retrievers or more"),
         ("hybrid(bm25, bm25, weights=[1])", "2 numbers"),
         ("hybrid(bm25, bm25, fusion=borda)", "must be one of"),
