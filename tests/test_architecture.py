@@ -81,7 +81,7 @@ def dicts_of_anything(path: Path) -> int:
 def test_data_between_functions_has_a_type() -> None:
     """A record is a dataclass, a Struct or a TypedDict, and JSON that others write is `Json`."""
     names = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if dicts_of_anything(path)}
-    assert names <= {"gates/language.py", "stats/power.py"}  # gates as mappings of YAML; the figures of a plan
+    assert names == set()
 
 
 def test_evaluating_dicts_and_trec_files_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
 from karat.gates.kinds import KINDS
@@ -164,7 +164,7 @@ class Gate:
         return out
 
 
-def parse_gate(source: str | Mapping[str, Any] | Gate) -> Gate:
+def parse_gate(source: str | Mapping[str, object] | Gate) -> Gate:
     """A gate from its text, or from a mapping as `karat.yaml` has it."""
     if isinstance(source, Gate):
         return source
@@ -401,9 +401,9 @@ def _checked(gate: Gate, text: str) -> Gate:
     return gate
 
 
-def _from_mapping(source: Mapping[str, Any]) -> Gate:
-    if len(source) == 1 and (level := next(iter(source))) in LEVELS:
-        return replace(parse_gate(source[level]), level=cast("Level", level))
+def _from_mapping(source: Mapping[str, object]) -> Gate:
+    if len(source) == 1 and (only := next(iter(source))) in LEVELS:
+        return replace(parse_gate(cast("str", source[only])), level=cast("Level", only))
     told = dict(source)
     for key in told:
         if key not in KEYS:
@@ -420,10 +420,10 @@ def _from_mapping(source: Mapping[str, Any]) -> Gate:
         others = ", ".join(sorted(set(told) - {"gate"}))
         raise UsageError(f"gate: beside 'gate' only level, name and depth are taken, found {others}")
     gate = _from_text(str(told["gate"])) if "gate" in told else _from_keys(told)
-    return replace(gate, level=level, name=str(name), any_depth=gate.any_depth or depth is not None)
+    return replace(gate, level=cast("Level", level), name=str(name), any_depth=gate.any_depth or depth is not None)
 
 
-def _from_keys(told: dict[str, Any]) -> Gate:
+def _from_keys(told: dict[str, object]) -> Gate:
     text = ", ".join(f"{k}: {v}" for k, v in told.items())
     if "metric" not in told:
         raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
@@ -465,7 +465,9 @@ def _from_keys(told: dict[str, Any]) -> Gate:
             (str(FieldGroup(str(f), tuple(map(str, v)))), INSIDE) if isinstance(v, list) else (str(f), str(v))
             for f, v in where.items()
         ),
-        every=tuple(p.strip() for p in every.split(",")) if isinstance(every, str) else tuple(map(str, every)),
+        every=tuple(p.strip() for p in every.split(","))
+        if isinstance(every, str)
+        else tuple(map(str, cast("Sequence[object]", every))),
         least=least,
         at_mean=at == "mean",
         run=str(run) if run is not None else None,

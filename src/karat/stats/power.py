@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -121,6 +121,18 @@ def detectable(n: float, deviation: float, *, power: float = 0.8, alpha: float =
     return high * deviation
 
 
+class PowerPlan(TypedDict, total=False):
+    """What a comparison can show, or needs: the figures that `power` was asked for."""
+
+    deviation: float
+    power: float
+    alpha: float
+    difference: float
+    queries_needed: int | None
+    n: int
+    smallest_detectable: float
+
+
 def power(
     values: Sequence[float] | None = None,
     *,
@@ -129,7 +141,7 @@ def power(
     n: int | None = None,
     power: float = 0.8,
     alpha: float = ALPHA,
-) -> dict[str, Any]:
+) -> PowerPlan:
     """Plan a comparison: the queries a difference needs, or the difference that n queries can show.
 
     The spread of the differences is given (`deviation`), or comes from the differences seen (`values`).
@@ -143,12 +155,10 @@ def power(
         n = n if n is not None else len(seen)
     if deviation is None or (difference is None and n is None):
         raise UsageError("power needs values or deviation, and one of difference and n")
-    out: dict[str, Any] = {"deviation": deviation, "power": power, "alpha": alpha}
+    out = PowerPlan(deviation=deviation, power=power, alpha=alpha)
     if difference is not None:
-        out |= {
-            "difference": difference,
-            "queries_needed": queries_needed(difference, deviation, power=power, alpha=alpha),
-        }
+        out["difference"] = difference
+        out["queries_needed"] = queries_needed(difference, deviation, power=power, alpha=alpha)
     if n is not None:
-        out |= {"n": n, "smallest_detectable": detectable(n, deviation, power=power, alpha=alpha)}
+        out["n"], out["smallest_detectable"] = n, detectable(n, deviation, power=power, alpha=alpha)
     return out
