@@ -448,6 +448,7 @@ def _from_keys(told: dict[str, object]) -> Gate:
     if not isinstance(where, Mapping):
         raise UsageError(f"gate {{{text}}}: where must map fields to values, found {shown(where)}")
     every = told.pop("for_every", ())
+    fields = every.split(",") if isinstance(every, str) else list(map(str, cast("Sequence[object]", every)))
     at = told.pop("at", "bound")
     if at not in ("bound", "mean"):
         raise UsageError(f"gate {{{text}}}: at must be 'bound' (of the interval) or 'mean', found {shown(at)}")
