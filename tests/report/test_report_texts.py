@@ -10,10 +10,10 @@ import pytest
 
 import karat
 from karat.model.docs import Docs
+from karat.report.html.clean_text import clean, name
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
-from karat.report.html.texts import clean, name
 from saved_documents import read_document, saved_document
 
 MARKUP = (

@@ -19,7 +19,7 @@ import pytest
 
 import karat
 from command import run_karat
-from karat.report.terminal import misses as misses_view
+from karat.report import misses as misses_view
 from karat.verbs.diagnose.misses import misses
 from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS
 from places import ROOT

@@ -1,4 +1,4 @@
-"""What metrics of diversity look at beside ids and ranks: vectors, texts and subtopics of docs."""
+"""What metrics look at beside ids and ranks: vectors (embeddings), texts and subtopics of docs."""
 
 from __future__ import annotations
 

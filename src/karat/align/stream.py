@@ -41,7 +41,7 @@ def align_stream(
 ) -> Hits:
     """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
 
-    `marked` gets an entry once a block holds the separator between a doc and its chunks.
+    `separators` gets an entry once a block holds the separator between a doc and its chunks.
     """
     mark = policy.separator.encode()
 

@@ -44,8 +44,8 @@ def diagnose(
     from karat import diagnose as look
     from karat.read.sources import run_files
     from karat.report import files
+    from karat.report import misses as table
     from karat.report.terminal import diagnose as diagnose_view
-    from karat.report.terminal import misses as table
     from karat.results.saved import is_saved
     from karat.verbs.diagnose.misses import misses as list_misses
     from karat.verbs.diagnose.thresholds import read_thresholds

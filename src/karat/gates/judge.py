@@ -1,4 +1,4 @@
-"""A gate and what was measured → passed, failed or undecided, why, and how many queries would decide."""
+"""A gate and its evidence → pass, fail or undecided, and why; all gates → SHIP, BLOCK or INCONCLUSIVE."""
 
 from __future__ import annotations
 

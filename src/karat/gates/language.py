@@ -466,9 +466,7 @@ def _from_keys(told: dict[str, object]) -> Gate:
             (str(FieldGroup(str(f), tuple(map(str, v)))), INSIDE) if isinstance(v, list) else (str(f), str(v))
             for f, v in where.items()
         ),
-        every=tuple(p.strip() for p in every.split(","))
-        if isinstance(every, str)
-        else tuple(map(str, cast("Sequence[object]", every))),
+        every=tuple(p.strip() for p in fields),
         least=least,
         at_mean=at == "mean",
         run=str(run) if run is not None else None,

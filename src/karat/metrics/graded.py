@@ -1,4 +1,4 @@
-"""Metrics of graded gain and user models: nDCG, ERR, Q-measure, RBP."""
+"""Metrics of graded gain: nDCG, ERR, Q-measure, RBP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What metrics that look beyond the judged docs need: the top docs of each query, and what a run log says of it."""
+"""The top docs of each query, their vectors, texts and subtopics, and what a run log says of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs against a baseline on the same queries: what differs, and whether it is significant, decided once.
+"""Runs against a baseline: what differs, over which family p is adjusted, and whether it is significant.
 
 `decide` is the only place that calls a difference significant. Every verb, output and page shows its decisions.
 """

@@ -1,8 +1,8 @@
 """Mean differences of paired values: an interval and a p that agree.
 
 The test flips the signs of units at random; the interval holds the means that it does not reject. Both allow for one
-more unit that nobody saw (`one_more.py`), which decides where most units are tied: a test that sees no spread is sure
-of anything.
+more unit that nobody saw (`bounded_means.py`), which decides where most units are tied: a test that sees no spread is
+sure of anything.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
-from karat.stats.one_more import UnitMeans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

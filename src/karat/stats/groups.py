@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
+from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import (
     ALL_EQUAL,
@@ -23,7 +24,6 @@ from karat.stats.intervals import (
     studentized,
     wilson,
 )
-from karat.stats.one_more import UnitMeans
 from karat.stats.resample import Group, Units, mean_of, resampled
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Formulas of confidence intervals: of means, shares and quantiles. `groups.py` puts them to use."""
+"""Which interval method is used, and the formulas of t, BCa, shares and quantiles; see also `bounded_means.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many comparisons at once: corrections, and all pairs of runs."""
+"""Corrections of many p, and all pairs of runs by HSD; what forms a family is in `results/differences.py`."""
 
 from __future__ import annotations
 

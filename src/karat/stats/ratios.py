@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
+from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import ALL_EQUAL, Interval, bca_bounds, checked_method, checked_share, jackknife_means
-from karat.stats.one_more import UnitMeans
 from karat.stats.resample import Group, resampled
 
 if TYPE_CHECKING:

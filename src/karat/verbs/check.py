@@ -1,4 +1,4 @@
-"""Ship, block, or not sure yet: gates over a result, and what follows."""
+"""Ship, block, or not sure yet: gates over a result, and the one sentence why."""
 
 from __future__ import annotations
 

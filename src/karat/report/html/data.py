@@ -1,4 +1,4 @@
-"""A result as the scripts of the page read it: columns instead of records, few digits, texts within a budget.
+"""A result as the scripts of the page read it: columns, few digits, and the texts of docs within a budget.
 
 Nothing is measured here but what a result does not hold: curves over k, and where the gold went, both from the
 ranks at which each query's gold was found.
@@ -15,6 +15,7 @@ import numpy as np
 from karat.metrics.grammar import choose_primary, parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.model.policy import is_relevant
+from karat.report.html.clean_text import LONGEST, NAME, cut, name
 from karat.report.html.model import (
     Change,
     Column,
@@ -26,7 +27,6 @@ from karat.report.html.model import (
     ScriptData,
     SegmentRow,
 )
-from karat.report.html.texts import LONGEST, NAME, cut, name
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
 from karat.stats.aggregates import NEUTRAL

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from karat.errors import missing_package
-from karat.report.html.texts import LONGEST, cut
+from karat.report.html.clean_text import LONGEST, cut
 from karat.store.atomic import write_atomically
 from karat.store.cache import cache_folder
 

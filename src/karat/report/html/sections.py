@@ -1,4 +1,4 @@
-"""What the template writes itself, so that the page says what matters before any script has run."""
+"""What the template writes before any script has run: title, headline sentence, tiles, remarks, gates, facts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from karat.gates.left_out import describe_left_out
 from karat.gates.wording import advise, figure_of, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
+from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
     DOC_TEXT,
     TOP,
@@ -25,7 +26,6 @@ from karat.report.html.data import (
 )
 from karat.report.html.fragments import diagnosis_text, funnels_of, parts_of
 from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
-from karat.report.html.texts import cut, plain
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
 from karat.results.decisions import describe_families

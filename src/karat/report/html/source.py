@@ -10,7 +10,7 @@ from karat.errors import KaratError
 from karat.gates.evidence import Judgment
 from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
-from karat.report.html.texts import name
+from karat.report.html.clean_text import name
 from karat.results.decisions import number, read_decision
 from karat.results.fingerprints import Difference
 from karat.results.saved import load_baseline, load_saved

@@ -1,5 +1,5 @@
 "use strict";
-// What is said about the chosen run and metric: the leaderboard, changes, segments, and what the run misses.
+// What is said about the chosen run and metric: the leaderboard, changes, segments, and the table Top misses.
 
 // Everything that the page holds for each run, but for the chosen one, is hidden.
 function showRun() {

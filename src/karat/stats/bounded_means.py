@@ -1,4 +1,4 @@
-"""Means of few units with a bound: what the mean may be if one more unit could be as bad as its scale allows.
+"""Gaffke's interval for means of bounded values: what the mean may be if one more unit were at its bound.
 
 Units get random shares (those of a Dirichlet distribution, all alike), and so does one more unit with an extreme value:
 the quantile of the mean under these shares is an end of the interval (Gaffke 2005). For values of 0 and 1 that is

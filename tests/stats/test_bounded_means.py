@@ -9,9 +9,9 @@ import pytest
 import scipy.stats as ss
 
 import karat
+from karat.stats.bounded_means import UnitMeans
 from karat.stats.changes import estimate_changes, flip_signs
 from karat.stats.multiple import randomised_hsd
-from karat.stats.one_more import UnitMeans
 from karat.stats.resample import Units
 
 LEVEL, TAIL = 0.95, 0.025

@@ -1,4 +1,4 @@
-"""The table of misses: for a terminal, as CSV for a spreadsheet, as Markdown for a ticket."""
+"""The table of `karat diagnose --misses`: terminal, CSV, Markdown (the page's Top misses: `overview.js`)."""
 
 from __future__ import annotations
 

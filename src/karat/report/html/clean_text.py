@@ -1,4 +1,4 @@
-"""Texts that a page can hold: cut to a budget, and nothing in them that a reader could not see."""
+"""Strings made safe for a page: cut to a length, control characters made visible."""
 
 from __future__ import annotations
 
