@@ -164,3 +164,34 @@ def test_equal_values_of_other_lists_are_not_enough() -> None:
     result = karat.evaluate(gold, {"old": old, "new": new}, "mrr", details=True)
     found = karat.check(result, gates=["mrr no worse than old by 0.01"], candidate="new", baseline="old")
     assert found.verdict == "INCONCLUSIVE"
+
+
+def test_identical_lists_pass_a_relative_margin_and_the_reason_is_shown() -> None:
+    from karat.gates.wording import advise
+
+    gold = {f"q{i}": {"a": 1} for i in range(12)}
+    run = {q: ["a", "b"] if i % 2 else ["b", "a"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"old": run, "new": dict(run)}, "mrr", details=True)
+    found = karat.check(result, gates=["mrr no worse than old by 5%"], candidate="new", baseline="old")
+    assert found.verdict == "SHIP"
+    assert advise(found.rows[0]) == "the ranked lists are identical"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_pairs_agree_with_the_comparison_of_one_pair(seed: int) -> None:
+    """Ties and a few broken queries: shuffles alone would find what the comparison does not."""
+    rng = np.random.default_rng(seed)
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    old = {q: ["a"] for q in gold}
+    new = {q: ["x", "y", "a"] if rng.random() < 0.2 else ["a"] for q in gold}
+    found = karat.compare(gold, {"old": old, "new": new}, "mrr", all_pairs=True)
+    (row,) = found.rows
+    assert found.pairs["mrr"].p["old"]["new"] == pytest.approx(row.p_adjusted, rel=0.25)  # both are drawn
+
+
+def test_what_queries_can_detect_follows_the_interval() -> None:
+    """40 ties allow ±(1 − .025^(1/40)) = ±.088; nothing smaller can be detected, and never 0."""
+    gold = {f"q{i}": {"a": 1} for i in range(40)}
+    lists = {"old": {q: ["a", "b"] for q in gold}, "new": {q: ["a", "c"] for q in gold}}
+    (row,) = karat.compare(gold, lists, "mrr").rows
+    assert row.detectable > 0.088

@@ -202,9 +202,15 @@ def _count_segments(gate: Gate, run: RunResult) -> int:
     """How many segments a gate judges."""
     if not gate.every:
         return 1
-    least, units = gate.least or run.sampling.minimum, run.sampling.units(run.query_ids)
+    least, units = _least_units(gate, run.sampling), run.sampling.units(run.query_ids)
     slices = matching_segments(gate, run.sampling.segments(run.query_ids))
-    return max(1, sum(units.take(s.rows).effective >= least for s in slices))
+    large = [s for s in slices if len(s.rows) >= (gate.least or 1)]
+    return max(1, sum(units.take(s.rows).effective >= least for s in large))
+
+
+def _least_units(gate: Gate, sampling: Sampling) -> int:
+    """How many units a segment needs to be judged; `of at least` counts queries, and may ask for less."""
+    return sampling.minimum if gate.least is None else min(gate.least, sampling.minimum)
 
 
 def _failing(passing: Sampling, tail: float) -> Sampling | None:
@@ -276,7 +282,7 @@ class _View:
             found = self._with_gold(gate, found)
         judged = [told(s.by, self._evidence(gate, s)) for s in found]
         if gate.least is not None:
-            kept = [j for j in judged if j.found.units >= gate.least]
+            kept = [j for j in judged if j.found.n >= gate.least]
             if not kept:
                 why = f"no segment has at least {gate.least} queries"
                 return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
@@ -325,7 +331,7 @@ class _View:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
-        least = gate.least or self.sampling.minimum
+        least = _least_units(gate, self.sampling)
         if segment is None:
             least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:
@@ -361,9 +367,7 @@ class _View:
             deviation=math.nan if quantile else _deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
-        return replace(
-            evidence, same_lists=self._same_lists and not gate.relative and follows_lists(parse(gate.metric))
-        )
+        return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)))
 
     @cached_property
     def _same_lists(self) -> bool:

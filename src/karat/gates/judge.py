@@ -122,7 +122,7 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
     if not any(unbounded) and region.above_low(found.low) and region.below_high(found.high):
         return Ruling("pass", "the whole interval is on the right side")
-    if _is_outside(region, *found.outer):
+    if is_outside(region, *found.outer):
         return Ruling("fail", "the whole interval is on the wrong side")
     if any(unbounded):
         side = "below" if unbounded[0] else "above"
@@ -130,7 +130,7 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     if any(is_same(found.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
     more = _needed(gate, found)
-    if _is_outside(region, found.low, found.high):
+    if is_outside(region, found.low, found.high):
         level = f"{round(100 * found.fail_confidence, 2):g}%"
         return Ruling("undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", more)
     if more is None and not math.isnan(found.deviation):
@@ -138,7 +138,7 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     return Ruling("undecided", "the threshold is inside the interval", more)
 
 
-def _is_outside(region: Region, low: float, high: float) -> bool:
+def is_outside(region: Region, low: float, high: float) -> bool:
     """Whether a whole interval is on the wrong side; an end that is NaN is unknown."""
     too_low = not math.isnan(high) and not region.above_low(high)
     return too_low or (not math.isnan(low) and not region.below_high(low))

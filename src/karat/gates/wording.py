@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karat.gates.judge import is_outside
 from karat.gates.language import BASELINE, unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure
@@ -89,12 +90,15 @@ def note_reference(row: Judgment) -> str:
 
 
 def advise(row: Judgment) -> str:
-    """Why a gate is undecided, and what would settle it; empty for the others."""
+    """Why a gate is undecided, and what would settle it; of the others, what the interval does not show."""
+    if row.found.same_lists:
+        return row.judged.why
     if row.judged.outcome != "undecided":
         return ""
-    if row.judged.more is None:
+    if row.judged.more is None or row.found.n >= row.found.minimum > row.found.units:
         return row.judged.why
     if row.found.n < row.found.minimum:
         return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
     about = "" if row.judged.more == 1 else "about "
-    return f"{about}{plural(row.judged.more, 'more query', 'more queries')} would settle it"
+    text = f"{about}{plural(row.judged.more, 'more query', 'more queries')} would settle it"
+    return f"{row.judged.why}; {text}" if is_outside(row.gate.region, row.found.low, row.found.high) else text

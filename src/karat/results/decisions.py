@@ -78,6 +78,8 @@ class Decision:
     scale: ChangeScale = "difference"
     spread: float = math.nan
     """The standard deviation of a unit's difference, where Δ is a mean (or a sum); of logarithms for a ratio."""
+    stretch: float = 1.0
+    """How much longer the interval is than Student's; the excess falls as 1/n."""
     alpha: float = ALPHA
     times: int = 1
     """How many means Δ is: the number of queries for a sum."""
@@ -98,7 +100,7 @@ class Decision:
     @cached_property
     def detectable(self) -> float:
         """The smallest change that these queries show with a power of .8; of a ratio, the smallest above 1."""
-        least = detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
+        least = self.stretch * detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
         return math.exp(least) if self.scale == "ratio" else self.times * least
 
     @cached_property
@@ -107,7 +109,12 @@ class Decision:
         if self.delta != self.delta or self.spread != self.spread:
             return None
         units = queries_needed(self.shift / self.times, self.spread, alpha=self._planned_alpha)
-        return None if units is None else math.ceil(units * self.n / self.difference.units - 1e-9)
+        if units is None:
+            return None
+        total = float(units)
+        for _ in range(20):
+            total = units * (1 + (self.stretch - 1) * self.difference.units / max(total, self.difference.units)) ** 2
+        return math.ceil(total * self.n / self.difference.units - 1e-9)
 
     @property
     def _planned_alpha(self) -> float:

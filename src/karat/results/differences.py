@@ -18,7 +18,7 @@ from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
 from karat.stats.changes import ONE_MORE
-from karat.stats.intervals import standard_error
+from karat.stats.intervals import ALL_EQUAL, standard_error
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
 from karat.stats.quantiles import TEST
@@ -86,7 +86,7 @@ class PairedComparison:
         moved = change.differences[~np.isnan(change.differences)]
         quantile = change.statistic.aggregate == "quantile"
         p, deciding = self._tested(change, quantile, seed)
-        error, units = standard_error(change.differences, change.units)
+        spread, stretch = (math.nan, 1.0) if quantile else _planning_spread(change, run.sampling.confidence)
         higher = measure.metric.higher_is_better
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
@@ -111,7 +111,8 @@ class PairedComparison:
             better_when_higher=higher,
             significant=False,
             decided_by=deciding,
-            spread=math.nan if quantile else error * math.sqrt(units),
+            spread=spread,
+            stretch=stretch,
             alpha=self.alpha,
             times=len(moved) if change.statistic.aggregate == "sum" else 1,
             margin=self.margin,
@@ -163,6 +164,24 @@ class PairedComparison:
         if not self.tests:
             return "none"
         return "randomization" if "randomization" in self.tests else self.tests[0]
+
+
+def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, float]:
+    """The deviation of a unit's difference, and how much longer its interval is than Student's."""
+    from scipy.special import stdtrit
+
+    error, units = standard_error(change.differences, change.units)
+    interval = change.intervals[0]
+    low, high = (change.statistic.to_score(end, interval.n) for end in (interval.low, interval.high))
+    half = (high - low) / 2
+    if not (math.isfinite(half) and units > 1) or interval.method in ("none", ALL_EQUAL):
+        return error * math.sqrt(units), 1.0
+    of_interval = half / float(stdtrit(units - 1, 0.5 + confidence / 2))
+    return (
+        (error * math.sqrt(units), max(1.0, of_interval / error))
+        if error > 0
+        else (of_interval * math.sqrt(units), 1.0)
+    )
 
 
 def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:

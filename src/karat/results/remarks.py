@@ -57,7 +57,8 @@ def describe_units(run: RunResult) -> str:
     units = run.sampling.units(run.query_ids)
     if units.plain or not len(units):
         return ""
-    cause = "weights" if len(units) == len(run.query_ids) else plural(len(units), "conversation", "conversations")
+    causes = (len(units) < len(run.query_ids), bool((units.weight != units.weight[0]).any()))
+    cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
     count = f"{round(units.effective, 1):g}"
     return f"{plural(len(run.query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
 

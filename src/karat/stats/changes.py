@@ -90,8 +90,7 @@ def _of_group(
         p, ends = flip_signs(tops, bottoms[:, 0], levels=levels, draws=draws, seed=seed)
     least, most = seen.change_extremes(bounds[:, 0], bounds[:, 1])
     worse, better = seen.with_one_more(least), seen.with_one_more(most)
-    nothing = np.zeros(len(part))
-    p_more = 2 * np.minimum(worse.share_below(nothing), 1 - better.share_below(nothing))
+    p_more = _p_of_none(seen, bounds)
     unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
     tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
     names = [ALL_EQUAL if blank else test for blank in unknown]
@@ -114,6 +113,28 @@ def _of_group(
 
 def _moved(interval: Interval, estimate: float) -> Interval:
     return Interval(float(estimate), interval.low, interval.high, interval.method, interval.n)
+
+
+def p_with_one_more(values: Floats, units: Units, bounds: tuple[float, float]) -> Floats:
+    """For every pair of rows (runs × queries): the p of no difference in means if there were one more unit."""
+    there = np.asarray(~np.isnan(values).any(axis=0))
+    count = len(values)
+    first, second = np.triu_indices(count, 1)
+    moved = (values[first] - values[second])[:, there]
+    out = np.ones((count, count))
+    tops, bottoms = units.only(there).sums(moved)
+    if len(tops) > 1:
+        seen = UnitMeans(tops, bottoms, moved.shape[1])
+        out[first, second] = out[second, first] = _p_of_none(seen, np.array([bounds] * len(first)))
+    return out
+
+
+def _p_of_none(seen: UnitMeans, bounds: Floats) -> Floats:
+    least, most = seen.change_extremes(bounds[:, 0], bounds[:, 1])
+    nothing = np.zeros(len(bounds))
+    below, above = seen.with_one_more(least).share_below(nothing), seen.with_one_more(most).share_below(nothing)
+    p: Floats = np.minimum(2 * np.minimum(below, 1 - above), 1.0)
+    return p
 
 
 def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:

@@ -11,6 +11,7 @@ import numpy as np
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
 from karat.results.values import statistic_of
+from karat.stats.changes import p_with_one_more
 from karat.stats.multiple import randomised_hsd
 from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
@@ -51,6 +52,7 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
         p, used = randomised_hsd(
             statistic.scores(values), units if statistic.weighted else units.unweighted(), draws=draws, seed=seed
         )
+        p = np.maximum(p, p_with_one_more(statistic.scores(values), units, statistic.change_bounds()))
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
             used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}
