@@ -97,7 +97,7 @@ def test_every_convention_changes_a_figure(each: Option, log: str) -> None:
 FLAT = {"q1": {"b": 2, "d": 1, "e": 0, "f": -1}, "q2": {"q2": 1, "c": 1}, "q3": {"a": 1}, "q4": {"a": 1, "q4": 1}}
 SCORES = {
     "q1": {"a": 10, "b": 9, "f": 8, "d": 7, "c": 7, "q1": 5, "e": 4},  # c and d tie
-    "q2": {"q2": 10, "a": 9, "c": 8},
+    "q2": {"q2": 10, "a": 9, "z": 8, "c": 8},  # z, which nobody judged, and c tie
     "q4": {"q4": 10},
 }
 LISTS = {q: list(docs) for q, docs in SCORES.items()}

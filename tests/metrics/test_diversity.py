@@ -718,7 +718,7 @@ def test_gates_judge_them(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text("".join(f'{{"_id": "{d}", "text": "{d} x"}}\n' for d in vectors))
     (tmp_path / "karat.yaml").write_text(
         "dataset: {qrels: gold.json, corpus: corpus.jsonl, embeddings: minilm.npy, embedding_model: mini v2}\n"
-        "runs: a.json\ngates: ['ild@2 >= 0.3', 'novelty@2 >= 0.9', 'alpha_ndcg@2 >= 0.9']\n"
+        "runs: a.json\ngates: ['ild@2 >= 0.3', 'novelty@2 >= 0.9 at the mean', 'alpha_ndcg@2 >= 0.9 at the mean']\n"
     )
     found = karat.check(tmp_path / "karat.yaml")
     assert found.verdict == "SHIP"
@@ -729,7 +729,8 @@ def test_a_config_says_that_trec_qrels_hold_subtopics(tmp_path: Path) -> None:
     (tmp_path / "gold.txt").write_text("".join(f"q{i} 1 a 1\nq{i} 2 b 1\n" for i in range(30)))
     (tmp_path / "a.json").write_text(json.dumps({f"q{i}": ["a", "b"] for i in range(30)}))
     (tmp_path / "karat.yaml").write_text(
-        "dataset: {qrels: gold.txt, subtopics: true}\nruns: a.json\ngates: ['alpha_ndcg(kind=subtopic)@2 >= 0.85']\n"
+        "dataset: {qrels: gold.txt, subtopics: true}\nruns: a.json\n"
+        "gates: ['alpha_ndcg(kind=subtopic)@2 >= 0.85 at the mean']\n"
     )
     assert karat.check(tmp_path / "karat.yaml").verdict == "SHIP"
 

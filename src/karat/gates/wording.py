@@ -67,7 +67,7 @@ def limit(gate: Gate) -> str:
     unit = f" {unit_of(gate.metric)}".rstrip()
     gain, loss = ("rise", "fall") if rises(gate) else ("fall", "rise")
     kind = gate.kind
-    template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin
+    template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin or kind.limit
     upper = gate.value if gate.upper is None else gate.upper
     return template.format(amount=f"{gate.value:g}{unit}", upper=f"{upper:g}{unit}", gain=gain, loss=loss)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST = 10_000_000
-MANY = 50_000
+MANY = 2_000
 """Beyond so many queries the normal distribution is as good as counting."""
 
 
