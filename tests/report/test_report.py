@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -102,20 +103,36 @@ class Opened:
         return False
 
 
+@cache
+def shared_page(browser: Any) -> Any:
+    """One page for all tests: a window of its own for each takes three times as long."""
+    return browser.new_context(reduced_motion="reduce").new_page()
+
+
 @contextmanager
-def opened(browser: Any, path: Path, link: str = "", *, width: int = 1300, **choices: Any) -> Iterator[Opened]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce", **choices)
-    page = context.new_page()
+def opened(
+    browser: Any, path: Path, link: str = "", *, width: int = 1300, color_scheme: str = "light"
+) -> Iterator[Opened]:
+    page = shared_page(browser)
+    page.goto("about:blank")  # another link into the same file would not load it again
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(media="screen", color_scheme=color_scheme)
     held = Opened(page)
-    page.on("console", lambda message: held.logged.append(message.text))
-    page.on("pageerror", lambda error: held.logged.append(str(error)))
-    page.on("request", lambda request: held.requests.append(request.url))
+    listeners = {
+        "console": lambda message: held.logged.append(message.text),
+        "pageerror": lambda error: held.logged.append(str(error)),
+        "request": lambda request: held.requests.append(request.url),
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
     page.goto(path.as_uri() + link)
     page.wait_for_selector("html[data-ready=yes]")
     try:
         yield held
     finally:
-        context.close()
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        page.evaluate("localStorage.clear()")
 
 
 def text_of(document: dict[str, Any]) -> str:
@@ -604,7 +621,7 @@ def synthetic(queries: int, folder: Path) -> Path:
         q: {"text": f"how do I find the thing that is called {q}", "topic": f"t{i % 7}"} for i, q in enumerate(gold)
     }
     names = ["ndcg@10", "ndcg@5", "recall@1", "recall@5", "recall@10", "precision@5", "hit@1", "hit@10", "mrr", "map"]
-    found = karat.compare(gold, runs, names, queries=texts, by="topic", details=True)
+    found = karat.compare(gold, runs, names, queries=texts, by="topic", details=True, resamples=200, draws=200)
     out = folder / f"{queries}.html"
     karat.write_report(found, str(out), queries=texts)
     return out
