@@ -164,7 +164,7 @@ def test_a_convention_may_reorder_docs_and_look_at_scores(tmp_path: Path) -> Non
         ranks, returned, tops, _ = hits(FLAT, run, _Turned(turned=True))
         assert ranks[0, "e"] == 1 and ranks[0, "b"] == 6 and ranks[1, "c"] == 1
         assert returned == [7, 4, -1, 1] and tops[0] == ["e", "q1", "c"]
-        assert hits(FLAT, run, _Turned(good=0.7))[1] == [3, 3, -1, 1]
+        assert hits(FLAT, run, _Turned(good=0.7))[1] == [3, 4, -1, 1]
 
 
 def test_conventions_act_together() -> None:

@@ -210,3 +210,9 @@ def test_dl19_segments_hold_all_queries() -> None:
     )
     assert sum(s.n for s in result.segments if "intent" in s.by) == 43
     assert result.intervals["ndcg@10"].low < 0.5058 < result.intervals["ndcg@10"].high
+
+
+def test_a_table_of_other_queries_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
+    with pytest.raises(karat.InputError, match=r'corpus\.jsonl: none of its 2 queries was evaluated: .*"d1".*"q1"'):
+        karat.evaluate({"q1": {"a": 1}}, {"q1": ["a"]}, "mrr", queries=str(tmp_path / "corpus.jsonl"))

@@ -100,11 +100,24 @@ def evaluate(
         )
     job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
     runs = [job.run(name, source, measures) for name, source in sources]
+    if table is not None:
+        _check_table(table, runs)
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
     corpus = os.fspath(data.docs) if isinstance(data.docs, (str, os.PathLike)) else None
     return Result(tuple(runs), conventions, table, corpus, job.models)
+
+
+def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
+    """Refuse a table of queries that knows none of those evaluated: weights and segments would vanish unseen."""
+    asked = dict.fromkeys(q for run in runs for q in run.query_ids)
+    if asked and len(table) and not table.no_answer and not any(q in table.fields for q in asked):
+        raise InputError(
+            f"{table.source}: none of its {len(table):,} queries was evaluated: it has ids such as "
+            f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(asked)))}; "
+            "name the table of these queries"
+        )
 
 
 def _default_metrics(ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
