@@ -289,7 +289,7 @@ def result_schema() -> str:
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **document,
             "title": "Karat result",
-            "anyOf": [{"required": [part]} for part in ("runs", "curves", "reliability", "datasets", "error")],
+            "anyOf": [{"required": [part]} for part in ("runs", "curves", "plan", "reliability", "datasets", "error")],
             "$defs": schema["$defs"],
         },
         ensure_ascii=False,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from karat.verbs.diagnose import Diagnosis, diagnose
     from karat.verbs.evaluate import evaluate
     from karat.verbs.init import init
+    from karat.verbs.plan import Plan, plan
     from karat.verbs.reliability import Reliability, reliability
     from karat.verbs.score import (
         average_precision,
@@ -87,6 +88,7 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.verbs.compare": ("Comparison", "compare"),
     "karat.verbs.sweep": ("Sweep", "sweep"),
+    "karat.verbs.plan": ("Plan", "plan"),
     "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),
     "karat.verbs.diagnose": ("Diagnosis", "diagnose"),
@@ -171,6 +173,7 @@ __all__ = [
     "MetricError",
     "MissingPackage",
     "NotComparable",
+    "Plan",
     "Policy",
     "Qrels",
     "Queries",
@@ -210,6 +213,7 @@ __all__ = [
     "parse",
     "parse_all",
     "parse_gate",
+    "plan",
     "power",
     "precision_at_k",
     "quantile_interval",

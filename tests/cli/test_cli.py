@@ -204,7 +204,7 @@ def test_metrics_lists_all_of_them_and_by_purpose(capsys: pytest.CaptureFixture[
 
 
 def test_every_verb_has_help_with_an_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ("evaluate", "compare", "sweep", "reliability", "metrics", "demo", "cache"):
+    for verb in ("evaluate", "compare", "sweep", "plan", "reliability", "metrics", "demo", "cache"):
         assert run(verb, "--help") == 0
         assert len(capsys.readouterr().out) > 200
     assert run("--version") == 0

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
     from karat.model.option import Option
 
-VERBS = ("evaluate", "compare", "sweep", "reliability", "components", "diagnose", "stress", "check", "bench")
+VERBS = ("evaluate", "compare", "sweep", "plan", "reliability", "components", "diagnose", "stress", "check", "bench")
 COMMANDS = {
     "evaluate": ("qrels", "run"),
     "compare": ("qrels", "old", "new"),
     "sweep": ("qrels", "run"),
+    "plan": ("qrels", "run", "--gate", "mrr >= 0.5"),
     "reliability": ("qrels", "old", "new"),
     "diagnose": ("qrels", "run"),
     "stress": ("qrels", "run", "--reranker", "module:function"),
@@ -292,6 +293,8 @@ def test_cutoffs_apply_to_the_default_metrics() -> None:
     assert set(names) == {f"{m}@{k}" for m in ("hit", "recall", "precision", "ndcg", "mrr", "map") for k in (1, 20)}
 
 
-@pytest.mark.parametrize("command", ["init", "metrics", "report", "sweep", "reliability", "cache", "demo", "bench"])
+@pytest.mark.parametrize(
+    "command", ["init", "metrics", "report", "sweep", "plan", "reliability", "cache", "demo", "bench"]
+)
 def test_every_command_takes_verbose(command: str) -> None:
     assert "--verbose" in CliRunner().invoke(app, [command, "--help"]).output

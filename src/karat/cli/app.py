@@ -22,6 +22,7 @@ COMMANDS = (
     "init",
     "report",
     "sweep",
+    "plan",
     "reliability",
     "bench",
     "diagnose",

@@ -33,7 +33,10 @@ def compare(
         list[str] | None, o.option("A run of one system built again; two or more give the noise floor.", metavar="RUN")
     ] = None,
     plan: Annotated[
-        bool, o.option("Which differences these queries can detect, and how many queries smaller ones need.", "--plan")
+        bool,
+        o.option(
+            "Which differences these queries can detect; karat plan says what gates will say of more queries.", "--plan"
+        ),
     ] = False,
     test: Annotated[
         list[str] | None,

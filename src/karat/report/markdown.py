@@ -35,6 +35,8 @@ NAME, SENTENCE, COMMENT, PAGE = 60, 240, 4_900, 60_000
 
 def render(view: View) -> str:
     """A verdict with what decided it, and little else; without one, every figure that was asked for."""
+    if view.plan is not None:
+        return _render_plan(view)
     if view.reliability is not None:
         return _render_reliability(view)
     head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, SENTENCE)}" if view.verdict else _headline(view)
@@ -62,6 +64,23 @@ def render_error(problem: Problem) -> str:
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*lines, *more])] if lines else []
     return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, [], COMMENT) + "\n"
+
+
+def _render_plan(view: View) -> str:
+    """What gates will say: the conclusion, chances against n for each truth, and the work that is left."""
+    from karat.report.plan import legend, sections
+
+    source = view.plan
+    assert source is not None
+    first = [f"## {text(source.conclusion, SENTENCE)}", text(view.scope, SENTENCE), *_remarks(view)]
+    parts = []
+    for section in sections(source):
+        table = _table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
+        parts += [
+            "\n\n".join([f"**{text(section.title)}**", table, *(f"{text(line, SENTENCE)}." for line in section.lines)])
+        ]
+    last = ["\n".join(f"- {text(words, 2 * SENTENCE)}" for words in legend(source))]
+    return _fitted(first, parts, last, COMMENT) + "\n"
 
 
 def _render_reliability(view: View) -> str:

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from karat.verbs.all_pairs import PairwiseTest
     from karat.verbs.check import Check
     from karat.verbs.compare import Comparison
+    from karat.verbs.plan import Plan
     from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Sweep
 
-    Source = Result | Comparison | Check | Sweep | Reliability
+    Source = Result | Comparison | Check | Sweep | Plan | Reliability
 
 QUERIES = 3
 """Queries that an output names."""
@@ -140,6 +141,7 @@ class View:
     """The file that the baseline was read from."""
     known_pairs: Mapping[str, PairwiseTest] = field(default_factory=dict)
     """By metric: the test of all pairs, where a comparison made it."""
+    plan: Plan | None = None
     reliability: Reliability | None = None
     """How far the collection can be trusted, where that was asked for."""
     tables: Mapping[str, str | None] = field(default_factory=dict)
@@ -221,7 +223,7 @@ class View:
 def view_of(
     source: Source, *, title: str = "", link: str | None = None, tables: Mapping[str, str | None] | None = None
 ) -> View:
-    """The view of a result, a comparison, a check, a sweep or a study of reliability; `title` names the dataset."""
+    """The view of a result, or of what a verb made of one; `title` names the dataset."""
     view = _view_result(source) if isinstance(source, Result) else _view_verb(source)
     return replace(view, title=title or view.title, link=link or view.link, tables=tables or {})
 
@@ -231,13 +233,16 @@ def _view_result(result: Result, notes: tuple[str, ...] = ()) -> View:
     return View(result, result, result, result.metrics, systems, remarks=remarks_of(result.runs), notes=notes)
 
 
-def _view_verb(source: Comparison | Check | Sweep | Reliability) -> View:
+def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
     from karat.verbs.compare import Comparison
+    from karat.verbs.plan import Plan
     from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Sweep
 
     if isinstance(source, Comparison):
         return _view_comparison(source)
+    if isinstance(source, Plan):
+        return replace(_view_result(source.result, source.notes), source=source, plan=source)
     if isinstance(source, Reliability):
         return replace(_view_result(source.result, source.notes), source=source, reliability=source)
     if isinstance(source, Sweep):

@@ -12,10 +12,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from karat.model.json_data import JsonObject
 from karat.results.components import ComponentTables, QueryCell
 from karat.results.json_numbers import Ends, Number
+from karat.results.plan_document import PlanJson
 from karat.results.record import Provenance, RecordJson, RunRecordJson, SamplingJson
 from karat.results.reliability_document import ReliabilityJson
 
-Kind = Literal["evaluation", "comparison", "sweep", "reliability", "check", "baseline", "stress", "bench"]
+Kind = Literal["evaluation", "comparison", "sweep", "plan", "reliability", "check", "baseline", "stress", "bench"]
 
 
 class HeadJson(Struct, frozen=True):
@@ -438,6 +439,7 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     ] = UNSET
     stress: StressJson | UnsetType = UNSET
     curves: list[CurveJson] | UnsetType = UNSET
+    plan: PlanJson | UnsetType = UNSET
     reliability: ReliabilityJson | UnsetType = UNSET
     bench: Annotated[BenchJson | UnsetType, Meta(description="How a benchmark was run.")] = UNSET
     datasets: list[DatasetJson] | UnsetType = UNSET

@@ -275,8 +275,9 @@ def tilt(pulls: Floats) -> Floats:
 
     def chances(slope: float) -> Floats:
         powers = slope * parts
-        weights: Floats = np.exp(powers - powers.max())
-        return weights / weights.sum()
+        weights = np.exp(powers - powers.max())
+        shares: Floats = weights / weights.sum()
+        return shares
 
     low, high = -1.0, 1.0
     while float(chances(low) @ parts) > 0:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import missing_package
+from karat.errors import UsageError, missing_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karat.gates.plans import GateForecast, TruthForecast
     from karat.results.reliability import MetricReliability
     from karat.verbs.sweep import Curve
 
@@ -44,6 +45,42 @@ def draw_reliability(metrics: Sequence[MetricReliability]) -> Any:
         panels[0].legend(frameon=False)
         picture.tight_layout()
     return picture
+
+
+def draw_plan(gates: Sequence[GateForecast]) -> Any:
+    """A matplotlib figure of the chances of each outcome against n, one panel per gate and truth."""
+    cells = [(gate, truth) for gate in gates for truth in gate.truths]
+    if not cells:
+        raise UsageError("nothing to draw: name a gate to plan for")
+    columns = min(len(cells), PANELS)
+    with _drawing():
+        picture = _figure(4.2 * columns, 3.2 * -(-len(cells) // columns))
+        panels = picture.subplots(-(-len(cells) // columns), columns, squeeze=False).ravel()
+        for panel, (gate, truth) in zip(panels, cells, strict=False):
+            _draw_chances(panel, gate, truth)
+        for panel in panels[len(cells) :]:
+            panel.set_axis_off()
+        panels[0].legend(frameon=False)
+        picture.tight_layout()
+    return picture
+
+
+def _draw_chances(panel: Any, gate: GateForecast, truth: TruthForecast) -> None:
+    sizes = [c.n for c in truth.curve]
+    chances = {
+        "SHIP": ([c.ship for c in truth.curve], "#009E73"),
+        "BLOCK": ([c.block for c in truth.curve], "#D55E00"),
+        "INCONCLUSIVE": ([c.inconclusive for c in truth.curve], "#888888"),
+    }
+    for (name, (values, colour)), style in zip(chances.items(), STYLES, strict=False):
+        panel.plot(sizes, values, style, color=colour, label=name, markersize=4)
+    panel.set_xscale("log")
+    panel.set_xticks(sizes, [str(n) for n in sizes])
+    panel.minorticks_off()
+    panel.set_ylim(-0.02, 1.02)
+    panel.set_title(f"{gate.gate}\ntruth: {truth.label}", fontsize=9)
+    panel.set_xlabel(gate.each)
+    panel.grid(alpha=0.25)
 
 
 def _drawing() -> Any:

@@ -26,4 +26,4 @@ def write_error(problem: Problem, path: str) -> None:
     write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", path)
 
 
-FORMAT = Format("json", "The result as JSON.", write, write_error, verbs=(*EVALUATES, "sweep", "reliability"))
+FORMAT = Format("json", "The result as JSON.", write, write_error, verbs=(*EVALUATES, "sweep", "plan", "reliability"))

@@ -29,5 +29,5 @@ FORMAT = Format(
     "A comment for a pull request, or a table for a README.",
     write,
     write_error,
-    verbs=(*EVALUATES, "sweep", "reliability"),
+    verbs=(*EVALUATES, "sweep", "plan", "reliability"),
 )

@@ -11,6 +11,7 @@ from karat.results.figures import estimate_figure, share_figure
 from karat.results.words import plain
 
 if TYPE_CHECKING:
+    from karat.verbs.plan import Plan
     from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Curve, Sweep
 
@@ -89,7 +90,7 @@ def check_plot_name(path: str) -> None:
         raise UsageError(f"{path}: the plot must end in one of {', '.join(PICTURES)}")
 
 
-def draw(source: Sweep | Reliability, path: str) -> None:
+def draw(source: Sweep | Plan | Reliability, path: str) -> None:
     """The curves with their bands as PNG, SVG or PDF, one panel per metric."""
     import io
 

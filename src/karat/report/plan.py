@@ -1,0 +1,63 @@
+"""What is said of a plan: tables of text and a legend, which terminal and Markdown lay out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from karat.gates.plans import units_text
+from karat.gates.wording import label_gate
+from karat.results.figures import percent_text
+from karat.verbs.plan import HALF, needed_text
+
+if TYPE_CHECKING:
+    from karat.gates.plans import GateForecast
+    from karat.verbs.plan import Plan
+
+
+@dataclass(frozen=True)
+class PlanSection:
+    """A table with its title, and what follows from it."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    lines: tuple[str, ...] = ()
+
+
+def sections(source: Plan) -> list[PlanSection]:
+    """The chances of each gate against n, and the work list."""
+    out = [_chances(gate, source.power) for gate in source.gates]
+    if source.work:
+        rows = tuple((label_gate(item.gate), item.run, item.statement) for item in source.work)
+        out.append(PlanSection("Work list: what would decide the undecided gates", ("gate", "run", "work"), rows))
+    return out
+
+
+def _chances(gate: GateForecast, power: float) -> PlanSection:
+    """One row per n, and for each truth the chances of SHIP, BLOCK and INCONCLUSIVE."""
+    rows = tuple(
+        (f"{place[0].n:,}", *(" / ".join(percent_text(x) for x in (c.ship, c.block, c.inconclusive)) for c in place))
+        for place in zip(*(truth.curve for truth in gate.truths), strict=True)
+    )
+    lines = tuple(needed_text(gate, truth, power) for truth in gate.truths)
+    heads = (gate.each, *(truth.label for truth in gate.truths))
+    return PlanSection(f"{label_gate(gate.gate)} on {gate.run}", heads, rows, lines)
+
+
+def legend(source: Plan) -> tuple[str, ...]:
+    """What the figures mean, one line each."""
+    out = []
+    for gate in source.gates[:1]:
+        out.append(
+            "chances of SHIP / BLOCK / INCONCLUSIVE of this gate, simulated from the values of "
+            f"{units_text(gate.units, gate.unit)}, moved to each truth, and judged as karat check judges"
+        )
+        if gate.unit == "conversation":
+            out.append(f"a conversation has {gate.turns:.1f} queries, whose values correlate by {gate.icc:.2f}")
+    if source.work:
+        out.append(
+            f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
+            f"with a chance of {percent_text(HALF)}"
+        )
+    return tuple(out)

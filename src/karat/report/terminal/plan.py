@@ -1,0 +1,32 @@
+"""What gates will say of more queries, for a person at a terminal: the conclusion first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.report.plan import legend, sections
+from karat.report.terminal.console import console, grid, line, note
+from karat.results.words import plain
+
+if TYPE_CHECKING:
+    from karat.verbs.plan import Plan
+
+
+def show(source: Plan) -> None:
+    """The conclusion, the chances of each gate, the work list, and what the figures mean."""
+    out = console()
+    out.print(line(plain(source.conclusion), style="bold"))
+    out.print()
+    for section in sections(source):
+        out.print(line(plain(section.title), style="bold"))
+        table = grid(*section.heads)
+        for row in section.rows:
+            table.add_row(*(plain(cell) for cell in row))
+        out.print(table)
+        for text in section.lines:
+            out.print(line(plain(text)))
+        out.print()
+    for text in source.notes:
+        out.print(note(plain(text), serious=True))
+    for text in legend(source):
+        out.print(line(text, style="dim"))

@@ -1,0 +1,498 @@
+"""Before more queries are collected: what will the gates say of them, and how many are needed?"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from karat.config.options import Settings, takes_options
+from karat.config.reading import find_config, read_config
+from karat.errors import InputError, UsageError
+from karat.gates.evidence import Risk, matching_segments
+from karat.gates.forecast import Chances, GateSetting, forecast
+from karat.gates.kinds import is_same
+from karat.gates.language import BASELINE, parse_gate
+from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text, units_text
+from karat.gates.wording import label_gate
+from karat.metrics.component_figures import is_component_figure
+from karat.metrics.grammar import parse
+from karat.results.figures import percent_text
+from karat.results.pairing import paired
+from karat.results.result import FORMAT_VERSION, Result
+from karat.results.saved import is_saved, load
+from karat.results.table import Table, Tabular
+from karat.results.values import statistic_of
+from karat.stats.defaults import MIN_UNITS
+from karat.stats.intervals import checked_count, checked_share
+from karat.stats.planning import Dialogue, Population, Sample, units_for
+from karat.stats.power import queries_needed
+from karat.store.codec import as_plain
+from karat.verbs.check import check
+from karat.verbs.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from karat.config.models import Config
+    from karat.config.options import Options
+    from karat.config.reading import Read
+    from karat.gates.evidence import Judgment
+    from karat.gates.language import Gate
+    from karat.gates.plans import UnitWord
+    from karat.model.json_data import JsonObject
+    from karat.results.document import DocumentJson
+    from karat.results.table import Cell
+    from karat.verbs.check import Check
+
+SIZES = (25, 50, 100, 200, 400, 800, 1600)
+POWER = 0.8
+HALF = 0.5
+"""The work list looks at the ends of the interval that holds the truth with this chance."""
+STEP = 0.1
+"""Truths near the gate are this many standard deviations away unless stated."""
+FEW = 25
+"""The spread of fewer units is a rough guide."""
+BEYOND = 10
+"""The largest size times this is the most that is told."""
+LARGEST = 3200
+"""No larger samples are simulated for the work list."""
+RESAMPLES = 2000
+PLAN_HEADS = ("gate", "truth", "n", "SHIP", "BLOCK", "INCONCLUSIVE")
+
+
+@dataclass(frozen=True)
+class Plan(Tabular):
+    """What gates will say of more queries, the work that undecided ones ask for, and the result it rests on."""
+
+    result: Result
+    gates: tuple[GateForecast, ...]
+    work: tuple[WorkItem, ...]
+    power: float
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan({self.conclusion})"
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence: how many queries the first gate needs, or the work that undecided gates ask for."""
+        if self.gates:
+            gate = self.gates[0]
+            return f"{label_gate(gate.gate)}: {needed_text(gate, _telling(gate), self.power)}"
+        if not self.work:
+            return "every gate is decided by the queries at hand"
+        first = self.work[0]
+        more = f"; {len(self.work) - 1} more to decide" if len(self.work) > 1 else ""
+        return f"{label_gate(first.gate)}: {first.statement}{more}"
+
+    def table(self) -> Table:
+        """A row for each gate, truth and n."""
+        columns = ("gate", "run", "truth", "true_value", "n", "ship", "block", "inconclusive", "needed")
+        rows: list[list[Cell]] = []
+        cells = []
+        for gate in self.gates:
+            for truth in gate.truths:
+                for c in truth.curve:
+                    chances = (c.ship, c.block, c.inconclusive)
+                    rows.append([str(gate.gate), gate.run, truth.label, truth.value, c.n, *chances, truth.needed])
+                    cells.append((str(gate.gate), truth.label, f"{c.n:,}", *map(percent_text, chances)))
+        return Table(columns, rows, PLAN_HEADS, cells, self.conclusion)
+
+    def plot(self) -> Any:
+        """A matplotlib figure of the chances against n, one panel per gate and truth; notebooks show it."""
+        from karat.verbs.plot import draw_plan
+
+        return draw_plan(self.gates)
+
+    def document(self) -> DocumentJson:
+        """The document that `--json` writes."""
+        from msgspec import UNSET
+
+        from karat.results.document import DocumentJson
+        from karat.results.plan_document import PlanJson
+
+        return DocumentJson(
+            format_version=FORMAT_VERSION,
+            kind="plan",
+            conventions=dict(self.result.conventions) or UNSET,
+            plan=PlanJson(
+                self.conclusion,
+                self.power,
+                self.result.runs[0].sampling.seed,
+                [one.document() for one in self.gates],
+                [item.document() for item in self.work],
+            ),
+            notes=list(self.notes) or UNSET,
+        )
+
+    def as_json(self) -> JsonObject:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())
+
+
+def _telling(gate: GateForecast) -> TruthForecast:
+    """The truth that a sentence is about: the first one better than the gate, else the first."""
+    return next((truth for truth in gate.truths if truth.verdict == "SHIP"), gate.truths[0])
+
+
+def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
+    """How many units the right verdict needs if the truth is this."""
+    if truth.verdict is None:
+        return f"if the truth is {truth.label}, no number of {gate.each} decides"
+    chance = f"if the truth is {truth.label}, {truth.verdict} with a chance of {percent_text(power)} needs"
+    if truth.needed is None:
+        return f"{chance} more than {BEYOND * truth.curve[-1].n:,} {gate.each}"
+    each = " in each segment" if len(gate.segments) > 1 else ""
+    how = "at most" if truth.needed <= truth.curve[0].n else "about"
+    return f"{chance} {how} {units_text(truth.needed, gate.unit)}{each}"
+
+
+@takes_options
+def plan(
+    source: str | os.PathLike[str] | Mapping[str, object] | Config | Read | Result | Any = None,
+    runs: Any = None,
+    gates: str | Iterable[str | Mapping[str, object] | Gate] | None = None,
+    *,
+    truth: float | None = None,
+    true_value: float | None = None,
+    power: float = POWER,
+    sizes: Sequence[int] = SIZES,
+    icc: float | None = None,
+    turns: int | None = None,
+    baseline: Result | str | None = None,
+    candidate: str | Sequence[str] | None = None,
+    **options: Unpack[Options],
+) -> Plan:
+    """What gates will say of more queries: the chances of SHIP, BLOCK and INCONCLUSIVE against their number.
+
+    The values per query at hand say how values are spread: of a `karat.yaml` (the one in this folder unless named), a
+    `Result` or the file that one was saved in, or gold and runs. They are moved to a stated truth, samples are drawn
+    from them, and judged as `check` judges. `truth` is how much better than the gate the true value is, in the
+    metric's unit (below 0: worse), `true_value` the value or change itself; without either there are several truths:
+    around the gate, and as observed. `gates` are those to forecast; without any, the gates of the config are judged,
+    and the undecided ones listed with the queries that would decide them. Where queries carry a conversation,
+    conversations are drawn and counted; `icc` and `turns` state how alike the queries of a conversation are, and how
+    many there are.
+    """
+    Settings.of(options)  # mistakes in the call come before those in files
+    if truth is not None and true_value is not None:
+        raise UsageError("truth and true_value both say what is true; state one")
+    if (icc is None) != (turns is None):
+        raise UsageError("icc and turns describe conversations together; state both")
+    dialogue = None if icc is None or turns is None else _dialogue(icc, turns)
+    checked_share("power", power)
+    counts = sorted({checked_count("n", n, 2) for n in sizes})
+    if not counts:
+        raise UsageError("expected at least one number of queries, such as 100")
+    texts = [gates] if isinstance(gates, (str, dict)) else list(gates or ())
+    named = [parse_gate(gate) for gate in texts]
+    judged, rule = _judged(source, runs, named, baseline, candidate, options)
+    wishes = _Wishes(truth, true_value, power, tuple(counts), dialogue)
+    notes: list[str] = []
+    groups: dict[tuple[Gate, str], list[Judgment]] = {}
+    for row in judged.rows:
+        groups.setdefault((replace(row.gate, end=None), row.run), []).append(row)
+    texts_named = {str(gate) for gate in named}
+    forecasts, work = [], []
+    for (gate, _), rows in groups.items():
+        if reason := _unplannable(gate):
+            if str(gate) in texts_named:
+                raise InputError(f"gate '{gate}': {reason}")
+            notes.append(f"{label_gate(gate)} left out: {reason}")
+            continue
+        cases = _cases(judged, gate, rows, rule)
+        if str(gate) in texts_named:
+            forecasts.append(_forecast_gate(gate, cases, wishes, notes))
+        work += [_work(case, power) for case in cases if case.row.outcome == "undecided" and dialogue is None]
+    if any(case.units < FEW for case in forecasts):
+        notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
+    return Plan(judged.result, tuple(forecasts), tuple(work), power, tuple(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What is asked of a forecast."""
+
+    truth: float | None
+    true_value: float | None
+    power: float
+    sizes: tuple[int, ...]
+    dialogue: Dialogue | None
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """How a config has gates judged."""
+
+    risk: Risk | None = None
+    correction: str = "bonferroni"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One gate in one segment, or over all queries: what it measured, and the values behind that."""
+
+    row: Judgment
+    setting: GateSetting
+    population: Population
+
+    @property
+    def unit(self) -> UnitWord:
+        return "conversation" if self.population.clustered else "query"
+
+
+def _dialogue(icc: float, turns: int) -> Dialogue:
+    if isinstance(icc, bool) or not isinstance(icc, (int, float)) or not 0 <= icc <= 1:
+        raise UsageError(f"icc must be a number from 0 to 1, found {icc!r}")
+    return Dialogue(float(icc), checked_count("turns", turns, 2))
+
+
+def _judged(
+    source: Any, runs: Any, gates: list[Gate], baseline: Any, candidate: Any, options: Options
+) -> tuple[Check, _Rule]:
+    """The gates, judged with the queries at hand, and the rule that judges them."""
+    if isinstance(source, Result) or is_saved(source):
+        if runs is not None:
+            raise UsageError("a saved result goes alone; evaluate its runs again with the others")
+        _need(gates)
+        result = source if isinstance(source, Result) else load(os.fspath(source))
+        return check(result, gates, baseline=baseline, candidate=candidate, **options), _Rule()
+    if runs is None:
+        is_path = isinstance(source, (str, os.PathLike))
+        read = read_config(find_config(os.fspath(source) if is_path else None) if source is None or is_path else source)
+        risk = read.config.risk
+        rule = _Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
+        return check(read, gates, baseline=baseline, candidate=candidate, **options), rule
+    _need(gates)
+    by = options.get("by")
+    slices = [by] if isinstance(by, str) else list(by or ())
+    fields = list(dict.fromkeys(gate.fields for gate in gates if gate.fields))
+    settings = Settings.of(options).change(by=[*slices, *fields] or None)
+    result = evaluate(source, runs, list(dict.fromkeys(gate.metric for gate in gates)), settings=settings)
+    if baseline is None and len(result.runs) > 1 and any(gate.against == BASELINE for gate in gates):
+        baseline = result.runs[0].name
+    return check(result, gates, baseline=baseline, candidate=candidate), _Rule()
+
+
+def _need(gates: Sequence[Gate]) -> None:
+    if not gates:
+        raise UsageError("name a gate to plan for, such as 'ndcg@10 >= 0.5'; a karat.yaml brings its own")
+
+
+def _unplannable(gate: Gate) -> str:
+    """Why a gate's chances cannot be simulated; empty where they can."""
+    measure = parse(gate.metric)
+    if is_component_figure(measure):
+        return "figures of components are not planned"
+    if measure.aggregate in ("quantile", "sum"):
+        return f"a {'quantile' if measure.aggregate == 'quantile' else 'total'} is not a mean over queries"
+    return ""
+
+
+def _cases(judged: Check, gate: Gate, rows: Sequence[Judgment], rule: _Rule) -> list[_Case]:
+    """The gate in each of its segments, with the values there."""
+    run = judged.result[rows[0].run]
+    sampling, statistic = run.sampling, statistic_of(parse(gate.metric))
+    confidence = sampling.confidence if rule.risk is None else 1 - 2 * rule.risk.ship
+    block = (1 - sampling.confidence) / 2 if rule.risk is None else rule.risk.block
+    count = len(rows) if gate.every and rule.correction == "bonferroni" else 1
+    choice = replace(sampling.choice(run.threads), confidence=confidence, resamples=min(sampling.resamples, RESAMPLES))
+    ids, values, base = run.query_ids, run.values[gate.metric], None
+    if gate.against is not None:
+        other = judged.baseline if gate.against == BASELINE else judged.result[gate.against]
+        assert other is not None
+        both = paired(other, run, [gate.metric])
+        ids, values, base = both.query_ids, both.candidate[0], both.base[0]
+    units = sampling.units(ids)
+    place = {q: i for i, q in enumerate(ids)}
+    segments = matching_segments(gate, sampling.segments(run.query_ids))
+    out = []
+    for row in rows:
+        members = np.arange(len(ids))
+        if gate.fields:
+            mine = next((s.rows for s in segments if s.by == row.segment), ())
+            members = np.array([place[q] for i in mine if (q := run.query_ids[i]) in place], dtype=np.int64)
+        own = Population.of(
+            statistic,
+            values[members],
+            units.take(members),
+            base=None if base is None else base[members],
+            factor=gate.factor,
+        )
+        least = (gate.least or sampling.minimum) if gate.fields else 1 if units.plain else MIN_UNITS
+        out.append(_Case(row, GateSetting(gate, choice, 1 - 2 * block / count, least), own))
+    return out
+
+
+def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: list[str]) -> GateForecast:
+    """The chances of a gate, over all of its segments, for each truth."""
+    populations = _populations(gate, cases, wishes, notes)
+    first = populations[0]
+    observed = cases[0].row.found.estimate if len(cases) == 1 else math.nan
+    truths = _truths(gate, cases, populations, wishes)
+    return GateForecast(
+        gate,
+        cases[0].row.run,
+        cases[0].row.against,
+        observed,
+        "conversation" if first.clustered else "query",
+        min(len(p.units) for p in populations),
+        first.turns,
+        first.correlation() if first.clustered else math.nan,
+        tuple(case.row.where for case in cases) if gate.every else (),
+        tuple(_forecast_truth(one, cases, populations, wishes) for one in truths),
+    )
+
+
+def _populations(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: list[str]) -> list[Population]:
+    """What samples are drawn from in each segment: its own values, or those of all where it has too few."""
+    own = [case.population for case in cases]
+    usable = [p for p, case in zip(own, cases, strict=True) if _is_usable(p, case.setting.minimum)]
+    if not usable:
+        raise InputError(f"gate '{gate}': the values at hand are too few, or all equal, and do not say how others vary")
+    largest = max(usable, key=lambda p: len(p.units))
+    out = []
+    for case, population in zip(cases, own, strict=True):
+        if not _is_usable(population, case.setting.minimum):
+            notes.append(f"{case.row.where} has too few values: those of the largest segment are taken instead")
+            population = largest
+        out.append(population if wishes.dialogue is None else population.with_dialogue(wishes.dialogue))
+    return out
+
+
+def _is_usable(population: Population, least: int) -> bool:
+    return len(population.units) >= max(least, 2) and bool(np.ptp(population.scores) > 0)
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """A truth in words, and as the figure of each segment."""
+
+    label: str
+    values: tuple[float, ...]
+
+
+def _truths(gate: Gate, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes) -> list[_Truth]:
+    """The stated truth, or several: around the gate, and as observed."""
+    direction, count = (1.0 if math.isfinite(gate.region.low) else -1.0), len(cases)
+    if wishes.true_value is not None:
+        stated = [_Truth(truth_text(gate, wishes.true_value), (wishes.true_value,) * count)]
+    elif wishes.truth is not None:
+        stated = [_offset(gate, wishes.truth, direction, count)]
+    else:
+        step = _round_step(STEP * float(np.median([p.deviation for p in populations])))
+        stated = [_offset(gate, offset, direction, count) for offset in (-step, 0.0, step)]
+        observed = tuple(
+            case.row.found.estimate if case.population is p or wishes.dialogue else p.statistic.to_figure(p.mean, 1)
+            for case, p in zip(cases, populations, strict=True)
+        )
+        label = f"as observed ({truth_text(gate, observed[0])})" if count == 1 else "as observed in each segment"
+        stated.append(_Truth(label, observed))
+    out = []
+    for truth in stated:
+        try:
+            for p, value in zip(populations, truth.values, strict=True):
+                p.shares(p.statistic.to_score(value, 1))
+        except UsageError:
+            if len(stated) == 1:
+                means = [p.unit_sums[0] / p.unit_sums[1] for p in populations]
+                ends = (max(float(m.min()) for m in means), min(float(m.max()) for m in means))
+                reach = " to ".join(truth_text(gate, populations[0].statistic.to_figure(e, 1)) for e in ends)
+                raise UsageError(
+                    f"gate '{gate}': the truth {truth_text(gate, truth.values[0])} cannot be simulated from these "
+                    f"values, which reach from {reach}; state one between"
+                ) from None
+        else:
+            out.append(truth)
+    if not out:
+        raise InputError(f"gate '{gate}': no value at hand lies on the other side of the gate; state a truth")
+    return out
+
+
+def _offset(gate: Gate, offset: float, direction: float, count: int) -> _Truth:
+    value = gate.threshold + direction * offset
+    size = f"{abs(offset):g}"
+    label = "at the gate" if offset == 0 else f"{size} {'better' if offset > 0 else 'worse'} than the gate"
+    return _Truth(label, (value,) * count)
+
+
+def _round_step(size: float) -> float:
+    """One significant digit."""
+    return round(size, -math.floor(math.log10(size))) if size > 0 and math.isfinite(size) else 0.01
+
+
+def _right_verdict(gate: Gate, values: Sequence[float]) -> Literal["SHIP", "BLOCK"] | None:
+    if any(is_same(value, end) for value in values for end in gate.region.bounds):
+        return None
+    return "SHIP" if all(gate.region.holds(value) for value in values) else "BLOCK"
+
+
+def _forecast_truth(
+    truth: _Truth, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes
+) -> TruthForecast:
+    """The chances against n: of a gate for every segment, all must pass, and one that fails is enough."""
+    settings = [case.setting for case in cases]
+    if wishes.dialogue is not None:
+        settings = [replace(one, minimum=max(one.minimum, MIN_UNITS)) for one in settings]
+    curve = []
+    for n in wishes.sizes:
+        parts = [
+            forecast(setting, p, value, n)
+            for setting, p, value in zip(settings, populations, truth.values, strict=True)
+        ]
+        ship = math.prod(part.ship for part in parts)
+        block = 1 - math.prod(1 - part.block for part in parts)
+        curve.append(Chances(n, ship, min(block, 1 - ship)))
+    right = _right_verdict(settings[0].gate, truth.values)
+    chances = [c.ship if right == "SHIP" else c.block for c in curve]
+    needed = None if right is None else units_for(wishes.power, wishes.sizes, chances, most=BEYOND * wishes.sizes[-1])
+    value = truth.values[0] if len(set(truth.values)) == 1 else math.nan
+    return TruthForecast(truth.label, value, right, tuple(curve), needed)
+
+
+def _work(case: _Case, power: float) -> WorkItem:
+    """How many more units would decide a gate, at both ends of an interval that may well hold the truth."""
+    row, population = case.row, case.population
+    units = len(population.units)
+    item = WorkItem(row.gate, row.run, row.segment, case.unit, units, math.nan, math.nan, None, None)
+    if units < 2 or not np.ptp(population.scores) > 0:
+        short = case.setting.minimum - units
+        return replace(item, fewest=short if short > 0 else None, reason="the values at hand are all equal, or too few")
+    own = Sample(
+        population.values[None, :], None if population.base is None else population.base[None, :], population.units
+    )
+    ((interval,),) = population.intervals(own, case.setting.choice, (HALF,))
+    ends = (interval.low, interval.high)
+    needed = [n for end in ends if (n := _units_at(case, end, power)) is not None]
+    region = row.gate.region
+    crosses = region.holds(ends[0]) != region.holds(ends[1])
+    open_ended = crosses or len(needed) < len(ends)
+    return replace(
+        item,
+        low=ends[0],
+        high=ends[1],
+        fewest=max(min(needed) - units, 1) if needed else None,
+        most=None if open_ended or not needed else max(max(needed) - units, 1),
+    )
+
+
+def _units_at(case: _Case, truth: float, power: float) -> int | None:
+    """The units that decide with this power if the truth is this: simulated around what the t-test needs."""
+    setting, population = case.setting, case.population
+    right = _right_verdict(setting.gate, (truth,))
+    score, limit = (population.statistic.to_score(x, 1) for x in (truth, setting.gate.region.nearest(truth)))
+    level = setting.levels[0 if right == "SHIP" else 1]
+    rough = queries_needed(score - limit, population.deviation, power=power, alpha=1 - level) if right else None
+    if rough is None or rough > LARGEST:
+        return rough
+    least = max(setting.minimum, 5)
+    sizes = sorted({max(least, round(rough * share)) for share in (0.5, 1.0, 2.0)})
+    try:
+        chances = [forecast(setting, population, truth, n) for n in sizes]
+    except UsageError:  # beyond the values that were seen
+        return None
+    return units_for(power, sizes, [c.ship if right == "SHIP" else c.block for c in chances], most=BEYOND * LARGEST)

@@ -1,0 +1,195 @@
+"""What gates will say of more queries: chances that agree with judging real samples, and the work that is left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import karat
+from karat.cli.app import app
+from karat.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RANKS = (1, 1, 2, 3, 5, 8, 9, 0)
+"""Where the relevant doc of a query stands; 0: nowhere."""
+
+
+def project(count: int, seed: int = 0, **fields: list[str]) -> dict[str, object]:
+    """Gold with one relevant doc per query, and two runs that find it at random ranks."""
+    rng = np.random.default_rng(seed)
+    qrels = {f"q{i}": {"good": 1} for i in range(count)}
+
+    def run() -> dict[str, list[str]]:
+        places = rng.choice(RANKS, count)
+        return {f"q{i}": ["good" if r == place else f"d{r}" for r in range(1, 11)] for i, place in enumerate(places)}
+
+    queries = {f"q{i}": {"text": "x", **{name: values[i] for name, values in fields.items()}} for i in range(count)}
+    return {"qrels": qrels, "runs": {"old": run(), "new": run()}, "queries": queries}
+
+
+def result_of(count: int = 60, seed: int = 0, by: str | None = None, **fields: list[str]) -> karat.Result:
+    parts = project(count, seed, **fields)
+    return karat.evaluate(parts["qrels"], parts["runs"], "mrr", queries=parts["queries"] if fields else None, by=by)
+
+
+def rates(gate: str, population: np.ndarray, base: np.ndarray | None, n: int, samples: int) -> tuple[float, float]:
+    """How often karat.check ships and blocks samples of n queries drawn from a population."""
+    rng, verdicts = np.random.default_rng(77), []
+    for _ in range(samples):
+        rows = rng.integers(0, len(population), n)
+        runs = {"new": _lists(population[rows])} | ({} if base is None else {"old": _lists(base[rows])})
+        gold = {f"q{i}": {"good": 1} for i in range(n)}
+        result = karat.evaluate(gold, runs, "mrr")
+        check = karat.check(result, gate, baseline=None if base is None else "old")
+        verdicts.append(check.verdict)
+    return verdicts.count("SHIP") / samples, verdicts.count("BLOCK") / samples
+
+
+def _lists(values: np.ndarray) -> dict[str, list[str]]:
+    places = [0 if v == 0 else round(1 / v) for v in values]
+    return {f"q{i}": ["good" if r == p else f"d{r}" for r in range(1, 11)] for i, p in enumerate(places)}
+
+
+def test_chances_of_a_level_agree_with_checking_real_samples() -> None:
+    result = result_of()
+    values = result["new"].values["mrr"]
+    gate = f"mrr >= {values.mean() - 0.1:.6f}"
+    outlook = karat.plan(result, None, gate, true_value=float(values.mean()), sizes=(50,), candidate="new")
+    ship, block = rates(gate, values, None, 50, 300)
+    (chances,) = outlook.gates[0].truths[0].curve
+    assert chances.ship == pytest.approx(ship, abs=0.09)  # three standard errors of 300 checks
+    assert chances.block == pytest.approx(block, abs=0.02)
+    assert chances.ship + chances.block + chances.inconclusive == pytest.approx(1)
+
+
+def test_chances_of_a_change_agree_with_checking_real_samples() -> None:
+    result = result_of(seed=4)
+    new, old = (result[name].values["mrr"] for name in ("new", "old"))
+    delta = float((new - old).mean())
+    gate = f"mrr no worse than baseline by {0.15 - min(delta, 0):.6f}"
+    outlook = karat.plan(result, None, gate, true_value=delta, sizes=(50,), baseline="old")
+    ship, _ = rates(gate, new, old, 50, 150)
+    assert outlook.gates[0].truths[0].curve[0].ship == pytest.approx(ship, abs=0.13)
+
+
+def test_at_the_gate_both_errors_stay_small_and_no_number_decides() -> None:
+    outlook = karat.plan(result_of(), None, "mrr >= 0.45", truth=0.0, sizes=(50, 200), candidate="new")
+    (truth,) = outlook.gates[0].truths
+    assert all(c.ship < 0.06 and c.block < 0.06 for c in truth.curve)
+    assert truth.needed is None and truth.verdict is None
+    assert "no number of queries decides" in outlook.conclusion
+
+
+def test_more_queries_and_a_better_truth_raise_the_chance_to_ship() -> None:
+    result = result_of()
+    near, far = (
+        karat.plan(result, None, "mrr >= 0.45", truth=t, sizes=(50, 400), candidate="new").gates[0].truths[0]
+        for t in (0.03, 0.1)
+    )
+    assert near.curve[0].ship < near.curve[1].ship < far.curve[1].ship
+    assert far.needed is not None and near.needed is not None and far.needed < near.needed
+
+
+def test_conversations_that_are_alike_need_more_queries() -> None:
+    result = result_of()
+    plan = [
+        karat.plan(result, None, "mrr >= 0.45", truth=0.1, sizes=(20, 80), icc=icc, turns=5, candidate="new").gates[0]
+        for icc in (0.0, 0.5)
+    ]
+    assert [one.unit for one in plan] == ["conversation"] * 2
+    assert plan[0].truths[0].curve[0].ship > plan[1].truths[0].curve[0].ship + 0.1
+
+
+def test_conversations_of_the_data_are_drawn_whole() -> None:
+    result = result_of(conversation=[f"c{i // 4}" for i in range(60)])
+    (gate,) = karat.plan(result, None, "mrr >= 0.45", truth=0.1, sizes=(3, 20), candidate="new").gates
+    assert (gate.unit, gate.units, gate.turns) == ("conversation", 15, 4.0)
+    assert gate.truths[0].curve[0].ship == 0  # fewer than five conversations are not judged
+    assert gate.truths[0].curve[1].ship > 0.1
+
+
+def test_every_segment_must_pass_and_n_is_of_each() -> None:
+    result = result_of(by="language", language=["de", "pt"] * 30)
+    one, every = (
+        karat.plan(result, None, f"mrr >= 0.45 {where}", truth=0.1, sizes=(100,), candidate="new").gates[0]
+        for where in ("where language = de", "for every language")
+    )
+    assert every.segments == ("language = de", "language = pt")
+    assert every.each == "queries in each segment"
+    assert every.truths[0].curve[0].ship < one.truths[0].curve[0].ship
+
+
+def test_the_work_list_is_a_range_over_what_the_truth_may_be() -> None:
+    result = result_of()
+    value = result["new"].values["mrr"].mean()
+    outlook = karat.plan(result, None, f"mrr >= {value - 0.06:.4f}", truth=0.1, sizes=(25,), candidate="new")
+    (item,) = outlook.work
+    assert item.fewest is not None and item.most is not None and 1 <= item.fewest < item.most
+    assert item.low < value < item.high
+    assert item.statement == f"judge about {item.fewest:,} to {item.most:,} more queries"
+    at_it = karat.plan(result, None, f"mrr >= {value - 0.005:.4f}", truth=0.1, sizes=(25,), candidate="new").work[0]
+    assert at_it.most is None and "the truth may be at the gate" in at_it.statement
+
+
+def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) -> None:
+    parts = project(60)
+    (tmp_path / "qrels.json").write_text(json.dumps(parts["qrels"]))
+    new = parts["runs"]["new"]  # type: ignore[index]
+    (tmp_path / "new.run").write_text(
+        "".join(f"{q} Q0 {d} {i} {1 / i} new\n" for q, docs in new.items() for i, d in enumerate(docs, 1))
+    )
+    config = tmp_path / "karat.yaml"
+    config.write_text(
+        "dataset: {qrels: qrels.json}\nruns: {new: new.run}\nmetrics: [mrr]\ngates: ['mrr >= 0.40', 'mrr >= 0.01']\n"
+    )
+    outlook = karat.plan(str(config))
+    assert outlook.gates == ()
+    assert [str(item.gate) for item in outlook.work] == ["mrr >= 0.4"]
+
+
+def test_the_same_seed_gives_the_same_document_and_the_document_says_what_the_table_does() -> None:
+    first, second = (
+        karat.plan(result_of(), None, "mrr >= 0.45", sizes=(25, 50), candidate="new").as_json() for _ in range(2)
+    )
+    assert first == second
+    assert first["kind"] == "plan"
+    outlook = karat.plan(result_of(), None, "mrr >= 0.45", sizes=(25, 50), candidate="new")
+    assert [t.label for t in outlook.gates[0].truths][1] == "at the gate"
+    assert len(outlook.table().rows) == 2 * len(outlook.gates[0].truths)
+
+
+def test_the_command_writes_tables_json_and_markdown(tmp_path: Path) -> None:
+    saved = tmp_path / "result.json"
+    result_of().save(str(saved))
+    words = ("plan", str(saved), "-g", "mrr >= 0.45", "--candidate", "new", "--truth", "0.1", "--n", "25,100")
+    shown = CliRunner().invoke(app, list(words))
+    assert shown.exit_code == 0, shown.output
+    assert "0.1 better than the gate" in shown.output and "SHIP with a chance of 80% needs" in shown.output
+    written = CliRunner().invoke(
+        app, [*words, "--json", str(tmp_path / "p.json"), "--markdown", str(tmp_path / "p.md")]
+    )
+    assert written.exit_code == 0
+    assert json.loads((tmp_path / "p.json").read_text())["plan"]["gates"][0]["truths"][0]["curve"][1]["n"] == 100
+    assert "| 100 |" in (tmp_path / "p.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"truth": 0.1, "true_value": 0.5}, "state one"),
+        ({"icc": 0.3}, "state both"),
+        ({"icc": 1.5, "turns": 5}, "icc must be a number from 0 to 1"),
+        ({"true_value": 1.5}, "cannot be simulated from these values, which reach from 0.1111 to 1.0000"),
+        ({"sizes": ()}, "at least one number of queries"),
+        ({"power": 1.0}, "power must be between 0 and 1"),
+    ],
+)
+def test_wishes_that_contradict_each_other_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        karat.plan(result_of(20), None, "mrr >= 0.45", candidate="new", **changes)  # type: ignore[arg-type]
