@@ -128,7 +128,7 @@ def _too_small(rows: Sequence[Judgment]) -> Text:
 
 def _below(row: Judgment, indent: str = "") -> Text:
     """What to do, on a line of its own."""
-    text = advise(row) or note_reference(row)
+    text = "; ".join(part for part in (note_reference(row), advise(row)) if part)
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
