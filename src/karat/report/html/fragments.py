@@ -32,10 +32,14 @@ def funnels_of(runs: Sequence[RunResult]) -> list[Funnel]:
         if run.components is None or not run.components.funnel.figures:
             continue
         funnel = run.components.funnel
-        total = funnel.counts["gold"] or 1
         stages = [
-            FunnelStage(end_text(name, funnel.tables["k"]), n, round(100 * n / total, 1), name == "delivered")
-            for name, n in ((name, funnel.counts[name]) for name in funnel.figures)
+            FunnelStage(
+                end_text(name, funnel.tables["k"]),
+                funnel.counts[name],
+                round(100 * share.estimate, 1),  # of weighted queries, as components have it
+                name == "delivered",
+            )
+            for name, share in funnel.figures.items()
         ]
         out.append(Funnel(run.name, stages))
     return out
