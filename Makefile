@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-check bench-record bench-diversity \
-	bench-diagnosis bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
+	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-record size of saved results, and how fast they are written and read"
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
+	@echo "make bench-plan       whether karat plan foretells what karat check says (needs ../shared/data; an hour)"
 	@echo "make bench-reliability  how far TREC DL 2019 can be trusted, and coverage of those intervals (needs ../shared/data)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
@@ -107,6 +108,9 @@ bench-diversity: $(VENV)/.bench
 
 bench-diagnosis: $(VENV)/.test
 	$(BIN)/python bench/diagnosis.py
+
+bench-plan: $(VENV)/.bench
+	$(BIN)/python bench/plan.py
 
 bench-reliability: $(VENV)/.test
 	$(BIN)/python bench/reliability.py
