@@ -54,7 +54,9 @@ def legend(source: Plan) -> tuple[str, ...]:
             f"{units_text(gate.units, gate.unit)}, moved to each truth, and judged as karat check judges"
         )
         if gate.unit == "conversation":
-            out.append(f"a conversation has {gate.turns:.1f} queries, whose values correlate by {gate.icc:.2f}")
+            out.append(
+                f"a conversation has {round(gate.turns, 1):g} queries, whose values correlate by {round(gate.icc, 2):g}"
+            )
     if source.work:
         out.append(
             f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
