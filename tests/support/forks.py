@@ -55,6 +55,7 @@ def work(folder, output, limit, *arguments):
         os.dup2(os.open(output, os.O_WRONLY), 1)
     if limit:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        sys.dont_write_bytecode = True  # half a module would be kept for everybody
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     karat.cli.main()
 """
