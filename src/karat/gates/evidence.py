@@ -22,7 +22,7 @@ from karat.results.values import statistic_of
 from karat.results.words import segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
-from karat.stats.intervals import standard_error
+from karat.stats.intervals import unit_deviation
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from karat.results.sampling import Sampling, Segment
     from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic
     from karat.stats.intervals import Interval
-    from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
 
@@ -351,7 +350,7 @@ class _View:
             (found, outer),
             statistic,
             least,
-            deviation=_deviation(statistic.scores(values), own),
+            deviation=unit_deviation(statistic.scores(values), own),
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
             values=values if statistic.aggregate == "quantile" else np.zeros(0),
         )
@@ -364,7 +363,7 @@ class _View:
             (change.intervals[0], change.intervals[-1]),
             change.statistic,
             least,
-            deviation=math.nan if quantile else _deviation(change.differences, change.units),
+            deviation=math.nan if quantile else unit_deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
         return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)))
@@ -437,9 +436,3 @@ class _View:
                 for one, *rest in zip(*parts, strict=True)
             ]
         return self._known[key]
-
-
-def _deviation(scores: Floats, units: Units) -> float:
-    """The standard deviation of a unit's score: the standard error times the root of the number of units."""
-    error, count = standard_error(scores, units)
-    return error * math.sqrt(count)

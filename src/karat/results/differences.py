@@ -18,7 +18,7 @@ from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
 from karat.stats.changes import ONE_MORE
-from karat.stats.intervals import ALL_EQUAL, standard_error
+from karat.stats.intervals import ALL_EQUAL, unit_deviation
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
 from karat.stats.quantiles import TEST
@@ -170,18 +170,13 @@ def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, fl
     """The deviation of a unit's difference, and how much longer its interval is than Student's."""
     from scipy.special import stdtrit
 
-    error, units = standard_error(change.differences, change.units)
-    interval = change.intervals[0]
+    interval, units = change.intervals[0], change.intervals[0].units
+    deviation = unit_deviation(change.differences, change.units)
     low, high = (change.statistic.to_score(end, interval.n) for end in (interval.low, interval.high))
-    half = (high - low) / 2
-    if not (math.isfinite(half) and units > 1) or interval.method in ("none", ALL_EQUAL):
-        return error * math.sqrt(units), 1.0
-    of_interval = half / float(stdtrit(units - 1, 0.5 + confidence / 2))
-    return (
-        (error * math.sqrt(units), max(1.0, of_interval / error))
-        if error > 0
-        else (of_interval * math.sqrt(units), 1.0)
-    )
+    if not (math.isfinite(high - low) and units > 1) or interval.method in ("none", ALL_EQUAL):
+        return deviation, 1.0
+    of_interval = (high - low) / 2 / float(stdtrit(units - 1, 0.5 + confidence / 2)) * math.sqrt(units)
+    return (deviation, max(1.0, of_interval / deviation)) if deviation > 0 else (of_interval, 1.0)
 
 
 def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:

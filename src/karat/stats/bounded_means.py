@@ -16,6 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karat.stats.resample import Units
+
     Floats = NDArray[np.float64]
 
 STEPS = 60
@@ -31,6 +33,13 @@ class UnitMeans:
     bottom: Floats
     queries: int
 
+    @staticmethod
+    def of(values: Floats, units: Units) -> UnitMeans:
+        """Of rows of values without gaps; units without weight are left out."""
+        top, bottom = units.sums(values)
+        there = (bottom > 0).any(axis=1)
+        return UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()))
+
     @property
     def values(self) -> Floats:
         return self.top / self.bottom
@@ -44,8 +53,8 @@ class UnitMeans:
     def level_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The lowest and the highest value that one more unit may have, by column.
 
-        A query may be at the bound. The mean of a conversation of several queries is so the less likely the more units
-        were seen away from the other bound; where there is no bound, the extreme is the one that was seen.
+        A query may be at the bound. For the mean of a conversation that is the less likely, the more units were seen
+        away from the other bound. Without a bound, it is the most extreme value seen.
         """
         span, middle = most - least, self.top.sum(axis=0) / self.bottom.sum(axis=0)
         pulls = (self.top - middle * self.bottom) / self.usual_weight  # a long conversation pulls more than a short one
@@ -63,8 +72,8 @@ class UnitMeans:
         """The worst and the best difference that one more unit may have, by column.
 
         With all units tied, or all but one, it is what the scale allows. The more units k differ, the more is known of
-        how far they do: k^(-1/4) of the scale keeps the error rates of bench/error_rates.py. Where there is no scale,
-        it is the most extreme difference seen.
+        how far they do: k^(-1/4) of the scale keeps the error rates of bench/error_rates.py. Without a scale, it is the
+        most extreme difference seen.
         """
         values = self.values
         apart = (self.bottom * (values != 0)).sum(axis=0) / self.bottom.sum(axis=0) * self.effective
@@ -117,25 +126,25 @@ class UnitMeans:
         """The quantile of columns with no more than two values and equal weights; NaN for the others."""
         from scipy.special import betaincinv
 
+        low, high, above, at_low, plain = self._two_values()
+        quantile = low + (high - low) * betaincinv(above, at_low, share)
+        return np.where(plain, np.where(low == high, low, quantile), np.nan)
+
+    def _two_values(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The least and the largest value, how many units are above and at the least, and whether that is all."""
         values = self.values
         low, high = values.min(axis=0), values.max(axis=0)
         at_low = (values == low).sum(axis=0)
         plain = (self.bottom == self.bottom[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0)
-        above = np.maximum(len(values) - at_low, 1)
-        found = low + (high - low) * betaincinv(above, np.maximum(at_low, 1), share)
-        return np.where(plain, np.where(low == high, low, found), np.nan)
+        return low, high, np.maximum(len(values) - at_low, 1), np.maximum(at_low, 1), plain
 
     def share_below(self, at: Floats) -> Floats:
         """The chance under random shares of the units that the mean is not above this, by column."""
         from scipy.special import betainc, ndtr
 
-        values = self.values
-        low, high = values.min(axis=0), values.max(axis=0)
-        at_low = (values == low).sum(axis=0)
-        plain = (self.bottom == self.bottom[0]).all(axis=0) & ((values == low) | (values == high)).all(axis=0)
+        low, high, above, at_low, plain = self._two_values()
         span = np.where(high > low, high - low, 1.0)
-        place = np.clip((at - low) / span, 0.0, 1.0)
-        exact = betainc(np.maximum(len(values) - at_low, 1), np.maximum(at_low, 1), place)
+        exact = betainc(above, at_low, np.clip((at - low) / span, 0.0, 1.0))
         inside = (at > low) & (at < high)
         usual = ndtr(self._score(np.where(inside, at, (low + high) / 2)))
         return np.where(~inside, np.where(at >= high, 1.0, 0.0), np.where(plain, exact, usual))

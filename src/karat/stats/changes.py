@@ -17,6 +17,7 @@ from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
+from karat.stats.resample import mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,23 +75,17 @@ def _of_group(
 ) -> list[MeanChange]:
     """The changes of rows that all queries of a group have."""
     n = 0 if np.isnan(part).any() else part.shape[1]
-    tops, bottoms = units.sums(part)
-    there = bottoms[:, 0] > 0 if n else np.zeros(len(tops), dtype=bool)
-    tops, bottoms = tops[there], bottoms[there]
-    if len(tops) < 2:
-        means = tops.sum(axis=0) / bottoms.sum(axis=0) if len(tops) else np.full(len(part), math.nan)
-        none = tuple(Interval(math.nan, math.nan, math.nan, "none", n) for _ in levels)
-        return [MeanChange(tuple(_moved(i, m) for i in none), {test: 1.0}) for m in means]
-    seen = UnitMeans(tops, bottoms, n)
+    seen = UnitMeans.of(part, units)
+    if n == 0 or len(seen.top) < 2:
+        means = [mean_of(row, units) for row in part]
+        return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
     n_eff = math.nan if units.plain else float(seen.effective[0])
-    estimates = tops.sum(axis=0) / bottoms.sum(axis=0)
+    estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
     if test == "t":
         p, ends = student_changes(seen, levels)
     else:
-        p, ends = flip_signs(tops, bottoms[:, 0], levels=levels, draws=draws, seed=seed)
-    least, most = seen.change_extremes(bounds[:, 0], bounds[:, 1])
-    worse, better = seen.with_one_more(least), seen.with_one_more(most)
-    p_more = _p_of_none(seen, bounds)
+        p, ends = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
+    worse, better = _with_extremes(seen, bounds)
     unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
     tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
     names = [ALL_EQUAL if blank else test for blank in unknown]
@@ -106,34 +101,33 @@ def _of_group(
                 for e, a, b, name in zip(estimates, low, high, names, strict=True)
             ]
         )
-    pairs = zip(p, p_more, unknown, strict=True)
-    tests = [{test: float(a), ONE_MORE: 1.0 if blank else min(1.0, float(b))} for a, b, blank in pairs]
+    p_more = np.where(unknown, 1.0, _p_of_none(worse, better))
+    tests = [{test: float(a), ONE_MORE: float(b)} for a, b in zip(p, p_more, strict=True)]
     return [MeanChange(one, p) for one, p in zip(zip(*intervals, strict=True), tests, strict=True)]
-
-
-def _moved(interval: Interval, estimate: float) -> Interval:
-    return Interval(float(estimate), interval.low, interval.high, interval.method, interval.n)
 
 
 def p_with_one_more(values: Floats, units: Units, bounds: tuple[float, float]) -> Floats:
     """For every pair of rows (runs × queries): the p of no difference in means if there were one more unit."""
     there = np.asarray(~np.isnan(values).any(axis=0))
-    count = len(values)
-    first, second = np.triu_indices(count, 1)
-    moved = (values[first] - values[second])[:, there]
-    out = np.ones((count, count))
-    tops, bottoms = units.only(there).sums(moved)
-    if len(tops) > 1:
-        seen = UnitMeans(tops, bottoms, moved.shape[1])
-        out[first, second] = out[second, first] = _p_of_none(seen, np.array([bounds] * len(first)))
+    first, second = np.triu_indices(len(values), 1)
+    seen = UnitMeans.of((values[first] - values[second])[:, there], units.only(there))
+    out = np.ones((len(values), len(values)))
+    if len(seen.top) > 1:
+        scale = np.array([bounds] * len(first))
+        out[first, second] = out[second, first] = _p_of_none(*_with_extremes(seen, scale))
     return out
 
 
-def _p_of_none(seen: UnitMeans, bounds: Floats) -> Floats:
+def _with_extremes(seen: UnitMeans, bounds: Floats) -> tuple[UnitMeans, UnitMeans]:
+    """The units with one more that is as bad, and with one that is as good, as it may be."""
     least, most = seen.change_extremes(bounds[:, 0], bounds[:, 1])
-    nothing = np.zeros(len(bounds))
-    below, above = seen.with_one_more(least).share_below(nothing), seen.with_one_more(most).share_below(nothing)
-    p: Floats = np.minimum(2 * np.minimum(below, 1 - above), 1.0)
+    return seen.with_one_more(least), seen.with_one_more(most)
+
+
+def _p_of_none(worse: UnitMeans, better: UnitMeans) -> Floats:
+    """The two-sided p of a mean difference of 0."""
+    nothing = np.zeros(worse.top.shape[1])
+    p: Floats = np.minimum(2 * np.minimum(worse.share_below(nothing), 1 - better.share_below(nothing)), 1.0)
     return p
 
 

@@ -243,9 +243,7 @@ def _bounded_ends(
     ]
     if not rows:
         return {}
-    top, bottom = units.sums(values[rows])
-    there = (bottom > 0).any(axis=1)
-    means = UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()))
+    means = UnitMeans.of(values[rows], units)
     least, most = (np.array([bounds[i][side] for i in rows]) for side in (0, 1))
     if not np.isfinite(most - least).all():
         raise UsageError("method 'gaffke' needs the bounds of the values, such as (0, 1); use 'auto' or 'bca'")

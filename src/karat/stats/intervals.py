@@ -137,6 +137,12 @@ def standard_error(values: Floats, units: Units) -> tuple[float, float]:
     return float(math.sqrt(count / (count - 1) * (residual**2).sum()) / bottom.sum()), count
 
 
+def unit_deviation(values: Floats, units: Units) -> float:
+    """The standard deviation of a unit: the standard error times the root of the number of units."""
+    error, count = standard_error(values, units)
+    return error * math.sqrt(count)
+
+
 def student(values: Floats, units: Units, confidence: float) -> tuple[float, float]:
     """Student's t around the mean, with the standard error of units and their number − 1 degrees of freedom."""
     from scipy.special import stdtrit

@@ -49,10 +49,9 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
         if statistic.aggregate == "quantile":
             continue
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
-        p, used = randomised_hsd(
-            statistic.scores(values), units if statistic.weighted else units.unweighted(), draws=draws, seed=seed
-        )
-        p = np.maximum(p, p_with_one_more(statistic.scores(values), units, statistic.change_bounds()))
+        scores, own = statistic.scores(values), units if statistic.weighted else units.unweighted()
+        p, used = randomised_hsd(scores, own, draws=draws, seed=seed)
+        p = np.maximum(p, p_with_one_more(scores, own, statistic.change_bounds()))
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
             used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}
