@@ -116,7 +116,7 @@ TABLE = [
     # Nothing passes without a value.
     ("ndcg@10 >= 0.5", GateEvidence(NAN), "undecided", "undefined", None),
     ("ndcg@10 >= 0.5", GateEvidence(NAN, missing="no query has topic = x"), "undecided", "no query has", None),
-    ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=1, deviation=NAN), "undecided", "no interval with 1 query", None),
+    ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=1, deviation=NAN), "undecided", "one query gives no interval", None),
     ("ndcg@10 >= 0.5", mean(0.9, NAN, NAN, n=50), "undecided", "no interval", None),
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9 queries", 1),
     ("ndcg@10 >= 0.5 where topic = x", mean(0.1, 0.0, 0.2, n=1, minimum=10), "undecided", "only 1 query,", 9),

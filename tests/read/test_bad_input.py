@@ -294,7 +294,7 @@ REFUSED = [
     gold("folder-gold", None, "qrels.txt: is a directory, expected a file"),
     Case("missing-file", ("qrels.txt", "rum.txt"), BASE, ("rum.txt: no such file; did you mean 'run.txt'?",)),
     Case("missing-gold", ("qrel.txt", "run.txt"), BASE, ("qrel.txt: no such file; did you mean 'qrels.txt'?",)),
-    Case("missing-folder", ("qrels.txt", "runs/x"), BASE, ("runs/x: no such file; there is no folder 'runs'",)),
+    Case("missing-folder", ("qrels.txt", "runs/x"), BASE, ("runs/x: no such file; the folder 'runs' does not exist",)),
     Case("glob-of-nothing", ("qrels.txt", "*.run"), BASE, ("*.run: no file matches", "check the folder")),
     Case("stdin-empty", ("qrels.txt", "-"), BASE, ("-: standard input is empty",)),
     Case("stdin-twice", ("-", "-"), {}, ("-: standard input", "read already", "at most one"), stdin=RUN),

@@ -715,7 +715,7 @@ def test_the_block_of_retrieval_metrics_has_its_effect(small: Path) -> None:
     assert set(plain.comparisons[0].p) == {"t", "randomization"}
     off = checked(statistical_analysis={"significance_testing": False, "confidence_intervals": False})
     assert off.comparisons[0].p == {} and off.verdict == "INCONCLUSIVE"
-    assert off.rows[0].judged.why == "there is no interval"
+    assert off.rows[0].judged.why == "no interval was computed"
     wide = checked(statistical_analysis={"alpha_level": 0.01})
     assert wide.rows[0].found.confidence == 0.99 and wide.rows[0].found.low < plain.rows[0].found.low
     for size in (1, 7, 1000):

@@ -102,7 +102,7 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
     if math.isnan(found.low) and math.isnan(found.high):
         if found.method == ALL_EQUAL:
             return Ruling("undecided", "all values are equal, which does not say how far the true value may be")
-        return Ruling("undecided", "there is no interval" + (" with 1 query" if found.n == 1 else ""))
+        return Ruling("undecided", "one query gives no interval" if found.n == 1 else "no interval was computed")
     return _by_interval(gate, found)
 
 

@@ -35,7 +35,7 @@ _LONGEST_PLAIN = 19
 
 @dataclass(frozen=True, slots=True)
 class Decimals:
-    """Numbers read from text: their values, which are only near, and which are no number."""
+    """Numbers read from text: their values, which ones are approximate, and which ones are not numbers."""
 
     values: NDArray[np.float64]
     near: NDArray[np.bool_] | None
@@ -43,7 +43,7 @@ class Decimals:
 
 
 def decimals(text: Strings) -> Decimals:
-    """Read every string as a decimal number. Infinite and not-a-number are no numbers."""
+    """Read every string as a decimal number. Infinity and NaN do not count as numbers."""
     if len(text) == 0:
         return Decimals(np.zeros(0), None, np.zeros(0, dtype=np.int64))
     negative = text.buffer[text.start] == ord("-")
@@ -149,7 +149,7 @@ def _with_any_dot(
 
 
 def exact_decimals(text: Strings) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The correctly rounded value of each string, and which strings are no finite number."""
+    """The correctly rounded value of each string, and which strings are not finite numbers."""
     raw = text.bytes()
     clean = np.array([len(r) > 0 and bool(_NUMBER_BYTES[list(r)].all()) for r in raw], dtype=bool)
     try:

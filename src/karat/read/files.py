@@ -108,7 +108,7 @@ def check_path(path: str) -> str:
         if pattern:
             hint = "patterns are understood for runs alone: name the file"
         elif folder and not os.path.isdir(folder):
-            hint = f"there is no folder {folder!r}"
+            hint = f"the folder {folder!r} does not exist"
         raise InputError(f"{path}: no such file; {hint}")
     try:
         with open(path, "rb"):

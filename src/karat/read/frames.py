@@ -128,7 +128,7 @@ def _field_rows(connection: Any, sql: str) -> Iterator[FieldRow]:
 
 
 def parquet_numbers(path: str, name: str) -> dict[int, float]:
-    """The numbers in a column of a Parquet file by row, counted from 1; none if there is no such column."""
+    """The numbers in a column of a Parquet file by row, counted from 1; none if the column is missing."""
     connection, source = connect(), parquet(path)
     names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     if name not in names:
