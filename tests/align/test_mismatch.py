@@ -59,10 +59,42 @@ def test_compare_and_check_name_them_too(tmp_path: Path) -> None:
 
 
 def test_query_ids_in_another_spelling_are_named(tmp_path: Path) -> None:
-    run = write(tmp_path, query="0{}")
-    assert 'query ids differ in spelling: the run writes "00", the gold "0"' in notes(tmp_path, run)
+    run = write(tmp_path)
+    text = (tmp_path / "r.run").read_text()
+    (tmp_path / "r.run").write_text("".join(f"{'0' if line[0] == '1' else ''}{line}\n" for line in text.splitlines()))
+    assert 'query ids differ in spelling: the run writes "01", the gold "1"' in notes(tmp_path, run)
+
+
+def test_a_run_that_shares_no_query_with_the_gold_is_refused(tmp_path: Path) -> None:
     run = write(tmp_path, query="q-{}")
-    assert 'the run has ids like "q-0", the gold like "0"' in notes(tmp_path, run)
+    expected = (
+        r'r\.run: none of its 12 queries is in .*gold\.txt: the run has ids such as "q-0", "q-1", "q-2", …, '
+        r'the gold such as "0", "1", "10", …; expected the same query ids in both: name the gold of these queries, '
+        r"or write the ids alike"
+    )
+    for cache in (True, True, False):
+        with pytest.raises(karat.InputError, match=expected):
+            karat.evaluate(str(tmp_path / "gold.txt"), run, "mrr", cache=cache)
+    with pytest.raises(karat.InputError, match='query ids differ in spelling: the run writes "00", the gold "0"'):
+        notes(tmp_path, write(tmp_path, query="0{}"))
+
+
+def test_every_verb_refuses_a_run_that_shares_no_query_with_the_gold(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "good.run").write_text((tmp_path / "r.run").read_text())
+    write(tmp_path, query="q-{}")
+    (tmp_path / "karat.yaml").write_text("dataset: {qrels: gold.txt}\nruns: [r.run]\ngates: [mrr >= 0.5]\n")
+    for command in (["evaluate", "gold.txt", "r.run"], ["compare", "gold.txt", "good.run", "r.run"], ["check"]):
+        done = run_karat(*command, cwd=tmp_path, COLUMNS="300")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "r.run: none of its 12 queries is in" in done.stderr
+
+
+def test_a_run_that_needs_no_common_query_is_measured() -> None:
+    gold = {"q1": ["d1"]}
+    assert karat.evaluate(gold, {"q1": []}, "mrr").mean["mrr"] == 0  # a system that returns nothing
+    assert karat.evaluate(gold, {"q2": []}, "mrr", queries={"q2": {"no_answer": True}}).mean["mrr"] == 0
+    assert karat.evaluate(gold, {"q2": ["d1"]}, "empty_results").mean["empty_results"] == 0.5  # over all queries
 
 
 def test_scores_that_rise_with_the_rank_are_named(tmp_path: Path) -> None:

@@ -868,13 +868,6 @@ READ = [
     ),
     odd("one-stem-two-endings", {"run.tsv": RUN}, ("qrels.txt", "run.txt", "run.tsv"), names=["run.txt", "run.tsv"]),
     odd("one-file-named-twice", {}, ("qrels.txt", "run.txt", "./run.txt"), names=["run"]),
-    odd(
-        "none-of-the-queries",
-        {"run.txt": RUN.replace(b"q1", b"x1").replace(b"q2", b"x2")},
-        mean=0,
-        missing=2,
-        without_gold=2,
-    ),
     odd("a-query-without-rows", {"run.txt": RUN[:34]}, mean=1 / math.log2(3) / 2, missing=1, without_gold=0),
     odd(
         "a-query-without-rows-skipped",
@@ -1059,16 +1052,6 @@ def test_a_folder_without_permission(
     assert (code, out) == (2, "")
     assert "karat: closed/out.csv: cannot be written (Permission denied)" in err
     assert os.listdir("closed") == []
-
-
-def test_the_terminal_warns_of_a_run_that_shares_no_query(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write({**BASE, "run.txt": RUN.replace(b"q", b"x")})
-    assert called(["evaluate", "qrels.txt", "run.txt"], b"", monkeypatch) == 0
-    out = capsys.readouterr().out
-    assert "2 queries of the gold without results in this run" in out
-    assert "2 queries of this run without gold" in out
 
 
 # The library: the same errors, as exceptions.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import shown
+from karat.errors import InputError, shown
 from karat.model.ids import find_twins
 from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from karat.align.hits import Hits
     from karat.model.policy import Policy
@@ -40,18 +40,42 @@ def describe_mismatch(qrels: Qrels, run: Run, hits: Hits, policy: Policy) -> tup
     return tuple(note for note in notes if note)
 
 
+def check_common_queries(
+    qrels: Qrels, run: Run, hits: Hits, *, gold: str = "the gold", no_answer: Collection[str] = ()
+) -> None:
+    """Refuse a run none of whose queries has gold: it would score 0, as if the system had failed.
+
+    A run of nothing but queries that have no answer is measured as it is.
+    """
+    others = [q for q in hits.without_gold if q not in no_answer]
+    if not others or not len(qrels) or (hits.returned >= 0).any():
+        return
+    advice = _spelling(others, qrels.query_ids) or "name the gold of these queries, or write the ids alike"
+    raise InputError(
+        f"{run.path or run.name}: none of its {len(others):,} queries is in {gold}: the run has ids such as "
+        f"{_first_ids(others)}, the gold such as {_first_ids(qrels.query_ids)}; expected the same query ids in both: "
+        f"{advice}"
+    )
+
+
+def _first_ids(ids: Sequence[str]) -> str:
+    return ", ".join(map(shown, ids[:3])) + (", …" if len(ids) > 3 else "")
+
+
+def _spelling(here: Iterable[str], there: Iterable[str]) -> str:
+    """Which ids of a run and its gold differ in spelling alone."""
+    twins = find_twins(here, there)
+    if not twins:
+        return ""
+    one, other = twins[0]
+    return f"query ids differ in spelling: the run writes {shown(one)}, the gold {shown(other)}; write them alike"
+
+
 def _query_ids(qrels: Qrels, hits: Hits) -> str:
     missing = hits.returned < 0
     if not hits.without_gold or not missing.any():
         return ""
-    absent = [qrels.query_ids[i] for i in np.flatnonzero(missing).tolist()]
-    if twins := find_twins(hits.without_gold, absent):
-        here, there = twins[0]
-        return f"query ids differ in spelling: the run writes {shown(here)}, the gold {shown(there)}; write them alike"
-    if missing.all():
-        some, one = hits.without_gold[0], qrels.query_ids[0]
-        return f"no query of the run is in the gold: the run has ids like {shown(some)}, the gold like {shown(one)}"
-    return ""
+    return _spelling(hits.without_gold, [qrels.query_ids[i] for i in np.flatnonzero(missing).tolist()])
 
 
 def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from karat.align import align, find, find_queries
 from karat.align.gold import unjudged_queries
 from karat.align.hits import without_judgments
-from karat.align.mismatch import describe_mismatch
+from karat.align.mismatch import check_common_queries, describe_mismatch
 from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
@@ -85,6 +85,7 @@ def evaluate(
     if metrics is None:
         metrics = _default_metrics(ks, [source for _, source in sources] if settings.like is None else ())
     measures = parse_all(metrics, ks, settings.like)
+    job.needs_gold = any("gold" in m.needs for m in measures)
     if qrels is None:
         _check_needs_no_gold(measures)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
@@ -185,6 +186,8 @@ class _Job:
         self.cache = Cache() if self.engine.cache and not self.engine.details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
+        self.needs_gold = True
+        """Whether some metric looks at judgments."""
         self.parents: Mapping[str, str] = {}
         self.notes: tuple[str, ...] = ()
 
@@ -296,6 +299,15 @@ class _Job:
             aligned = replace(aligned, rankings=with_parts(aligned, run, needs, chosen, others=others))
         found = aligned.hits
         if self.gold is not None:
+            if self.needs_gold:
+                where = self.gold.source
+                check_common_queries(
+                    gold,
+                    run,
+                    found,
+                    gold=os.fspath(where) if isinstance(where, (str, os.PathLike)) else "the gold",
+                    no_answer=self.queries.no_answer if self.queries else (),
+                )
             notes = (*describe_mismatch(gold, run, found, chosen), *notes)
         stored = StoredRun(
             aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
