@@ -22,7 +22,7 @@ from karat.results.values import statistic_of
 from karat.results.words import segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
-from karat.stats.intervals import unit_deviation
+from karat.stats.intervals import draws_needed, unit_deviation
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from karat.stats.intervals import Interval
 
     Floats = NDArray[np.float64]
-
-TAIL_DRAWS = 40
-"""Resamples in both tails of an interval that is widened for many segments: fewer would not find its ends."""
 
 EVIDENCE_KINDS: dict[Aggregate, Kind] = {
     "mean": "mean",
@@ -106,6 +103,7 @@ class Judgment:
             n_eff=UNSET if math.isnan(found.n_eff) else rounded(found.n_eff),
             ci_method=found.method or UNSET,
             identical_lists=True if found.same_lists else UNSET,
+            unsteady=True if self.judged.unsteady else UNSET,
             confidence=rounded(found.confidence),
             more_queries=self.judged.more,
             against=self.against if self.against is not None else UNSET,
@@ -217,7 +215,7 @@ def _failing(passing: Sampling, tail: float) -> Sampling | None:
     confidence = 1 - 2 * tail
     if math.isclose(confidence, passing.confidence, abs_tol=1e-12):
         return None
-    return replace(passing, confidence=confidence, resamples=max(passing.resamples, math.ceil(TAIL_DRAWS / (2 * tail))))
+    return replace(passing, confidence=confidence, resamples=max(passing.resamples, draws_needed(tail)))
 
 
 def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
@@ -400,6 +398,7 @@ class _View:
             fail_high=outer.high,
             fail_confidence=self._levels[-1].confidence,
             method=found.method,
+            draws=found.draws,
             statistic=statistic,
             scale=scale,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from karat.gates.kinds import is_same
 from karat.stats.aggregates import Statistic
 from karat.stats.defaults import CONFIDENCE
-from karat.stats.intervals import ALL_EQUAL
+from karat.stats.intervals import ALL_EQUAL, draw_error
 from karat.stats.power import queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class GateEvidence:
     fail_confidence: float = math.nan
     method: str = ""
     """How the interval was found."""
+    draws: int = 0
+    """How many random draws the ends rest on; 0: none."""
     same_lists: bool = False
     """Whether the ranked lists of both runs are identical, and determine the metric."""
     missing: str = ""
@@ -82,6 +84,8 @@ class Ruling:
     why: str
     more: int | None = None
     """The queries, beside those there are, that would decide an undecided gate."""
+    unsteady: bool = False
+    """Whether the threshold is so near to an end that another seed of its random draws may decide otherwise."""
 
 
 def judge(gate: Gate, found: GateEvidence) -> Ruling:
@@ -103,7 +107,21 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
         if found.method == ALL_EQUAL:
             return Ruling("undecided", "all values are equal, which does not say how far the true value may be")
         return Ruling("undecided", "one query gives no interval" if found.n == 1 else "no interval was computed")
-    return _by_interval(gate, found)
+    return replace(_by_interval(gate, found), unsteady=_is_unsteady(gate.region, found))
+
+
+def _is_unsteady(region: Region, found: GateEvidence) -> bool:
+    """Whether an end is within two standard deviations of what another seed gives from a threshold."""
+    if not found.draws:
+        return False
+    levels = (found.confidence, found.confidence if math.isnan(found.fail_confidence) else found.fail_confidence)
+    for level, ends in zip(levels, ((found.low, found.high), found.outer), strict=True):
+        error = draw_error((1 - level) / 2, found.draws)
+        for end in ends:
+            reach = 2 * error * abs(end - found.estimate)
+            if any(abs(end - bound) <= reach for bound in region.bounds):
+                return True
+    return False
 
 
 def _too_few(found: GateEvidence) -> Ruling:

@@ -89,8 +89,15 @@ def note_reference(row: Judgment) -> str:
     return f"Δ to {reference(row)}" if relative else ""
 
 
+UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
+
+
 def advise(row: Judgment) -> str:
     """Why a gate is undecided, and what would settle it; of the others, what the interval does not show."""
+    return "; ".join(part for part in (_explain(row), UNSTEADY if row.judged.unsteady else "") if part)
+
+
+def _explain(row: Judgment) -> str:
     if row.found.same_lists:
         return row.judged.why
     if row.judged.outcome != "undecided":

@@ -180,6 +180,10 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     identical_lists: Annotated[
         bool | UnsetType, Meta(description="Whether both runs return the same lists, which then decides.")
     ] = UNSET
+    unsteady: Annotated[
+        bool | UnsetType,
+        Meta(description="Whether another seed of the random draws behind the interval may decide otherwise."),
+    ] = UNSET
     against: str | UnsetType = UNSET
     margin: Number | UnsetType = UNSET
     relative: bool | UnsetType = UNSET

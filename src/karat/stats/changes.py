@@ -81,6 +81,7 @@ def _of_group(
         return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
     n_eff = math.nan if units.plain else float(seen.effective[0])
     estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
+    flips = draws if test == "randomization" and len(seen.top) > EXACT_UPTO else 0
     if test == "t":
         p, ends = student_changes(seen, levels)
     else:
@@ -93,12 +94,13 @@ def _of_group(
     for level, (low, high) in zip(levels, ends, strict=True):
         tail = (1 - level) / 2
         least, most = worse.mean_quantile(tail), better.mean_quantile(1 - tail)
+        count = np.where(((low < least) | (high > most)) & ~tied & ~unknown, flips, 0)
         low = np.where(unknown, math.nan, np.where(tied, least, np.minimum(low, least)))
         high = np.where(unknown, math.nan, np.where(tied, most, np.maximum(high, most)))
         intervals.append(
             [
-                Interval(float(e), float(a), float(b), name, n, n_eff)
-                for e, a, b, name in zip(estimates, low, high, names, strict=True)
+                Interval(float(e), float(a), float(b), name, n, n_eff, int(c))
+                for e, a, b, name, c in zip(estimates, low, high, names, count, strict=True)
             ]
         )
     p_more = np.where(unknown, 1.0, _p_of_none(worse, better))

@@ -227,7 +227,8 @@ def _resampled_intervals(
             else:
                 low, high = _without_draws(row, u, name, level, resamples, seed)
             n_eff = math.nan if u.plain else u.take(there).effective
-            found.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff))
+            draws_used = resamples if i in rows or name == "studentized" else 0
+            found.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff, draws_used))
         out.append(found)
     return out
 

@@ -26,6 +26,8 @@ TOLERANCE = 1e-12
 """Relative: a resampled value this close to the observed one is equal to it, whatever the order of summing."""
 FEW = 10
 """Below so many units a bootstrap of a mean without bounds is too short; Student's t is used instead."""
+STEADY = 0.007
+"""How far an end may move from seed to seed (a standard deviation), in lengths: below .01 where draws are skewed."""
 ALL_EQUAL = "all equal"
 """The method of an interval whose values are all equal and not at a bound: its ends are unknown."""
 
@@ -41,11 +43,17 @@ class Interval:
     n: int
     n_eff: float = math.nan
     """How many units (queries or conversations) of equal weight say as much, after Kish; NaN: as many as values."""
+    draws: int = 0
+    """How many random draws its ends rest on; 0: none, and no seed moves them."""
 
     @property
     def units(self) -> float:
         """How many units it rests on: what minimum sizes, warnings and degrees of freedom count."""
         return float(self.n) if math.isnan(self.n_eff) else self.n_eff
+
+    def end_error(self, end: float, confidence: float) -> float:
+        """How far an end moves from seed to seed: a standard deviation."""
+        return abs(end - self.estimate) * draw_error((1 - confidence) / 2, self.draws) if self.draws else 0.0
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -99,6 +107,23 @@ def chosen_method(values: Floats, units: Units, method: str, bounds: tuple[float
     if math.isfinite(most - least):
         return "clopper-pearson" if units.plain and bool(np.isin(defined, bounds).all()) else "gaffke"
     return "t" if units.take(there).effective < FEW else "bca"
+
+
+def draw_error(tail: float, draws: int) -> float:
+    """How far an end that is a quantile of random draws moves from seed to seed: its sd by its distance from the mean.
+
+    That of a quantile (Kendall & Stuart) for draws that are about normal.
+    """
+    from scipy.special import ndtri
+
+    z = -float(ndtri(tail))
+    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return math.sqrt(tail * (1 - tail) / draws) / (density * z)
+
+
+def draws_needed(tail: float) -> int:
+    """The draws for which an end moves from seed to seed by less than 1% of the interval's length (a sd)."""
+    return math.ceil((draw_error(tail, 1) / (2 * STEADY)) ** 2)
 
 
 def wilson(successes: float, n: int, confidence: float) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def grouped_quantiles(
             out.append(Interval(estimate, math.nan, math.nan, "none", n))
             continue
         (draws,) = _drawn([mine], q, units, rows, resamples, seed)
-        out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n))
+        out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n, draws=resamples))
     return out
 
 
@@ -98,7 +98,7 @@ def quantile_difference(
     first, second = _drawn(pair, q, units, rows, resamples, seed)
     draws = second - first
     draws = draws[~np.isnan(draws)]
-    found = [Interval(estimate, *_percentiles(draws, level), "percentile", n) for level in levels]
+    found = [Interval(estimate, *_percentiles(draws, level), "percentile", n, draws=len(draws)) for level in levels]
     extreme = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
     return found, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
 

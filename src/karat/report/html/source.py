@@ -158,5 +158,5 @@ def _judgment(row: GateJson) -> Judgment:
         confidence=number(row.confidence),
         scale=row.scale or "difference",
     )
-    ruling = Ruling(row.outcome, row.why, row.more_queries)
+    ruling = Ruling(row.outcome, row.why, row.more_queries, row.unsteady is True)
     return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)
