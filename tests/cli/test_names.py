@@ -54,21 +54,7 @@ def test_evaluate_and_compare_print_names_of_files_whole(project: Path) -> None:
     ("arguments", "code"),
     [
         (("evaluate", "gold.qrels", "--queries", "queries.jsonl", "--by", "kind", "-v"), 0),
-        (
-            (
-                "compare",
-                "gold.qrels",
-                "--queries",
-                "queries.jsonl",
-                "--by",
-                "kind",
-                "--plan",
-                "--all-pairs",
-                "-m",
-                "mrr",
-            ),
-            0,
-        ),
+        (("compare", "gold.qrels", "--queries", "queries.jsonl", "--by", "kind", "--all-pairs", "-m", "mrr"), 0),
         (("sweep", "gold.qrels", "-m", "ndcg", "--queries", "queries.jsonl", "--by", "kind"), 0),
     ],
 )

@@ -193,3 +193,16 @@ def test_the_command_writes_tables_json_and_markdown(tmp_path: Path) -> None:
 def test_wishes_that_contradict_each_other_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         karat.plan(result_of(20), None, "mrr >= 0.45", candidate="new", **changes)  # type: ignore[arg-type]
+
+
+def test_two_runs_without_a_gate_ask_how_many_queries_show_which_is_better(tmp_path: Path) -> None:
+    result = result_of()
+    for run in result.runs:
+        lines = [f"q{i} Q0 d{i} 1 {1.0 + i / 100} {run.name}" for i in range(40 if run.name == "new" else 30)]
+        (tmp_path / f"{run.name}.run").write_text("\n".join(lines) + "\n")
+    gold = {f"q{i}": {f"d{i}": 1} for i in range(40)}
+    files = [str(tmp_path / f"{name}.run") for name in ("old", "new")]
+    outlook = karat.plan(gold, files, sizes=(25, 50))
+    assert [str(one.gate) for one in outlook.gates] == ["ndcg@10 better than baseline"]
+    with pytest.raises(UsageError, match="name a gate to plan for"):
+        karat.plan(gold, files[:1])

@@ -32,12 +32,6 @@ def compare(
     replicate: Annotated[
         list[str] | None, o.option("A run of one system built again; two or more give the noise floor.", metavar="RUN")
     ] = None,
-    plan: Annotated[
-        bool,
-        o.option(
-            "Which differences these queries can detect; karat plan says what gates will say of more queries.", "--plan"
-        ),
-    ] = False,
     test: Annotated[
         list[str] | None,
         o.option("t, randomization, bootstrap, wilcoxon or sign (default t and randomization).", metavar="NAME"),
@@ -100,4 +94,4 @@ def compare(
             )
         write(view_of(comparison, tables={"queries": options.get("queries"), "docs": options.get("docs")}), files)
     if not files.printed and not quiet:
-        compare_view.show(comparison, plan=plan, top=top)
+        compare_view.show(comparison, top=top)

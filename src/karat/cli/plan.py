@@ -55,6 +55,8 @@ def plan(
 
     karat plan qrels.txt bm25.run --gate 'ndcg@10 >= 0.5' --truth 0.03
 
+    karat plan qrels.txt old.run new.run    (how many queries show that new is better?)
+
     karat plan result.json --gate 'recall@5 >= 0.9 for every language'    (a result written by --save)
 
     karat plan    (the undecided gates of karat.yaml, and what would decide them)

@@ -19,7 +19,7 @@ from karat.gates.language import BASELINE, parse_gate
 from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text, units_text
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import PRIMARY, parse
 from karat.results.figures import percent_text
 from karat.results.pairing import paired
 from karat.results.result import FORMAT_VERSION, Result
@@ -173,8 +173,9 @@ def plan(
     `Result` or the file that one was saved in, or gold and runs. They are moved to a stated truth, samples are drawn
     from them, and judged as `check` judges. `truth` is how much better than the gate the true value is, in the
     metric's unit (below 0: worse), `true_value` the value or change itself; without either there are several truths:
-    around the gate, and as observed. `gates` are those to forecast; without any, the gates of the config are judged,
-    and the undecided ones listed with the queries that would decide them. Where queries carry a conversation,
+    around the gate, and as observed. `gates` are those to forecast; without any, several runs are compared (is ndcg@10
+    better than the first run's?), and the gates of a config are judged, and the undecided ones listed with the queries
+    that would decide them. Where queries carry a conversation,
     conversations are drawn and counted; `icc` and `turns` state how alike the queries of a conversation are, and how
     many there are.
     """
@@ -189,7 +190,7 @@ def plan(
     if not counts:
         raise UsageError("expected at least one number of queries, such as 100")
     texts = [gates] if isinstance(gates, (str, dict)) else list(gates or ())
-    named = [parse_gate(gate) for gate in texts]
+    named = [parse_gate(gate) for gate in texts] or _comparison(runs)
     judged, rule = _judged(source, runs, named, baseline, candidate, options)
     wishes = _Wishes(truth, true_value, power, tuple(counts), dialogue)
     notes: list[str] = []
@@ -278,9 +279,18 @@ def _judged(
     return check(result, gates, baseline=baseline, candidate=candidate), _Rule()
 
 
+def _comparison(runs: Any) -> list[Gate]:
+    """The question that several runs ask by themselves."""
+    files = isinstance(runs, dict) and all(isinstance(run, str) for run in runs.values())
+    several = (files or isinstance(runs, (list, tuple))) and len(runs) > 1
+    return [parse_gate(f"{PRIMARY} better than baseline")] if several else []
+
+
 def _need(gates: Sequence[Gate]) -> None:
     if not gates:
-        raise UsageError("name a gate to plan for, such as 'ndcg@10 >= 0.5'; a karat.yaml brings its own")
+        raise UsageError(
+            "name a gate to plan for, such as 'ndcg@10 >= 0.5', or two runs to compare; a karat.yaml brings its own"
+        )
 
 
 def _unplannable(gate: Gate) -> str:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.decisions import describe_families
-from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text, ratio_figure
+from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of, unjudged
 from karat.results.words import plain
-from karat.stats.power import queries_needed
-from karat.stats.quantiles import TEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,11 +18,10 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison
 
-PLANNED = (0.01, 0.02, 0.05)
 WIDE = 96
 
 
-def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
+def show(comparison: Comparison, *, top: int = 5) -> None:
     """Differences with intervals and p, a sentence for each, segments, and the queries that moved most."""
     out = console()
     for candidate in dict.fromkeys(r.candidate for r in comparison.rows):
@@ -41,8 +38,6 @@ def show(comparison: Comparison, *, plan: bool = False, top: int = 5) -> None:
         out.print()
     if comparison.pairs:
         _pairs(out, comparison)
-    if plan:
-        _plan(out, comparison)
     for remark in remarks_of(comparison.result.runs):
         out.print(note(plain(remark.text), serious=remark.serious))
     for text in (*comparison.notes, *unjudged(comparison.result)):
@@ -124,22 +119,3 @@ def _pairs(out: Console, comparison: Comparison) -> None:
                 style="dim",
             )
         )
-
-
-def _plan(out: Console, comparison: Comparison) -> None:
-    table = grid("plan", "n", "spread of Δ", "these show", *(f"queries for {d:g}" for d in PLANNED))
-    for row in comparison.rows:
-        if row.segment is not None or row.decided_by == TEST:
-            continue
-        spread, ratio = row.spread, row.scale == "ratio"
-        sizes = [math.log1p(d) if ratio else d for d in PLANNED]
-        needed = [queries_needed(d, spread, alpha=comparison.alpha) if spread == spread else None for d in sizes]
-        table.add_row(
-            plain(f"{row.metric}, {row.candidate}"),
-            str(row.n),
-            (ratio_figure(math.exp(spread)) if ratio else figure(row.metric, spread)).text,
-            row.size(row.detectable),
-            *("–" if n is None else f"{n:,}" for n in needed),
-        )
-    out.print(table)
-    out.print(line(f"  for a power of 0.8 at α = {comparison.alpha:g}, paired t-test\n", style="dim"))
