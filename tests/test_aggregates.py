@@ -387,3 +387,29 @@ def test_false_evidence_has_one_interval_as_a_metric_and_as_a_component(tmp_path
     part = karat.components(gold, str(log), queries=table, threshold=2.5).no_answer["false_evidence@5"]
     assert alone.method == "gaffke"
     assert alone == beside == part
+
+
+@pytest.mark.parametrize("change", [0.0, 5.0], ids=["none", "the same for all"])
+def test_changes_without_a_scale_and_without_spread_have_no_interval_and_decide_nothing(
+    change: float, tmp_path: Path
+) -> None:
+    """x + 5 − x is 5 but for rounding; that no query differs from it does not say how far others may."""
+    latencies = np.random.default_rng(3).gamma(4, 10, 60).round(2)
+    gold = {f"q{i}": ["d"] for i in range(60)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in "ab"}
+    for path, added in zip(runs.values(), (0.0, change), strict=True):
+        rows = zip(gold, (latencies + added).tolist(), strict=True)
+        lines = ({"query_id": q, "topk": [{"chunk_id": "d"}], "latency_ms": {"total": x}} for q, x in rows)
+        Path(path).write_text("\n".join(map(json.dumps, lines)))
+    names = ("latency.p50", "latency.p90", "latency.mean")
+    result = karat.evaluate(gold, runs, names)
+    compared = karat.compare(gold, runs, names, baseline="a")
+    for row in compared.rows:
+        assert row.difference.estimate == pytest.approx(change), row.metric
+        assert math.isnan(row.difference.low) and math.isnan(row.difference.high), row.metric
+        assert not row.significant, row.metric
+    checked = karat.check(result, [f"{n} no worse than a by 9ms" for n in names], candidate="b")
+    assert {row.outcome for row in checked.rows} == {"undecided"}
+    assert {row.judged.why for row in checked.rows} == {
+        "the differences show no spread, which does not say how far the true value may be"
+    }

@@ -105,7 +105,8 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
         return Ruling("pass" if holds else "fail", "the ranked lists are identical")
     if math.isnan(found.low) and math.isnan(found.high):
         if found.method == ALL_EQUAL:
-            return Ruling("undecided", "all values are equal, which does not say how far the true value may be")
+            what = "all values are equal" if gate.against is None else "the differences show no spread"
+            return Ruling("undecided", f"{what}, which does not say how far the true value may be")
         return Ruling("undecided", "one query gives no interval" if found.n == 1 else "no interval was computed")
     return replace(_by_interval(gate, found), unsteady=_is_unsteady(gate.region, found))
 

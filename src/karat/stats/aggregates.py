@@ -17,7 +17,7 @@ import numpy as np
 from karat.stats.changes import MeanChange, estimate_changes
 from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED
 from karat.stats.groups import grouped_intervals
-from karat.stats.intervals import Interval
+from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.quantiles import TEST as QUANTILE_TEST
 from karat.stats.quantiles import grouped_quantiles, quantile_difference, quantile_of
 
@@ -185,8 +185,22 @@ def score_differences(statistic: Statistic, base: Floats, candidate: Floats, fac
     """How the scores differ query by query from `factor` × baseline; what differs by rounding alone is equal."""
     before = statistic.scores(factor * base)
     out = statistic.scores(candidate) - before
-    out[np.abs(out) <= SAME * np.maximum(1.0, np.abs(before))] = 0.0
+    slack = SAME * np.maximum(1.0, np.abs(before))
+    out[np.abs(out) <= slack] = 0.0
+    if not all(map(math.isfinite, statistic.change_bounds(factor))):  # only their spread says how far they reach
+        there = np.flatnonzero(~np.isnan(out))
+        order = there[np.argsort(out[there], kind="stable")]
+        first = np.diff(out[order], prepend=-math.inf) > slack[there].max(initial=0.0)
+        group = np.cumsum(first) - 1
+        out[order] = (np.bincount(group, out[order]) / np.bincount(group))[group]
     return out
+
+
+def without_zero_width(interval: Interval, slack: float) -> Interval:
+    """The interval of a change without a scale, or none where its ends are equal: no spread says nothing of others."""
+    if interval.high - interval.low > slack or math.isnan(interval.low):
+        return interval
+    return replace(interval, low=math.nan, high=math.nan, method=ALL_EQUAL)
 
 
 def measure_changes(
@@ -253,7 +267,12 @@ def measure_changes(
                     resamples=choice.resamples,
                     seed=choice.seed,
                 )
-                intervals[g, i], p[g, i] = tuple(ends), {QUANTILE_TEST: p_quantile}
+                slack = SAME * max(
+                    1.0, *(float(np.nan_to_num(np.abs(v[rows])).max(initial=0.0)) for v in (before, after))
+                )
+                known = [without_zero_width(one, slack) for one in ends]
+                intervals[g, i] = tuple(known)
+                p[g, i] = {QUANTILE_TEST: p_quantile if known == ends else math.nan}
     out = []
     for g, rows in enumerate(groups):
         of_group = []
