@@ -174,7 +174,6 @@ class _Aligner:
     def _sql(self, file: TextFile, at_doc: bool) -> Hits | None:
         from karat.align.sql import align_sql
         from karat.read import duck
-        from karat.read.frames import connect
 
         clean = duck.clean_source(file)
         if clean is None:
@@ -185,7 +184,6 @@ class _Aligner:
             self.gold,
             source,
             self.policy,
-            connect=connect,
             at_doc=at_doc,
             has_parent=file.layout.parent is not None,
             memory=self.memory,

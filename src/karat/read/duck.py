@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.read.files import BROKEN_PACKING, open_bytes, unpacking_error
-from karat.read.frames import connect, sql_path, sql_text
+from karat.store.database import Database, DatabaseError, Selection, as_pattern
 
 if TYPE_CHECKING:
     from karat.read.textfile import TextFile
 
 
-def clean_source(file: TextFile) -> tuple[str, list[str]] | None:
-    """SQL that yields query, doc, score (and parent) of every row, and the queries that there are.
+def clean_source(file: TextFile) -> tuple[Selection, list[str]] | None:
+    """Rows of query, doc, score (and parent), and the queries that there are.
 
     None where DuckDB cannot read the file, or where a row lacks its ids or a finite score.
     """
@@ -20,22 +20,27 @@ def clean_source(file: TextFile) -> tuple[str, list[str]] | None:
         return None
     marks = (file.layout.delimiter,) if file.layout.delimiter is not None else (_single_mark(file), None)
     for mark in dict.fromkeys(marks):
-        source = _source(file, mark)
-        queries = _queries_if_clean(file, source)
+        try:
+            source = _source(file, mark)
+            queries = _queries_if_clean(file, source)
+        except DatabaseError:
+            continue
         if queries is not None:
             return source, queries
     return None
 
 
-def _source(file: TextFile, mark: str | None) -> str:
+def _source(file: TextFile, mark: str | None) -> Selection:
     """Rows cut at one mark, or at any white space."""
     layout = file.layout
-    options = f"header = {str(bool(layout.header)).lower()}, auto_detect = false, compression = '{_packing(file.path)}'"
+    options = "header = $header, auto_detect = false, compression = $packing"
+    values: dict[str, object] = {
+        "file": as_pattern(file.path),
+        "header": bool(layout.header),
+        "packing": _packing(file.path),
+    }
     if mark is None:
-        lines = (
-            f"read_csv({sql_path(file.path)}, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', "
-            f"escape = '', {options})"
-        )
+        lines = f"read_csv($file, columns = {{'line': 'VARCHAR'}}, delim = chr(31), quote = '', escape = '', {options})"
         cells = (
             f"SELECT string_split_regex(trim(line, chr(32) || chr(9) || chr(13)), '[ \\t\\r]+') AS cell FROM {lines}"
         )
@@ -43,37 +48,33 @@ def _source(file: TextFile, mark: str | None) -> str:
         source = f"SELECT {', '.join(aliases)} FROM ({cells}) WHERE len(cell) = {layout.width}"
     else:
         columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(layout.width))
-        quote = "'\"'" if layout.delimiter is not None else "''"
+        values |= {"mark": mark, "quote": '"' if layout.delimiter is not None else ""}
         source = (
-            f"SELECT * FROM read_csv({sql_path(file.path)}, columns = {{{columns}}}, delim = {sql_text(mark)}, "
-            f"quote = {quote}, escape = {quote}, null_padding = false, {options})"
+            f"SELECT * FROM read_csv($file, columns = {{{columns}}}, delim = $mark, quote = $quote, escape = $quote, "
+            f"null_padding = false, {options})"
         )
     clean = "trim(c{}, chr(32) || chr(9))" if layout.delimiter is not None else "c{}"
     parent = f", {clean.format(layout.parent)} AS parent" if layout.parent is not None else ""
-    return (
+    sql = (
         f"SELECT {clean.format(layout.query)} AS query, {clean.format(layout.doc)} AS doc, "
         f"CASE WHEN NOT contains(c{layout.value}, '_') THEN TRY_CAST(c{layout.value} AS DOUBLE) END AS score{parent} "
         f"FROM ({source})"
     )
+    return Selection(sql, values, (file.path,))
 
 
-def _queries_if_clean(file: TextFile, source: str) -> list[str] | None:
+def _queries_if_clean(file: TextFile, source: Selection) -> list[str] | None:
     """The queries of the run; None if a row lacks its ids or a finite score.
 
     DuckDB itself lets `1e999`, NaN and `1_000` pass.
     """
-    import duckdb
-
     inside = " OR ".join(f"contains({c}, chr({mark}))" for c in ("query", "doc") for mark in (32, 9, 13))
     parted = f"OR {inside}" if file.layout.delimiter is None else ""
-    try:
-        row = connect().execute(
-            f"SELECT count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
-            f"OR doc IS NULL OR doc = '' OR query LIKE '#%' {parted}), count(*), list(DISTINCT query) FROM ({source})"
-        )
-        bad, rows, queries = row.fetchone()
-    except duckdb.Error:
-        return None
+    counts = (
+        f"count(*) FILTER (score IS NULL OR NOT isfinite(score) OR query IS NULL OR query = '' "
+        f"OR doc IS NULL OR doc = '' OR query LIKE '#%' {parted}), count(*), list(DISTINCT query)"
+    )
+    ((bad, rows, queries),) = Database(source.files).fetch(source.select(counts))
     return list(queries or ()) if bad == 0 and rows == _line_count(file) else None
 
 

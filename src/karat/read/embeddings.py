@@ -16,11 +16,14 @@ from karat.read import frames
 from karat.read.columns import ID_NAMES, column
 from karat.read.files import check_path
 from karat.read.objects import text_id
+from karat.store.database import Database, parquet, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from karat.store.database import Selection
 
     Matrix = NDArray[Any]
     Rows = NDArray[np.int64]
@@ -101,8 +104,8 @@ def vectors_of(embeddings: Embeddings, docs: Sequence[str]) -> DocVectors:
     elif isinstance(source, str):
         row, matrix = _from_file(source, docs)
     else:
-        connection = frames.connect()
-        row, matrix = _from_table(connection, frames.register_frame(connection, source, name), docs, name)
+        database = Database()
+        row, matrix = _from_table(database, frames.register_frame(database, source, name), docs, name)
     ids = [""] * len(matrix)
     for number, doc in zip(row.tolist(), docs, strict=True):
         if number >= 0:
@@ -201,12 +204,8 @@ def _from_file(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     if magic[:4] == b"PK\x03\x04":
         return _from_npz(path, docs)
     if magic[:4] == b"PAR1":
-        import duckdb
-
-        try:
-            return _from_table(frames.connect(), frames.parquet(path), docs, path)
-        except duckdb.Error as error:
-            raise frames.parquet_error(path, error) from None
+        with frames.parquet_errors(path):
+            return _from_table(Database([path]), parquet(path), docs, path)
     raise InputError(f"{path}: is not a file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
 
 
@@ -314,30 +313,23 @@ def _take_rows(matrix: Matrix, rows: Rows, path: str | None = None) -> tuple[Row
 # --- tables -------------------------------------------------------------------------------------------
 
 
-def _from_table(connection: Any, source: str, docs: Sequence[str], name: str) -> tuple[Rows, Matrix]:
+def _from_table(database: Database, table: Selection, docs: Sequence[str], name: str) -> tuple[Rows, Matrix]:
     """The rows of these docs in a table with an id column and a column of lists."""
-    import nanoarrow as na
-
-    description = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-    types = {str(r[0]): str(r[1]) for r in description}
+    types = database.columns(table)
     id_, vector = _columns(types, name)
-    key = frames.sql_name(id_)
+    key = f"CAST({quoted(id_)} AS VARCHAR)"
     element = "FLOAT" if types[vector].startswith("FLOAT") else "DOUBLE"
-    connection.execute("CREATE TEMP TABLE docs AS SELECT unnest($1::VARCHAR[]) AS id", [list(docs)])
-    sql = (
-        f"SELECT CAST(t.{key} AS VARCHAR) AS id, CAST(t.{frames.sql_name(vector)} AS {element}[]) AS vector "
-        f"FROM {source} t WHERE CAST(t.{key} AS VARCHAR) IN (SELECT id FROM docs)"
-    )
+    database.run("CREATE TEMP TABLE docs AS SELECT unnest($ids::VARCHAR[]) AS id", {"ids": list(docs)})
+    columns = f"{key} AS id, CAST({quoted(vector)} AS {element}[]) AS vector"
     ids: list[str] = []
     sizes: list[NDArray[np.int64]] = []
     values: list[Matrix] = []
-    with na.ArrayStream(connection.sql(sql)) as stream:
-        for batch in stream:
-            texts, lists = batch.iter_children()
-            ids += frames.texts_of(texts)
-            size, numbers = frames.lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
-            sizes.append(size)
-            values.append(numbers)
+    for batch in database.batches(table.select(columns, f"WHERE {key} IN (SELECT id FROM docs)")):
+        texts, lists = batch.iter_children()
+        ids += frames.texts_of(texts)
+        size, numbers = frames.lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
+        sizes.append(size)
+        values.append(numbers)
     return _in_order(ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64), values, docs, name)
 
 

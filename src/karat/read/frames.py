@@ -1,20 +1,20 @@
-"""Data frames, Parquet, and text that only DuckDB should read → columns, through Arrow's interface."""
+"""Data frames and Parquet → columns, through Arrow's interface."""
 
 from __future__ import annotations
 
-import os
 import re
-from itertools import chain
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import MAX_PROBLEMS, InputError, missing_package
+from karat.errors import MAX_PROBLEMS, InputError
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.formats import ColumnRows
 from karat.read.layout import table_layout
 from karat.read.textfile import join_rows
+from karat.store.database import Database, DatabaseError, is_pandas, parquet, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from karat.read.columns import FieldRow, Role
     from karat.read.layout import Layout
+    from karat.store.database import Selection
 
 
 _TEXTS = ("VARCHAR", "UUID", "JSON")
@@ -36,154 +37,82 @@ ID_TYPES = _TEXTS + _INTEGERS
 
 def is_frame(value: object) -> bool:
     """Whether this is a data frame of any kind: something that speaks Arrow or is a pandas frame."""
-    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or _is_pandas(value)
-
-
-def _is_pandas(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
-
-
-def connect(memory: str | None = None, threads: int | None = None, folder: str | None = None) -> Any:
-    """A DuckDB connection of its own, in memory."""
-    try:
-        import duckdb
-    except ImportError:
-        raise missing_package("reading this", "duckdb") from None
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    if memory is not None:
-        config["memory_limit"] = memory
-    if threads is not None:
-        config["threads"] = threads
-    if folder is not None:
-        config["temp_directory"] = folder
-    return duckdb.connect(":memory:", config=config)
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or is_pandas(value)
 
 
 def frame_rows(frame: object, role: Role, name: str) -> ColumnRows:
     """The rows of a data frame."""
-    connection = connect()
-    source = register_frame(connection, frame, name)
-    return relation_rows(connection, f"SELECT * FROM {source}", role, name)
+    database = Database()
+    return _table_rows(database, register_frame(database, frame, name), role, name)
 
 
-def register_frame(connection: Any, frame: Any, name: str) -> str:
-    """Make a frame known to DuckDB; what it cannot scan itself comes through the Arrow interface."""
-    import duckdb
-
+def register_frame(database: Database, frame: object, name: str) -> Selection:
+    """The rows of a frame, as a database sees them."""
     try:
-        if isinstance(frame, duckdb.DuckDBPyRelation) or not _is_pandas(frame):
-            frame = _Stream(frame)
-        connection.register("frame", frame)
+        return database.register(frame)
     except Exception as error:
         raise InputError(f"{name}: this {type(frame).__name__} cannot be read as a table ({error})") from None
-    return "frame"
-
-
-class _Stream:
-    """Passes on nothing but the Arrow stream of a frame, so that no other package is needed."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 def parquet_rows(path: str, role: Role) -> ColumnRows:
     """The rows of a Parquet file."""
-    import duckdb
-
-    connection = connect()
-    try:
-        return relation_rows(connection, f"SELECT * FROM {parquet(path)}", role, path)
-    except duckdb.Error as error:
-        raise parquet_error(path, error) from None
+    with parquet_errors(path):
+        return _table_rows(Database([path]), parquet(path), role, path)
 
 
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
     """The rows of a data frame, each with its number and its fields."""
-    connection = connect()
-    return _field_rows(connection, f"SELECT * FROM {register_frame(connection, frame, name)}")
+    database = Database()
+    return enumerate(database.named_rows(register_frame(database, frame, name)), start=1)
 
 
 def parquet_field_rows(path: str) -> Iterator[FieldRow]:
     """The rows of a Parquet file, each with its number and its fields."""
-    import duckdb
-
-    try:
-        yield from _field_rows(connect(), f"SELECT * FROM {parquet(path)}")
-    except duckdb.Error as error:
-        raise parquet_error(path, error) from None
-
-
-def _field_rows(connection: Any, sql: str) -> Iterator[FieldRow]:
-    result = connection.execute(sql)
-    names = [str(column[0]) for column in result.description]
-    batches = iter(lambda: result.fetchmany(10_000), [])
-    for line, row in enumerate(chain.from_iterable(batches), start=1):
-        yield line, dict(zip(names, row, strict=True))
+    with parquet_errors(path):
+        yield from enumerate(Database([path]).named_rows(parquet(path)), start=1)
 
 
 def parquet_numbers(path: str, name: str) -> dict[int, float]:
     """The numbers in a column of a Parquet file by row, counted from 1; none if the column is missing."""
-    connection, source = connect(), parquet(path)
-    names = {str(r[0]).lower(): str(r[0]) for r in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    database, rows = Database([path]), parquet(path)
+    names = {column.lower(): column for column in database.columns(rows)}
     if name not in names:
         return {}
-    rows = connection.execute(f"SELECT TRY_CAST({sql_name(names[name])} AS DOUBLE) FROM {source}").fetchall()
-    return {row: value for row, (value,) in enumerate(rows, start=1) if value is not None}
+    values = database.fetch(rows.select(f"TRY_CAST({quoted(names[name])} AS DOUBLE)"))
+    return {row: value for row, (value,) in enumerate(values, start=1) if value is not None}
 
 
-def parquet_error(path: str, error: Exception) -> InputError:
-    """The error for a file that breaks off, is damaged, or is not Parquet."""
-    return InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); copy or write the file again")
+@contextmanager
+def parquet_errors(path: str) -> Iterator[None]:
+    """Say of a file that breaks off, is damaged, or is not Parquet, what to do."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}); copy or write the file again") from None
 
 
-def sql_text(text: str) -> str:
-    """The text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def sql_name(name: str) -> str:
-    """A column's name for SQL, whatever characters it holds."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def sql_path(path: str) -> str:
-    """A path as an SQL literal that names this file alone: DuckDB takes paths as patterns, and `~` as a home."""
-    return sql_text(re.sub(r"[*?\[]", r"[\g<0>]", os.path.abspath(path)))
-
-
-def parquet(path: str) -> str:
-    """SQL for the rows of a Parquet file; folders such as `grade=3` add no columns."""
-    return f"read_parquet({sql_path(path)}, hive_partitioning = false)"
-
-
-def relation_rows(connection: Any, sql: str, role: Role, name: str) -> ColumnRows:
-    """The result of a query as rows (ids as text, values as finite numbers), with notes on ignored columns."""
-    description = connection.execute(f"DESCRIBE {sql}").fetchall()
-    names, types = [str(r[0]) for r in description], [str(r[1]) for r in description]
+def _table_rows(database: Database, table: Selection, role: Role, name: str) -> ColumnRows:
+    """The rows of a table (ids as text, values as finite numbers), with notes on ignored columns."""
+    types_by_name = database.columns(table)
+    names, types = list(types_by_name), list(types_by_name.values())
     layout = table_layout(name, role, [n.lower() for n in names])
     columns = _select_columns(layout, names, types, role, name)
-    rows = fetch_rows(connection, f"SELECT {', '.join(columns)} FROM ({sql})")
+    rows = fetch_rows(database, table.select(", ".join(columns)))
     if len(rows) == 0:
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
-    _check_rivals(connection, sql, layout, dict(zip(layout.header, names, strict=True)), name)
+    _check_rivals(database, table, layout, dict(zip(layout.header, names, strict=True)), name)
     return ColumnRows(rows, tuple(rival.note for rival in layout.rivals))
 
 
-def _check_rivals(connection: Any, sql: str, layout: Layout, names: Mapping[str, str], name: str) -> None:
+def _check_rivals(database: Database, table: Selection, layout: Layout, names: Mapping[str, str], name: str) -> None:
     """Refuse two columns that claim one role and disagree."""
     problems: list[str] = []
     for rival in layout.rivals:
         if rival.optional:
             continue
-        pair = f"{sql_name(names[rival.used])} AS used, {sql_name(names[rival.ignored])} AS ignored"
-        for row, value, other in connection.execute(f"SELECT row_number() OVER (), {pair} FROM ({sql})").fetchall():
+        pair = table.select(f"row_number() OVER (), {quoted(names[rival.used])}, {quoted(names[rival.ignored])}")
+        for row, value, other in database.fetch(pair):
             if rival.disagrees(value, other) and len(problems) <= MAX_PROBLEMS:
                 problems.append(f"{name}: row {row}: {rival.problem(value, other)}")
     if problems:
@@ -201,32 +130,27 @@ def _select_columns(layout: Layout, names: list[str], types: list[str], role: Ro
                 f"{name}: {what} in column {names[column]!r} are {types[column]}, expected text or integers: "
                 "convert the column to text"
             )
-        out.append(f"CAST({sql_name(names[column])} AS VARCHAR) AS {idea}")
+        out.append(f"CAST({quoted(names[column])} AS VARCHAR) AS {idea}")
     what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
     if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
-    out.append(f"CAST({sql_name(names[layout.value])} AS DOUBLE) AS value")
+    out.append(f"CAST({quoted(names[layout.value])} AS DOUBLE) AS value")
     return out
 
 
-def fetch_rows(connection: Any, sql: str) -> Rows:
-    """The result of a query that yields query, doc, value and perhaps parent."""
-    return join_rows([rows for rows in _batches(connection, sql) if len(rows)])
+def fetch_rows(database: Database, rows: Selection) -> Rows:
+    """Rows of query, doc, value and perhaps parent, read from an Arrow stream without copying more than text."""
+    return join_rows([_rows_of(batch) for batch in database.batches(rows) if len(batch)])
 
 
-def _batches(connection: Any, sql: str) -> Iterator[Rows]:
-    """The result of a query in pieces, read from its Arrow stream without copying more than text."""
-    import nanoarrow as na
-
-    with na.ArrayStream(connection.sql(sql)) as stream:
-        for batch in stream:
-            columns = {child.schema.name: child for child in batch.iter_children()}
-            yield Rows(
-                _strings(columns["query"]),
-                _strings(columns["doc"]),
-                _numbers(columns["value"]),
-                parent=_strings(columns["parent"]) if "parent" in columns else None,
-            )
+def _rows_of(batch: Any) -> Rows:
+    columns = {child.schema.name: child for child in batch.iter_children()}
+    return Rows(
+        _strings(columns["query"]),
+        _strings(columns["doc"]),
+        _numbers(columns["value"]),
+        parent=_strings(columns["parent"]) if "parent" in columns else None,
+    )
 
 
 def _valid(column: Any) -> NDArray[np.bool_] | None:

@@ -74,15 +74,16 @@ def write_rows(rows: Iterable[tuple[str, str, str, float | None]], path: str) ->
 
 def _parquet(table: bytes) -> bytes:
     """A CSV table as Parquet."""
-    from karat.read.frames import connect, sql_text
+    from karat.store.database import Database, Selection, as_pattern
 
     with _scratch() as folder:
         source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")
         with open(source, "wb") as file:
             file.write(table)
         columns = "{'run': 'VARCHAR', 'query_id': 'VARCHAR', 'metric': 'VARCHAR', 'value': 'DOUBLE'}"
-        read = f"read_csv({sql_text(source)}, header = true, auto_detect = false, quote = '\"', columns = {columns})"
-        connect().execute(f"COPY (SELECT * FROM {read}) TO {sql_text(target)} (FORMAT parquet)")
+        read = f"read_csv($file, header = true, auto_detect = false, quote = '\"', columns = {columns})"
+        rows = Selection(f"SELECT * FROM {read}", {"file": as_pattern(source)})
+        Database(folder=folder).write_parquet(rows, target)
         with open(target, "rb") as file:
             return file.read()
 

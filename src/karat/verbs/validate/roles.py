@@ -102,15 +102,12 @@ def _object_role(path: str, text: bytes) -> FileRole | None:
 
 
 def _parquet_rows(path: str) -> Sequence[Fields]:
-    import duckdb
-
-    from karat.read.frames import connect, parquet
+    from karat.store.database import Database, DatabaseError, parquet
 
     try:
-        result = connect().execute(f"SELECT * FROM {parquet(path)} LIMIT 50")
-        names = [str(d[0]).lower() for d in result.description]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-    except duckdb.Error:
+        rows = Database([path]).named_rows(parquet(path).select("*", "LIMIT 50"))
+        return [{name.lower(): value for name, value in row.items()} for row in rows]
+    except DatabaseError:
         return []
 
 
