@@ -355,6 +355,21 @@ def test_gates_on_segments(small: Path) -> None:
     assert crossed == [("language = de, topic = t0", "pass"), ("language = de, topic = t1", "undecided")]
 
 
+def test_tables_hold_the_segments_that_somebody_asked_to_see(small: Path) -> None:
+    """A gate's `where` slices the queries for itself: its cross is judged, and stands in no table."""
+    cross = "mrr >= 0.5 where language in (de, en) and topic = t0"
+    asked = parts(runs={"good": "good.run", "bad": "bad.run"}, baseline="good", candidate="bad", segments=["language"])
+    checked = karat.check(config(small, **asked, gates=[cross, "mrr >= 0.1 for every topic"]))
+    assert [row.outcome for row in checked.rows if row.gate.where] == ["pass"]
+    expected = {("language",), ("topic",)}
+    run = checked.result["good"]
+    checked.save(str(small / "result.json"))
+    for some in (run.segments, karat.load(str(small / "result.json"))["good"].segments):
+        assert {tuple(segment.by) for segment in some} == expected
+    assert {tuple(row.segment) for row in checked.comparisons if row.segment} == expected
+    assert {tuple(segment["by"]) for segment in checked.as_json()["runs"][0]["segments"]} == expected
+
+
 def test_segments_that_a_gate_leaves_out_are_counted(small: Path) -> None:
     config(small, **parts(gates=["hit@1 >= 0.5 for every topic of at least 10"], outputs={"html": "r.html"}))
     done = run_karat("check", cwd=small, COLUMNS="200")

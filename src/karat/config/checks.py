@@ -19,7 +19,7 @@ from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
 from karat.read.queries import read_queries
 from karat.read.sources import run_files
-from karat.results.sampling import GOLD, plain_field, split_fields
+from karat.results.sampling import GOLD, plain_field, split_fields, split_groups
 from karat.results.saved import NOT_BLESSED
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ class Evaluation:
     runs: Mapping[str, str]
     measures: Sequence[Measure]
     settings: Settings
+    of_gates: tuple[tuple[str, ...], ...] = ()
+    """The fields, or crosses of fields, that the queries are sliced by for gates alone."""
 
 
 def evaluation_of(
@@ -200,14 +202,15 @@ def evaluation_of(
     stated = config_options(read)
     settings = Settings().change(**(stated if block is None else _with_block(stated, block))).change(**(options or {}))
     measures = parse_all([*(names or DEFAULT_METRICS), *figures], like=settings.like)
-    by = settings.intervals.by
-    slices = [by] if isinstance(by, str) else list(by or ())
+    slices = split_groups(settings.intervals.by)
+    tables = {*slices, *(g.fields for g in gates if g.every and not g.where)}
     settings = settings.change(
         queries=queries_of(read, gates, settings.data.queries),
         by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
         details=settings.engine.details or "save" in config.outputs.places() or components,
     )
-    return Evaluation(qrels, runs or {}, measures, settings)
+    of_gates = tuple(dict.fromkeys(g.fields for g in gates if g.fields and g.fields not in tables))
+    return Evaluation(qrels, runs or {}, measures, settings, of_gates)
 
 
 def _with_block(stated: StatedOptions, block: RetrievalMetrics) -> StatedOptions:

@@ -51,7 +51,8 @@ class PairedComparison:
         measures = [parse(n) for n in self.base.values if n in run.values]
         both = paired(self.base, run, [m.name for m in measures])
         sampling = run.sampling
-        slices = sampling.segments(both.query_ids) if segments else ()
+        tables = sampling.tables if segments else ()
+        slices = [s for s in sampling.segments(both.query_ids) if tuple(s.by) in tables] if tables else []
         groups = [np.arange(len(both.query_ids)), *(s.rows for s in slices)]
         # Two one-sided tests at alpha / 2, as a gate makes them, are an interval at 1 − alpha.
         levels = [sampling.confidence, *([1 - self.alpha] if self.margin is not None else [])]

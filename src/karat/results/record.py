@@ -85,6 +85,7 @@ class SamplingJson(Struct, forbid_unknown_fields=True, frozen=True):
     weights: dict[str, float]
     conversations: dict[str, str]
     fields: dict[str, dict[str, str | list[str]]]
+    of_gates: Annotated[list[list[str]], Meta(description="Those of `by` that only gates look at.")] = []
 
 
 class HitsJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -259,6 +260,7 @@ def sampling_json(sampling: Sampling) -> SamplingJson:
             f: {q: v if isinstance(v, str) else list(v) for q, v in column.items()}
             for f, column in sampling.fields.items()
         },
+        of_gates=[list(names) for names in sampling.of_gates],
     )
 
 
@@ -382,6 +384,7 @@ def read_sampling(sampling: SamplingJson) -> Sampling:
         sampling.weights,
         sampling.conversations,
         sampling.fields,
+        of_gates=tuple(map(tuple, sampling.of_gates)),
     )
 
 

@@ -223,8 +223,10 @@ class RunResult(Tabular):
     def segments(self) -> tuple[SegmentResult, ...]:
         """The same estimates in each segment that was asked for."""
         out = []
-        slices = self.sampling.segments(self.query_ids)
-        for segment, metrics in zip(slices, self.estimates[1:], strict=True) if slices else ():
+        slices, tables = self.sampling.segments(self.query_ids), self.sampling.tables
+        for segment, metrics in zip(slices, self.estimates[1:], strict=True) if tables else ():
+            if tuple(segment.by) not in tables:
+                continue
             shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
             shares = shares[~np.isnan(shares)]
             judged = float(shares.mean()) if len(shares) else math.nan

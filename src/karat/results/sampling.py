@@ -58,6 +58,13 @@ class Sampling:
     conversations: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Mapping[str, str | Sequence[str]]] = field(default_factory=dict)
     """The value of each field that queries are sliced by, or several: {field: {query: value}}."""
+    of_gates: tuple[tuple[str, ...], ...] = ()
+    """Those of `by` that only gates look at: they are in no table."""
+
+    @property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The fields, or crosses of fields, that somebody asked to see."""
+        return tuple(names for names in self.by if names not in self.of_gates)
 
     def choice(self, threads: int = 1) -> IntervalChoice:
         """How intervals are found."""
@@ -100,7 +107,7 @@ def sampling(
 
     `gold.source` slices by a field of the docs that are relevant (`relevant` names them for each query).
     """
-    names = _named(intervals.by)
+    names = split_groups(intervals.by)
     table = queries.fields if queries is not None else {}
     fields: dict[str, Mapping[str, str | Sequence[str]]] = {}
     for f in dict.fromkeys(f for group in names for f in group):
@@ -134,7 +141,7 @@ def _gold_values(
     return out
 
 
-def _named(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
+def split_groups(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
     """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
     listed = [] if by is None else [by] if isinstance(by, str) else list(by)
     groups = [split_fields(g) if isinstance(g, str) else tuple(g) for g in listed]

@@ -54,7 +54,7 @@ def summarize(result: Result) -> DocumentJson:
 
 def summarize_run(run: RunResult) -> RunJson:
     """One run of the document."""
-    fields = [",".join(names) for names in run.sampling.by]
+    fields = [",".join(names) for names in run.sampling.tables]
     return RunJson(
         name=run.name,
         facts=dict(run.facts) or UNSET,

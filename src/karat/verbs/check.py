@@ -313,6 +313,8 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
         return load(saved if saved is not None else read.place(config.result or ""))
     evaluation = evaluation_of(read, gates, options)
     result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings)
+    sampling = replace(result.runs[0].sampling, of_gates=evaluation.of_gates)
+    result = replace(result, runs=tuple(replace(run, sampling=sampling) for run in result.runs))
     if config.components is None and not any(is_component_figure(parse(g.metric)) for g in gates):
         return result
     from karat.verbs.components import with_components

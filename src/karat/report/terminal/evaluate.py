@@ -37,7 +37,7 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
     """The means of all runs side by side with their intervals, then what should be known about them."""
     out = console()
     out.print(_table(result, _fits(result, out.width, max(map(len, result.metrics), default=0))))
-    if result.runs[0].sampling.by:
+    if result.runs[0].sampling.tables:
         out.print(_segments(result, _fits(result, out.width, SEGMENT)))
     if len(result.runs) > 1:
         show_readings(out, result.runs)
@@ -92,7 +92,7 @@ def _segments(result: Result, wide: bool) -> Table:
         name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         n = segment.metrics[metric].n
         table.add_row(name, str(n), *cells, style="dim" if n < result.runs[0].sampling.minimum else None)
-    for names in result.runs[0].sampling.by:
+    for names in result.runs[0].sampling.tables:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []
         for one in across:
