@@ -118,7 +118,16 @@ def test_a_stray_quote_in_a_tsv_is_text(tmp_path: Path) -> None:
     path = tmp_path / "topics.tsv"
     path.write_text('1\t"what is love\n2\twho wrote it\n3\tbar" baz\n4\t"all ""quoted"""\n5\t"a" b\n')
     texts = {q: fields["text"] for q, fields in karat.read_queries(path).fields.items()}
-    assert texts == {"1": '"what is love', "2": "who wrote it", "3": 'bar" baz', "4": 'all "quoted"', "5": '"a" b'}
+    assert texts == {"1": '"what is love', "2": "who wrote it", "3": 'bar" baz', "4": '"all ""quoted"""', "5": '"a" b'}
+
+
+def test_a_tsv_whose_header_is_quoted_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "queries.tsv"
+    path.write_text('"query_id"\t"text"\n"1"\t"a ""b"""\n"2"\t"c\td"\n')
+    assert karat.read_queries(path).field("text") == {"1": 'a "b"', "2": "c\td"}
+    path.write_text('"query_id"\t"text"\n"1"\t"a\n"2"\t"c"\n')
+    with pytest.raises(InputError, match=r"queries\.tsv:2: a quoted cell that begins here is not closed"):
+        karat.read_queries(path)
 
 
 def test_an_unclosed_quote_in_a_csv_is_refused_at_its_line(tmp_path: Path) -> None:
@@ -136,6 +145,12 @@ def test_an_unclosed_quote_in_a_csv_is_refused_at_its_line(tmp_path: Path) -> No
         ("query number,question,language\n1,what,en\n", r"q\.csv:1: found 3 columns.*expected an id and a text"),
         ("query_id,text,text\n1,a,b\n", 'q.csv:1: the column "text" appears twice'),
         (",,,\n", "q.csv: holds no rows"),
+        ('1,foo\n2,"bar\n3,baz\n', r"q\.csv:2: a quoted cell that begins here is not closed"),
+        (
+            "number\tquestion\n1\twhat\n",
+            r"q\.csv:1: no query id column; expected one of .*found \"number\", \"question\"",
+        ),
+        ("number,text\n1,what\n", r"q\.csv:1: no query id column"),
         ("1 what is love\n2\n", r"q\.csv:2: found 1 column"),
         ("query_id,text\n1,a\n1,b\n", 'q.csv:3: query "1" already appears at line 2'),
     ],

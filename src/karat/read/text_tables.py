@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, Problem, shown
+from karat.model.docs import TEXT_FIELDS
 from karat.read.problems import Problems, describe_bad_bytes
+
+_QUOTED_NAMES = re.compile(r'\s*"[\w -]+"(\t"[\w -]+")+\r?\n')
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,16 +46,16 @@ def read_text_table(file: InputFile, problems: Problems, kind: TableKind) -> Ite
 
 
 def _lines_of_cells(text: str, mark: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row that is not blank. A quote that is not closed never swallows the rows after it."""
+    """The cells of each row that is not blank. A quote that is not closed never swallows the rows after it.
+
+    Between tabs, quotes are text, as in the topics of MS MARCO; where every name in the first line is quoted, as R
+    writes tables, they are quotes.
+    """
     csv.field_size_limit(1 << 30)
-    if mark == "\t":  # tab-separated texts often hold single quotes, which are text
+    if mark == "\t" and not _QUOTED_NAMES.match(text):
         for line, content in enumerate(text.split("\n"), start=1):
-            row = content.removesuffix("\r")
-            if row.strip():
-                try:
-                    yield line, next(csv.reader([row], delimiter=mark, strict=True)) if '"' in row else row.split(mark)
-                except csv.Error:
-                    yield line, row.split(mark)
+            if content.strip():
+                yield line, content.removesuffix("\r").split(mark)
         return
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     line = 1
@@ -83,14 +87,20 @@ def _topics_by_line(text: str, first: str, problems: Problems, kind: TableKind) 
     rows: list[tuple[int, list[str]]] = []
     for mark in ("\t", ",", ";"):
         if mark in first:
-            rows = list(_lines_of_cells(text, mark, Problems("")))
+            broken = Problems(problems.name)
+            rows = list(_lines_of_cells(text, mark, broken))
             if mark == "\t" or _is_table(rows):
+                problems.items.extend(broken.items)
                 break
     else:
         lines = enumerate(text.split("\n"), start=1)
         rows = [(line, content.split(None, 1)) for line, content in lines if content.strip()]
     if not rows:
         problems.add(None, f"holds no rows, expected a table of {kind.plural}")
+    if rows and _names_columns(rows[0][1]):
+        line, header = rows.pop(0)
+        names = ", ".join(map(shown, header))
+        problems.add(line, f"no {kind.noun} id column; expected one of {', '.join(kind.id_names)}; found {names}")
     for line, cells in rows:
         if len(cells) == 2 and cells[0].strip():
             yield line, {"_id": cells[0].strip(), "text": cells[1].strip()}
@@ -100,6 +110,11 @@ def _topics_by_line(text: str, first: str, problems: Problems, kind: TableKind) 
                 f"found {len(cells)} column{'s' if len(cells) != 1 else ''} ({shown(' '.join(cells))}), expected an id "
                 f"and a text, or a header with one of {', '.join(kind.id_names)}",
             )
+
+
+def _names_columns(cells: Sequence[str]) -> bool:
+    """Whether a first line names its columns, `number` and `question` for example, rather than being a query."""
+    return not any(c.isdigit() for c in cells[0]) and cells[-1].strip().lower() in (*TEXT_FIELDS, "title")
 
 
 def _is_table(rows: Sequence[tuple[int, list[str]]]) -> bool:
