@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -98,6 +99,24 @@ def test_segments_are_judged_alone_only_from_a_minimum_size() -> None:
     assert all(s.small for s in result.segments)
     result = karat.evaluate(gold, run, "mrr", queries=queries, by="level", min_segment=9)
     assert [s.small for s in result.segments] == [False] * 4 + [True] * 3
+
+
+def test_a_segment_is_small_for_the_metrics_that_few_of_its_queries_have(tmp_path: Path) -> None:
+    """12 queries, 9 of them with a latency: no gate judges latency there, and the document says so."""
+    ids = [f"q{i}" for i in range(12)]
+    lines = [{"query_id": q, "topk": [{"chunk_id": "d"}], "latency_ms": {"total": 5 + i}} for i, q in enumerate(ids)]
+    for line in lines[9:]:
+        del line["latency_ms"]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    gold, queries = {q: ["d"] for q in ids}, {q: {"language": "de"} for q in ids}
+    log = str(tmp_path / "log.jsonl")
+    result = karat.evaluate(gold, log, "mrr,latency.p50", queries=queries, by="language")
+    (segment,) = result.as_json()["runs"][0]["segments"]
+    assert segment["small"] is False
+    assert [name for name, one in segment["metrics"].items() if one.get("small")] == ["latency.p50"]
+    gates = [f"{metric} for every language" for metric in ("mrr >= 0.1", "latency.p50 <= 90ms")]
+    assert [row.outcome for row in karat.check(result, gates).rows] == ["pass", "undecided"]
+    assert karat.evaluate(gold, log, "latency.p50", queries=queries, by="language").segments[0].small
 
 
 def test_a_query_without_the_field_is_in_a_segment_of_its_own() -> None:

@@ -63,10 +63,13 @@ class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
         ReadingJson | UnsetType, Meta(description="What the field makes of the value; rules of thumb, never gates.")
     ] = UNSET
     n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
+    small: Annotated[
+        Literal[True] | UnsetType, Meta(description="In a segment: too few queries have a value for it to be judged.")
+    ] = UNSET
 
 
 class SegmentJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """A slice of the queries; `small` where it has too few queries to be judged alone."""
+    """A slice of the queries; `small` where no metric has queries enough to be judged in it."""
 
     by: dict[str, str]
     n: int

@@ -69,11 +69,16 @@ class SegmentResult:
 
     by: Mapping[str, str]
     n: int
-    small: bool
-    """Whether it has too few queries to be judged alone."""
+    too_few: frozenset[str]
+    """The metrics that too few of its queries have a value of to be judged alone."""
     judged: float
     """The mean share of judged docs in the top 10."""
     metrics: Mapping[str, Interval]
+
+    @property
+    def small(self) -> bool:
+        """Whether it is too small to be judged alone by any metric."""
+        return len(self.too_few) == len(self.metrics)
 
 
 @dataclass(frozen=True)
@@ -230,9 +235,9 @@ class RunResult(Tabular):
             shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
             shares = shares[~np.isnan(shares)]
             judged = float(shares.mean()) if len(shares) else math.nan
-            n = len(segment.rows)
-            small = self._units.take(segment.rows).effective < self.sampling.minimum
-            out.append(SegmentResult(segment.by, n, small, judged, metrics))
+            units = self._units.take(segment.rows).effective
+            too_few = (m for m, one in metrics.items() if min(units, one.units) < self.sampling.minimum)
+            out.append(SegmentResult(segment.by, len(segment.rows), frozenset(too_few), judged, metrics))
         return tuple(out)
 
     def across(self, by: str, metric: str) -> dict[str, float]:

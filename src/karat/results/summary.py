@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from karat.metrics.grammar import parse
 from karat.results.decisions import ends_json
@@ -89,7 +89,8 @@ def _reading(reading: Reading) -> ReadingJson:
 
 
 def _segment(segment: SegmentResult) -> SegmentJson:
-    metrics = {name: estimate_json(interval) for name, interval in segment.metrics.items()}
+    figures = {name: estimate_json(interval) for name, interval in segment.metrics.items()}
+    metrics = {name: structs.replace(f, small=True) if name in segment.too_few else f for name, f in figures.items()}
     return SegmentJson(dict(segment.by), segment.n, segment.small, rounded(segment.judged), metrics)
 
 

@@ -185,7 +185,7 @@ def _segments(result: Result) -> list[SegmentRow]:
         for s in run.segments:
             label = segment_name(s.by)
             fields = {name(f): name(str(v)) for f, v in s.by.items()}
-            row = out.setdefault(label, SegmentRow(label, fields, s.n, s.small, {}))
+            row = out.setdefault(label, SegmentRow(label, fields, s.n, sorted(s.too_few), {}))
             row.values[run.name] = {m: estimate(m, i) for m, i in s.metrics.items()}
     return list(out.values())
 

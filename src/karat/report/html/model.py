@@ -69,7 +69,8 @@ class SegmentRow(Struct, frozen=True):
     name: str
     fields: dict[str, str]
     n: int
-    small: bool
+    too_few: list[str]
+    """The metrics that too few of its queries have a value of."""
     values: dict[str, dict[str, Estimate]]
 
 

@@ -91,7 +91,7 @@ def _segments(result: Result, wide: bool) -> Table:
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
         name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         n = segment.metrics[metric].n
-        table.add_row(name, str(n), *cells, style="dim" if n < result.runs[0].sampling.minimum else None)
+        table.add_row(name, str(n), *cells, style="dim" if metric in segment.too_few else None)
     for names in result.runs[0].sampling.tables:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []

@@ -131,7 +131,7 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         return
     rises = parse(metric).metric.higher_is_better is not False
     segments.sort(key=lambda s: _rank(s, metric, rises))
-    small = [s for s in segments if s.small and not verbose]
+    small = [s for s in segments if metric in s.too_few and not verbose]
     rows = [s for s in segments if s not in small][: None if verbose else ROWS]
     if rows:
         table = grid(f"{metric} by segment", "n", gap=GAP)
@@ -141,7 +141,9 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         for segment in rows:
             cells = [_in_segment(run, segment, metric) for run in runs]
             name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
-            table.add_row(plain(name), str(segment.metrics[metric].n), *cells, style="dim" if segment.small else None)
+            table.add_row(
+                plain(name), str(segment.metrics[metric].n), *cells, style="dim" if metric in segment.too_few else None
+            )
         out.print(table)
     if hidden := len(segments) - len(small) - len(rows):
         out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))

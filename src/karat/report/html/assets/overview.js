@@ -152,8 +152,8 @@ function showSegments() {
   const head = [th("Segment"), th("n", "num"), bySegment.map((r) => th(own(r), "num" + (faint(r) ? " other" : ""), { "data-run": r })),
     changes.size ? th(["Δ ", own(choice.run)], "num") : null];
   $("segments-title").textContent = "Segments, " + metric;
-  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.small ? "small" : "" },
-    el("th", { scope: "row" }, linkToSegment(s), s.small ? el("span", { class: "tag" }, "too few") : null), td("num", size(s), String(size(s))),
+  $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
+    el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num", size(s), String(size(s))),
     bySegment.map((r) => value((s.values[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
 }
 
