@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import karat
+from command import run_karat
 from karat.results.result import Result
 from karat.results.saved import load_baseline, load_saved
 from places import KETTLE, SUPPORT
@@ -249,6 +251,59 @@ def test_half_a_file_is_refused_by_its_name(tmp_path: Path, part: int) -> None:
     )
     with pytest.raises(karat.InputError, match=rf"r\.json: {refusal}"):
         karat.load(str(path))
+
+
+MRR = [*RUN_0, "values", "mrr"]
+MEAN = "the values of mrr of run do not give its mean"
+IMPOSSIBLE = {
+    "an infinite value": (change([*MRR, 0], "Infinity"), ""),
+    "a value above 1": (change([*MRR, 0], 5.0), 'mrr of query "q1" is 5, expected 0 to 1'),
+    "a value below 0": (change([*MRR, 0], -0.5), 'mrr of query "q1" is -0.5, expected 0 to 1'),
+    "a value as text": (change([*MRR, 0], "0.95"), ""),
+    "a value that is true": (change([*MRR, 0], True), ""),
+    "another value": (change([*MRR, 0], 0.25), MEAN),
+    "another mean": (change(["runs", 0, "metrics", "mrr", "mean"], 0.99), MEAN),
+    "another number of queries": (change(["runs", 0, "metrics", "mrr", "n"], 9), MEAN),
+    "a metric without a mean": (change([*RUN_0, "values", "map"], [1, 1]), "the metrics of run are not those"),
+    "a query twice": (change([*RUN_0, "query_ids", 1], "q1"), "a query of run appears twice"),
+    "no runs": (change(["runs"], []), "it holds no runs"),
+    "a rank of 0": (change([*RUN_0, "rankings", "first", "ranks", 0], 0), "expected ranks from 1 on"),
+    "a confidence of 5": (
+        change(["record", "sampling", 0, "confidence"], 5.0),
+        "a confidence between 0 and 1, found 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", IMPOSSIBLE)
+def test_what_cannot_be_is_refused_by_its_file_and_never_ships(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "r.json"
+    karat.evaluate({"q1": {"x": 1}, "q2": {"y": 1}}, {"q1": ["x"], "q2": ["z", "y"]}, "mrr", details=True).save(
+        str(path)
+    )
+    document = json.loads(path.read_text())
+    apply, message = IMPOSSIBLE[damage]
+    apply(document)
+    path.write_text(json.dumps(document).replace('"Infinity"', "Infinity"))
+    with pytest.raises(karat.InputError, match=rf"r\.json: is damaged.*{re.escape(message)}.*evaluate again"):
+        karat.load(str(path))
+    assert run_karat("check", "--result", str(path), "-g", "mrr >= 0.1").returncode == 2
+
+
+def test_a_result_without_fingerprints_is_read_and_not_compared(tmp_path: Path) -> None:
+    path, other = tmp_path / "saved.json", tmp_path / "other.json"
+    gold, runs = {"q1": {"x": 1}, "q2": {"y": 1}}, {"q1": ["x"], "q2": ["z", "y"]}
+    karat.evaluate(gold, runs, "mrr", details=True).save(str(path))
+    document = json.loads(path.read_text("utf-8"))
+    document["fingerprints"]["metrics"] = {}
+    other.write_text(json.dumps(document), "utf-8")
+    assert karat.load(str(other)).mean["mrr"] == 0.75
+    with pytest.raises(karat.NotComparable, match="the definition of mrr"):
+        karat.compare(str(path), str(other))
+    del document["fingerprints"]
+    other.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(karat.NotComparable, match="gold"):
+        karat.compare(str(path), str(other))
 
 
 def test_a_document_without_values_says_how_to_save_them(tmp_path: Path) -> None:

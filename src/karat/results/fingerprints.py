@@ -195,12 +195,14 @@ def find_differences(
         if ours.get(name) != theirs.get(name):
             pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in conventions]
             out.append(Difference(f"convention {name}", *pair))
-    for name in (n for n in metrics if n in here.metrics and n in there.metrics):
+    for name in metrics:
         models = [f.embeddings.get(name) for f in (here, there)]
         if models[0] != models[1] or UNNAMED in models:
             out.append(Difference(f"the embedding model of {name}", *(m or "none" for m in models)))
-        elif here.metrics[name] != there.metrics[name]:
-            out.append(Difference(f"the definition of {name}", here.metrics[name], there.metrics[name]))
+            continue
+        definitions = [f.metrics.get(name) for f in (here, there)]
+        if definitions[0] != definitions[1] or None in definitions:
+            out.append(Difference(f"the definition of {name}", *(d or "not stated" for d in definitions)))
     return out
 
 

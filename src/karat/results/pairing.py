@@ -84,7 +84,8 @@ def check_comparable(
     wrong: list[Difference] = []
     if here is not there:
         conventions = (here.conventions, there.conventions)
-        wrong = find_differences(here.fingerprints, there.fingerprints, conventions, metrics)
+        both = [name for name in metrics if name in run.values and name in base.values]
+        wrong = find_differences(here.fingerprints, there.fingerprints, conventions, both)
     system = of_system(run.facts, base.facts)
     if "chunk" in (run.gold_level, base.gold_level):
         wrong += [d for d in system if d.what == "chunker"]

@@ -374,6 +374,9 @@ def _derived(derived: DerivedJson, queries: int) -> Derived:
 
 def read_sampling(sampling: SamplingJson) -> Sampling:
     """What `sampling_json` made."""
+    _check(0 < sampling.confidence < 1, f"a confidence between 0 and 1, found {sampling.confidence:g}")
+    _check(sampling.minimum >= 1 and sampling.resamples >= 1, "a positive minimum and number of resamples")
+    _check(all(0 <= weight < math.inf for weight in sampling.weights.values()), "weights of queries from 0 on")
     return Sampling(
         sampling.confidence,
         sampling.method,
@@ -416,6 +419,7 @@ def _rankings(rankings: RankingsJson, query_ids: Sequence[str]) -> Rankings:
 
 def _hits(hits: HitsJson, n: int) -> tuple[Integers, Integers, Floats]:
     grades = _floats(hits.grades, len(hits.ranks), "grades of the docs returned")
+    _check(min(hits.ranks, default=1) >= 1, "ranks from 1 on")
     return _expanded(hits.hits, n, len(hits.ranks), "docs returned"), _integers(hits.ranks), grades
 
 

@@ -23,6 +23,8 @@ FULL = ("evaluation", "comparison", "check")
 CHANGED = "it was changed by hand or by a merge"
 NOT_BLESSED = "the baseline does not exist yet; make one with `karat bless`"
 WRITTEN = "what `--save` writes, such as: karat evaluate QRELS RUN --save result.json"
+SLACK = 1e-9
+"""How far rounding may carry a value beyond the bounds of its metric."""
 HEAD = 400
 """The bytes in which a saved result says that it is one."""
 HEAD_OF_LOG = 1 << 16
@@ -86,6 +88,7 @@ def read_saved(data: bytes, path: str) -> Saved:
             if any("per_query" not in run for run in old["runs"]):
                 raise _means_only(path)
             runs = [_with_head(read_run(run), head) for run, head in zip(old["runs"], heads, strict=True)]
+            _check_runs(runs, heads)
             return Saved(_result(document, runs, texts=old.get("texts", {})), document)
         if document.record is UNSET:
             raise _means_only(path)
@@ -95,10 +98,48 @@ def read_saved(data: bytes, path: str) -> Saved:
             if head.record is UNSET:
                 raise _means_only(path)
             runs.append(_with_head(reader.run(head.name, head.record), head))
+        _check_runs(runs, heads)
         result = _result(document, runs)
         return Saved(replace(result, queries=reader.queries), document)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except InputError:
+        raise
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, error) from None
+
+
+def _check_runs(runs: Sequence[RunResult], heads: Sequence[RunJson]) -> None:
+    """Refuse values that no metric can have, and means that do not follow from the values."""
+    if not runs:
+        raise ValueError("it holds no runs")
+    for run, head in zip(runs, heads, strict=True):
+        check_values(run)
+        if set(head.metrics) != set(run.values):
+            raise ValueError(f"the metrics of {run.name} are not those that it has values of")
+        for name, estimate in head.metrics.items():
+            if run.n[name] != estimate.n or not _same(run.mean[name], estimate.mean):
+                raise ValueError(f"the values of {name} of {run.name} do not give its mean")
+    if len({run.name for run in runs}) < len(runs):
+        raise ValueError("two runs have the same name")
+
+
+def check_values(run: RunResult) -> None:
+    """Raise ValueError where a query appears twice, or a value lies outside the bounds of its metric."""
+    import numpy as np
+
+    from karat.metrics.grammar import parse
+
+    if len(set(run.query_ids)) < len(run.query_ids):
+        raise ValueError(f"a query of {run.name} appears twice")
+    for name, values in run.values.items():
+        low, high = parse(name).metric.bounds
+        outside = np.flatnonzero((values < low - SLACK) | (values > (math.inf if high is None else high + SLACK)))
+        outside = outside if len(outside) else np.flatnonzero(np.isinf(values))
+        if len(outside):
+            upper = "any finite number" if high is None else f"{high:g}"
+            raise ValueError(
+                f"{name} of query {shown(run.query_ids[outside[0]])} is {values[outside[0]]:g}, "
+                f"expected {low:g} to {upper}"
+            )
 
 
 def _means_only(path: str) -> InputError:
@@ -185,8 +226,9 @@ def load_baseline(path: str) -> Result:
         values = {name: numbers(column) for name, column in zip(head.metrics, columns, strict=True)}
         sampling = read_sampling(head.sampling) if head.sampling else Sampling()
         run = _with_head(RunResult(head.name, list(rows), values, head.counts, sampling=sampling), head)
+        check_values(run)
         consistent = _adds_up(document, head, run)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         consistent = False
     if not consistent:
         raise InputError(f"{path}: its values and its means do not agree; {CHANGED}; bless again")

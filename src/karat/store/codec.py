@@ -55,7 +55,11 @@ def decode(data: bytes, type: type[T]) -> T:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(data), type)
+        return msgspec.convert(json.loads(data, parse_constant=_refuse_constant), type)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def write_document(document: Struct, path: str) -> None:
