@@ -12,7 +12,7 @@ KaratError                  exit code 2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +46,13 @@ class KaratError(Exception):
     """The root of all errors that the caller can fix."""
 
     exit_code = 2
+    subject = ""
+    """The gate or the metric that it is about, where it is about one."""
+
+    def about(self, subject: object) -> Self:
+        """The same error, which says what it is about."""
+        self.subject = str(subject)
+        return self
 
 
 class UsageError(KaratError):

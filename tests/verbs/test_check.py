@@ -665,6 +665,17 @@ PLACED = [
             ("mrr better than god", "did you mean 'good'?"),
         ],
     ),
+    *(
+        ({"gates": ["mrr > 0", gate]}, [(gate, words)])
+        for gate, words in (
+            ("reranker.foo@5 >= 0.5", "reranker has no figure 'foo@5': unknown metric 'foo@5'"),
+            ("funnel.delivred >= 0.5", "funnel has no figure 'delivred'; did you mean funnel.delivered?"),
+            ("cost.tokens.sum <= 10", "run 'good' has no cost: cost.tokens.sum needs a run log with cost on its lines"),
+            ("fresh@5 >= 0.5", "fresh@5 needs queries with an as_of field"),
+            ("precision@5 >= 0.9", "can never pass: the gold allows at most 0.2000"),
+            ("mrr better than good", "'good' would be compared with itself"),
+        )
+    ),
 ]
 
 

@@ -1181,5 +1181,12 @@ def test_a_figure_that_was_not_measured_leaves_its_gate_undecided_and_says_why(t
     assert "entities was not measured: needs `entities`" in row.judged.why
     with pytest.raises(karat.InputError, match="has no figure 'ndcg@9' at k = 5; it has ndcg@5, precision@5; did you"):
         karat.check(result, gates=["reranker.ndcg@9 >= 0"])
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: gold.txt}\nruns: {log: log.jsonl}\ngates:\n  - mrr > 0\n  - retriever.recall@20 >= 0.5\n"
+    )
+    with pytest.raises(
+        karat.InputError, match=r"karat\.yaml:5: gate 'retriever.*: retriever has no figure 'recall@20'"
+    ):
+        karat.check(tmp_path / "karat.yaml")
     with pytest.raises(karat.MetricError, match="figure of a component"):
         karat.evaluate(files["gold"], files["log"], "retriever.recall@50")

@@ -227,6 +227,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "karat.yaml:2",
         config("gates: ['mrr > 0']\ndataset: {qrels: gone.txt}\n"),
     ),
+    "a configuration whose run is gone": (
+        "K602",
+        "error",
+        "karat.yaml:5",
+        config("gates: ['mrr > 0']\ndataset: {qrels: gold.txt}\nruns:\n  bm25: bm25.run\n  gone: gone.run\n"),
+    ),
     "a gate on a field that no query has": (
         "K603",
         "error",

@@ -92,7 +92,8 @@ def _refuse_missing(name: str, what: str, metric: str, place: str, ids: Iterable
     if missing:
         many = f"{len(missing)} docs" if len(missing) > 1 else "1 doc"
         some = ", ".join(map(shown, missing[:EXAMPLES])) + (", …" if len(missing) > EXAMPLES else "")
-        raise InputError(f"{name}: no {what} for {many} {place}, which {metric} needs: {some}; {advice}")
+        text = f"{name}: no {what} for {many} {place}, which {metric} needs: {some}; {advice}"
+        raise InputError(text).about(metric)
 
 
 def _texts(items: Items, docs: Sequence[str], needs: Needs) -> Texts:

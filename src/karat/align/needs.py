@@ -67,7 +67,7 @@ class Needs:
                 f"{needs.first('embeddings')} needs the embeddings of the docs; give them with embeddings= "
                 "(--embeddings FILE, dataset.embeddings in karat.yaml): a .npy matrix with its ids beside it, .npz, "
                 "Parquet or a dict"
-            )
+            ).about(needs.first("embeddings"))
         if "embeddings" in parts:
             from karat.read.embeddings import embeddings_of
 
@@ -76,7 +76,7 @@ class Needs:
             raise UsageError(
                 f"{needs.first('texts')} needs the texts of the docs; give a table of docs with docs= "
                 "(--docs FILE, dataset.corpus in karat.yaml)"
-            )
+            ).about(needs.first("texts"))
         if "as_of" not in parts:
             return needs
         from karat.read.log_lists import as_of_days
@@ -85,7 +85,7 @@ class Needs:
         if not days:
             raise UsageError(
                 f"{needs.first('as_of')} needs queries with an as_of field; give a table of queries that has it"
-            )
+            ).about(needs.first("as_of"))
         return replace(needs, as_of=days)
 
     def first(self, part: str) -> str:
@@ -117,7 +117,7 @@ def check_gold(qrels: Qrels, needs: Needs) -> None:
             f"{qrels.source}: holds no subtopics, which {needs.first('subtopics')} needs; expected a column 'subtopic',"
             " {query: {doc: {subtopic: grade}}}, or TREC qrels (query subtopic doc grade) with --subtopics "
             "(in Python subtopics=True, in karat.yaml dataset.subtopics)"
-        )
+        ).about(needs.first("subtopics"))
 
 
 def check_run(run: Run, needs: Needs, policy: Policy) -> None:
@@ -129,22 +129,26 @@ def check_run(run: Run, needs: Needs, policy: Policy) -> None:
         return
     name = needs.first("doc_version")
     if policy.stage is not None:
-        raise UsageError(f"{name} needs doc_version, which the items of stage {shown(policy.stage)} do not have")
+        text = f"{name} needs doc_version, which the items of stage {shown(policy.stage)} do not have"
+        raise UsageError(text).about(name)
     content = run.content
     versions = content.versions if isinstance(content, OrderedLists) else None
     if not versions or all(v != v for days in versions.values() for v in days):
-        raise InputError(f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items")
+        text = f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items"
+        raise InputError(text).about(name)
 
 
 def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
     amounts, name = _amounts(run, kind), AMOUNTS[kind]
     if not amounts:
-        raise InputError(f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines")
+        text = f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines"
+        raise InputError(text).about(measure.name)
     key = measure.param(measure.metric.dotted[0]) if measure.metric.dotted else next(iter(amounts))
     if key not in amounts:
         near = nearest(key, amounts)
         hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(amounts))}"
-        raise InputError(f"run {run.name!r} has no {shown(key)} in {name}: {measure.name} needs it; {hint}")
+        text = f"run {run.name!r} has no {shown(key)} in {name}: {measure.name} needs it; {hint}"
+        raise InputError(text).about(measure.name)
 
 
 def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
@@ -194,7 +198,8 @@ def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hit
     }
     items = _items([tops[q] for q in ids], ids, needs)[0] if needs.depth else None
     if items is not None and items.score is not None and len(items.score) and np.isnan(items.score).all():
-        raise InputError(f"run {run.name!r} has no scores, which {needs.first('item_scores')} needs")
+        name = needs.first("item_scores")
+        raise InputError(f"run {run.name!r} has no scores, which {name} needs").about(name)
     none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
     counts = np.array([returned[q] for q in ids], dtype=np.int64)
     return Rankings(ids, none, none, empty, counts, none, empty, items=items, log=log)

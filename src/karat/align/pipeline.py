@@ -51,7 +51,8 @@ class PipelineExpectations:
         for name, values in ((ROUTER[1], sources), (GATE[1], needs), ("no_answer", no_answer)):
             if name in fields and not values:
                 first = next(m.name for m in mine if name in m.metric.needs)
-                raise UsageError(f"{first} needs queries with a field {name}; give a table of queries that has it")
+                text = f"{first} needs queries with a field {name}; give a table of queries that has it"
+                raise UsageError(text).about(first)
         return PipelineExpectations(mine, sources, needs, no_answer)
 
     def rankings(self, run: Run, policy: Policy) -> Rankings | None:
@@ -83,7 +84,8 @@ class PipelineExpectations:
             return {}
         decisions = {} if run.log is None else read(run.log)
         if not decisions:
-            raise InputError(f"run {run.name!r} has no {part}: {first} needs a run log with {part} on its lines")
+            text = f"run {run.name!r} has no {part}: {first} needs a run log with {part} on its lines"
+            raise InputError(text).about(first)
         return decisions
 
     def _items(self, run: Run, policy: Policy, ids: Sequence[str]) -> tuple[Items | None, Any]:
@@ -107,7 +109,8 @@ class PipelineExpectations:
             score += [math.nan if item.score is None else float(item.score) for item in top]
         if score and all(s != s for s in score):
             first = next(m.name for m in self.measures if "scores" in m.metric.needs)
-            raise InputError(f"run {run.name!r} has no scores on the items of no_answer queries: {first} needs them")
+            text = f"run {run.name!r} has no scores on the items of no_answer queries: {first} needs them"
+            raise InputError(text).about(first)
         unknown = np.full(len(score), math.nan)
         return Items(
             np.array(query, dtype=np.int64),

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import glob
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from karat.config.options import Settings, stated_options
-from karat.errors import InputError, KaratError, nearest
+from karat.errors import InputError, KaratError, UsageError, nearest
 from karat.gates.evidence import NO_BASELINE
 from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
@@ -48,22 +49,28 @@ def runs_of(read: Read) -> dict[str, str]:
     return run_files([read.place(path) for path in ([runs] if isinstance(runs, str) else runs or ())])
 
 
+def run_places(read: Read) -> Iterator[tuple[str | int, str, str]]:
+    """The key of each run, or pattern of runs, its line in the config, and its path as seen from here."""
+    runs = read.config.runs
+    listed = enumerate([runs] if isinstance(runs, str) else runs or ())
+    for key, path in runs.items() if isinstance(runs, dict) else listed:
+        yield key, read.at("runs", key), read.place(path)
+
+
 def _data(read: Read) -> Iterator[str]:
     data, runs = read.config.dataset, read.config.runs
-    for key in ("qrels", "queries", "corpus"):
-        path = getattr(data, key, None)
+    for part in ("qrels", "queries", "corpus"):
+        path = getattr(data, part, None)
         if path is not None:
-            yield from _try(read.at("dataset", key), check_path, read.place(path))
-    if isinstance(runs, dict):
-        for name, path in runs.items():
-            place, at = read.place(path), read.at("runs", name)
-            if glob.has_magic(place) and not os.path.exists(place):
-                yield f"{at}: {path!r} is a pattern, and {name!r} is one run; patterns go in a list: runs: [{path!r}]"
-            else:
-                yield from _try(at, check_path, place)
-        return
-    for i, path in enumerate([runs] if isinstance(runs, str) else runs or ()):
-        yield from _try(read.at("runs", i), _matching, read.place(path))
+            yield from _try(read.at("dataset", part), check_path, read.place(path))
+    for key, at, place in run_places(read):
+        if not isinstance(runs, dict):
+            yield from _try(at, _matching, place)
+        elif glob.has_magic(place) and not os.path.exists(place):
+            path = runs[str(key)]
+            yield f"{at}: {path!r} is a pattern, and {key!r} is one run; patterns go in a list: runs: [{path!r}]"
+        else:
+            yield from _try(at, check_path, place)
 
 
 def _baseline(read: Read) -> Iterator[str]:
@@ -114,6 +121,27 @@ def check_gates(read: Read, gates: Sequence[Gate], *, compared: bool) -> None:
 def _at(read: Read, number: int) -> str:
     """Where a gate stands, as the start of a message; gates of the command line stand nowhere."""
     return f"{read.at('gates', number)}: " if number < len(read.config.gates) else ""
+
+
+def places_of_gates(read: Read, gates: Sequence[Gate]) -> dict[str, str]:
+    """Where gates of the config stand, by their text and by their metric."""
+    places: dict[str, str] = {}
+    for number, gate in enumerate(gates):
+        for subject in (str(gate), gate.metric):
+            places.setdefault(subject, read.at("gates", number))
+    return places
+
+
+@contextmanager
+def placed_errors(places: Mapping[str, str]) -> Iterator[None]:
+    """Errors about a gate, or about the metric of one, begin with where it stands."""
+    try:
+        yield
+    except (InputError, UsageError) as error:
+        if error.subject not in places:
+            raise
+        kind = InputError if isinstance(error, InputError) else UsageError
+        raise kind(f"{places[error.subject]}: {error}") from None
 
 
 def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None:

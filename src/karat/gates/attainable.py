@@ -11,7 +11,7 @@ from karat.results.reading import CLOSE, attainable_value
 from karat.results.words import segment_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from karat.results.result import Result, RunResult
 
 
-def refuse_impossible(gates: Sequence[Gate], result: Result, candidates: Sequence[str]) -> None:
-    """An input error for a gate above what the gold allows: it would block every system for ever."""
+def refuse_impossible(
+    gates: Sequence[Gate], result: Result, candidates: Sequence[str], places: Mapping[str, str]
+) -> None:
+    """An input error for a gate above what the gold allows: it would block every system for ever.
+
+    `places` say where gates stand, for the message.
+    """
     problems: dict[str, None] = {}
     for gate in (end for each in gates for end in each.ends):
         if gate.against is not None or gate.op not in (">", ">="):
             continue
         for name in candidates:
             if gate.run in (None, name) and gate.metric in result[name].values:
-                problems.update(dict.fromkeys(_find(gate, result[name])))
+                at = f"{places[str(gate)]}: " if str(gate) in places else ""
+                problems.update((at + problem, None) for problem in _find(gate, result[name]))
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError(problems)
 
 
 def _find(gate: Gate, run: RunResult) -> Iterator[str]:

@@ -156,9 +156,9 @@ def judge_gates(
         if gate.run is not None and gate.run not in names:
             near = nearest(gate.run, names)
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-            raise InputError(f"gate '{gate}': no run is called {gate.run!r}{hint}")
+            raise InputError(f"gate '{gate}': no run is called {gate.run!r}{hint}").about(gate)
         if gate.run is not None and gate.run not in candidates:
-            raise InputError(f"gate '{gate}': {gate.run!r} is not judged here; name it as a candidate")
+            raise InputError(f"gate '{gate}': {gate.run!r} is not judged here; name it as a candidate").about(gate)
     return explain_lack_of_gold(out, result)
 
 
@@ -174,14 +174,14 @@ def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult |
         return None
     if gate.against == BASELINE:
         if baseline is None:
-            raise InputError(f"gate '{gate}': {NO_BASELINE}")
+            raise InputError(f"gate '{gate}': {NO_BASELINE}").about(gate)
         _holds(gate, baseline)
         return baseline
     names = [r.name for r in result.runs]
     if gate.against not in names:
         near = nearest(gate.against, [BASELINE, *names])
         hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(f"gate '{gate}': no run is called {gate.against!r}{hint}")
+        raise InputError(f"gate '{gate}': no run is called {gate.against!r}{hint}").about(gate)
     return result[gate.against]
 
 
@@ -192,7 +192,7 @@ def _holds(gate: Gate, run: RunResult) -> None:
         raise InputError(
             f"gate '{gate}': {run.name} was not measured by {gate.metric}, only by {held}; "
             "add it to the metrics and evaluate (or bless) again"
-        )
+        ).about(gate)
 
 
 def _count_segments(gate: Gate, run: RunResult) -> int:
@@ -221,10 +221,10 @@ def _failing(passing: Sampling, tail: float) -> Sampling | None:
 def _component_evidence(gate: Gate, run: RunResult) -> GateEvidence:
     """A figure of a component: over all queries, of one run."""
     if run.components is None:
-        raise InputError(f"gate '{gate}': the result holds no components; evaluate again with --components")
+        raise InputError(f"gate '{gate}': the result holds no components; evaluate again with --components").about(gate)
     one, why = figure_of_component(run.components, parse(gate.metric))
     if one is None and getattr(run.components, parse(gate.metric).metric.name).measured:
-        raise InputError(f"gate '{gate}': {why}")
+        raise InputError(f"gate '{gate}': {why}").about(gate)
     if one is None:
         return GateEvidence(math.nan, missing=why)
     return GateEvidence(

@@ -17,7 +17,7 @@ from karat.errors import MetricError, UsageError, nearest, shown
 from karat.gates.kinds import KINDS
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
-from karat.metrics.component_figures import is_component_figure
+from karat.metrics.component_figures import check_component_figure, is_component_figure
 from karat.metrics.grammar import parse, parse_all
 from karat.model.field_group import INSIDE, FieldGroup, read_group
 from karat.results.values import statistic_of
@@ -182,10 +182,11 @@ def gate_like(gate: Gate, tool: str | None) -> Gate:
     try:
         measure, *others = parse_all(gate.spelling or gate.metric, like=tool)
     except MetricError as error:
-        raise UsageError(f"gate '{gate}': {error}") from None
+        raise UsageError(f"gate '{gate}': {error}").about(gate) from None
     if others:
         names = ", ".join(m.name for m in (measure, *others))
-        raise UsageError(f"gate '{gate}': {gate.spelling} is several metrics in {tool} ({names}); name one of them")
+        text = f"gate '{gate}': {gate.spelling} is several metrics in {tool} ({names}); name one of them"
+        raise UsageError(text).about(gate)
     return replace(gate, metric=measure.name)
 
 
@@ -233,7 +234,10 @@ def _with_number(gate: Gate, slot: Slot, number: float, relative: bool) -> Gate:
 
 def _metric(written: str, text: str) -> str:
     try:
-        return parse(written).name
+        measure = parse(written)
+        if is_component_figure(measure):
+            check_component_figure(measure)
+        return measure.name
     except MetricError as error:
         raise UsageError(f"gate {text!r}: {error}") from None
 

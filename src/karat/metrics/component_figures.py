@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from karat.errors import MetricError
+from karat.errors import MetricError, nearest
 from karat.metrics.registry import metric
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from karat.model.rankings import Rankings
 
 COMPONENT = "component"
+NEVER, LOST, CUT, DELIVERED = "never_retrieved", "lost_at", "cut", "delivered"
+"""Where relevant docs end in the funnel; of those lost, the stage follows."""
+FIGURES = {"funnel": (NEVER, LOST, CUT, DELIVERED), "entities": ("entity_precision", "entity_recall", "entity_f1")}
+"""The figures of components that have names of their own; those of others are metrics."""
 
 
 def _declare(
@@ -46,6 +50,23 @@ _declare("entities", "Entities", "Precision, recall and F1 of entity linking.", 
 def is_component_figure(measure: Measure) -> bool:
     """Whether a component measures it."""
     return measure.metric.family == COMPONENT
+
+
+def check_component_figure(measure: Measure) -> None:
+    """Refuse a figure that no component could have, whatever is measured."""
+    from karat.metrics.grammar import parse
+
+    component, name = place_of(measure)
+    names = FIGURES.get(component)
+    if names is None:
+        try:
+            parse(name)
+        except MetricError as error:
+            raise MetricError(f"{component} has no figure {name!r}: {error}") from None
+    elif (own := measure.param("figure")) not in names:
+        near = nearest(own, names)
+        hint = f"; did you mean {component}.{near}?" if near else f"; there are {', '.join(names)}"
+        raise MetricError(f"{component} has no figure {own!r}{hint}")
 
 
 def place_of(measure: Measure) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.checks import check_files, check_gates, config_options, evaluation_of
+from karat.config.checks import check_files, check_gates, config_options, evaluation_of, placed_errors, places_of_gates
 from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
@@ -237,7 +237,10 @@ def check(
     read = read_config(find_config() if config is None else _file(config))
     chosen = read.config
     tool = Settings().change(**config_options(read)).change(**options).like
-    all_gates = [gate_like(g, tool) for g in (*chosen.gates, *extra)]
+    places = places_of_gates(read, chosen.gates)
+    with placed_errors(places):
+        all_gates = [gate_like(g, tool) for g in (*chosen.gates, *extra)]
+    places |= places_of_gates(read, all_gates[: len(chosen.gates)])
     if not all_gates:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
     fresh = result is None and chosen.result is None
@@ -246,21 +249,22 @@ def check(
         check_gates(read, all_gates, compared=(baseline or chosen.baseline) is not None)
     if fresh and any(g.against is not None for g in all_gates):
         options = {**options, "details": True}  # identical lists are evidence of their own
-    evaluation = evaluate_config(read, all_gates, result, options)
-    base = baseline if baseline is not None else _baseline(read, evaluation)
-    outcome = _judge(
-        evaluation,
-        all_gates,
-        names or chosen.candidate,
-        base,
-        force=force,
-        correction=chosen.confidence.correction,
-        risk=Risk(chosen.risk.ship, chosen.risk.block) if chosen.risk is not None else None,
-        primary=chosen.primary,
-        tests=_tests(chosen),
-        at=read.at("candidate"),
-        places=_places(read, result),
-    )
+    with placed_errors(places):
+        evaluation = evaluate_config(read, all_gates, result, options)
+        outcome = _judge(
+            evaluation,
+            all_gates,
+            names or chosen.candidate,
+            baseline if baseline is not None else _baseline(read, evaluation),
+            force=force,
+            correction=chosen.confidence.correction,
+            risk=Risk(chosen.risk.ship, chosen.risk.block) if chosen.risk is not None else None,
+            primary=chosen.primary,
+            tests=_tests(chosen),
+            at=read.at("candidate"),
+            files=_files(read, result),
+            places=places,
+        )
     name = chosen.dataset.name if chosen.dataset is not None else ""
     return replace(outcome, name=name, link=chosen.outputs.report_url)
 
@@ -275,7 +279,7 @@ def _tests(config: Config) -> tuple[str, ...]:
     return DEFAULT_TESTS if enabled else ()
 
 
-def _places(read: Read, saved: Result | str | None) -> dict[str, str]:
+def _files(read: Read, saved: Result | str | None) -> dict[str, str]:
     """The files that gold and queries come from, for a message."""
     file = saved if isinstance(saved, str) else read.place(read.config.result) if read.config.result else None
     data, queries = read.config.dataset, config_options(read).get("queries")
@@ -343,6 +347,7 @@ def _judge(
     primary: str | None = None,
     tests: tuple[str, ...] = DEFAULT_TESTS,
     at: str = "",
+    files: Mapping[str, str] | None = None,
     places: Mapping[str, str] | None = None,
 ) -> Check:
     if not gates:
@@ -372,11 +377,11 @@ def _judge(
                 used,
                 force=force,
                 label=_called(base, result),
-                places={**(places or {}), **({"baseline": path} if path else {})},
+                places={**(files or {}), **({"baseline": path} if path else {})},
             )
             forced.update(dict.fromkeys(differences.forced))
             system.update(dict.fromkeys(differences.system))
-    refuse_impossible(gates, result, judged_runs)
+    refuse_impossible(gates, result, judged_runs, places or {})
     rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction, risk=risk)
     decisions: tuple[Decision, ...] = ()
     if base is not None:
@@ -396,7 +401,9 @@ def _check_opponents(gates: Sequence[Gate], candidates: Sequence[str], baseline:
     for gate in gates:
         judged = [gate.run] if gate.run is not None else list(candidates)
         if gate.against in judged and set(judged) == {gate.against}:
-            raise InputError(f"gate '{gate}': {gate.against!r} would be compared with itself; name another run")
+            raise InputError(f"gate '{gate}': {gate.against!r} would be compared with itself; name another run").about(
+                gate
+            )
 
 
 def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | None, RunResult | None, str | None]:

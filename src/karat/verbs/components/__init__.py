@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.options import Settings, takes_options
 from karat.errors import UsageError
+from karat.metrics.component_figures import NEVER
 from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.read import query_fields
 from karat.read.sources import read_run
@@ -113,7 +114,7 @@ def _funnel(material: Material) -> Component:
     skipped = sum(is_relevant(grade, material.rel) for q in skips for grade in gold[q].values())
     notes = [*part.notes]
     if not material.log.stage_names:
-        notes.append(f"no line has stages: what was lost before the final list counts as {funnel_part.NEVER}")
+        notes.append(f"no line has stages: what was lost before the final list counts as {NEVER}")
     if skipped:
         notes.append(f"{skipped} relevant docs are of queries for which retrieval was skipped")
     if unknown := _unknown(material):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError
+from karat.metrics.component_figures import CUT, DELIVERED, LOST, NEVER
 from karat.model.policy import RELEVANT, is_relevant
 from karat.results.components import Component
 from karat.verbs.components.estimator import Estimator
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
 
-NEVER, CUT, DELIVERED = "never_retrieved", "cut", "delivered"
-LOST = "lost_at."
+LOST_AT = f"{LOST}."
 
 
 def stage_funnel(
@@ -40,7 +40,7 @@ def stage_funnel(
     """
     estimator = estimator or Estimator.of(**options)
     names = list(dict.fromkeys([*order, *(s for by in stages.values() for s in by)]))
-    ends = [NEVER, *(LOST + s for s in names[1:]), CUT, DELIVERED]
+    ends = [NEVER, *(LOST_AT + s for s in names[1:]), CUT, DELIVERED]
     ids = sorted(gold)
     table: dict[str, dict[str, int]] = {}
     late = 0
@@ -56,7 +56,7 @@ def stage_funnel(
             late += came_late
         table[q] = {"gold": len(relevant), **row}
     ends = list(dict.fromkeys([*ends, *(e for row in table.values() for e in row if e != "gold")]))
-    ends = [NEVER, *(e for e in ends if e.startswith(LOST)), CUT, DELIVERED]
+    ends = [NEVER, *(e for e in ends if e.startswith(LOST_AT)), CUT, DELIVERED]
     totals = {end: sum(row.get(end, 0) for row in table.values()) for end in ends}
     total = sum(row["gold"] for row in table.values())
     if not total:
@@ -86,4 +86,4 @@ def _end(doc: str, steps: Mapping[str, set[str]], top: set[str], returned: set[s
     if not any(in_stage):
         return NEVER, late
     last = max(i for i, here in enumerate(in_stage) if here)
-    return (CUT if last == len(names) - 1 else LOST + names[last + 1]), late
+    return (CUT if last == len(names) - 1 else LOST_AT + names[last + 1]), late

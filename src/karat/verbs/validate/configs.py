@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.config.checks import config_options, evaluation_of, runs_of
+from karat.config.checks import config_options, evaluation_of, placed_errors, places_of_gates, run_places, runs_of
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.language import BASELINE
@@ -42,7 +42,7 @@ def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[s
         return None, list(_problem_findings("K601", path, error)), {}
     findings: list[LintFinding] = []
     roles: dict[str, FileRole | None] = {}
-    config, data = read.config, read.config.dataset
+    data = read.config.dataset
     files: list[tuple[str, FileRole, str | None]] = []
     options = config_options(read)
     if data is not None:
@@ -54,16 +54,14 @@ def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[s
     for key, role, file in files:
         if file is not None:
             _add(file, role, read.at("dataset", key), roles, findings, path)
-    runs = config.runs
-    patterns = list(runs.values()) if isinstance(runs, dict) else [runs] if isinstance(runs, str) else list(runs or ())
-    for pattern in patterns:
+    for _, where, pattern in run_places(read):
         try:
-            matches = list(run_files([read.place(pattern)]).values())
+            matches = list(run_files([pattern]).values())
         except InputError as error:
-            findings.append(make_finding("K602", path, str(error), [read.at("runs")]))
+            findings.append(make_finding("K602", path, str(error), [where]))
             continue
         for one in matches:
-            _add(one, "run", read.at("runs"), roles, findings, path)
+            _add(one, "run", where, roles, findings, path)
     _check_baseline(read, _names(read), findings)
     return read, findings, roles
 
@@ -130,8 +128,9 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     if read.config.dataset is None or read.config.runs is None:
         return
     try:
-        inputs = evaluation_of(read, gates)
-        result = evaluate(inputs.qrels, inputs.runs, inputs.measures, settings=inputs.settings)
+        with placed_errors(places_of_gates(read, gates)):
+            inputs = evaluation_of(read, gates)
+            result = evaluate(inputs.qrels, inputs.runs, inputs.measures, settings=inputs.settings)
     except KaratError as error:
         yield from _problem_findings("K603", read.path, error)
         return
