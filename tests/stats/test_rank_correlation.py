@@ -95,6 +95,14 @@ def test_agreement_grows_with_the_size_of_the_samples_and_repeats_with_its_seed(
     assert again != measure_agreement(*sums(values), 30, draws=500, seed=1)
 
 
+def test_the_range_of_agreement_is_that_of_the_draws_wherever_their_mean_is() -> None:
+    """Two systems of which one is nearly always better: τ is −1 in a few draws, and 1 in the middle 95%."""
+    values = np.column_stack((np.zeros(40), np.random.default_rng(2).normal(0.5, 1, 40)))
+    (found,) = measure_agreement(*sums(values), 40, draws=4000)
+    assert 0.95 < found.tau.estimate < 1
+    assert (found.tau.low, found.tau.high) == (1, 1)
+
+
 def test_two_systems_that_are_equally_good_agree_by_chance_alone() -> None:
     """Two systems, each better on half of many queries: two samples of one query agree as often as not."""
     values = np.array([[1.0, 0.0], [0.0, 1.0]] * 500)

@@ -124,13 +124,12 @@ def _means(counts: Floats, top: Floats, bottom: Floats) -> Floats:
 
 
 def _middle(values: Floats, confidence: float, n: int, source: Source) -> Interval:
-    """The mean over draws, and the ends of their middle part with it; a draw that ties all systems says nothing."""
+    """The mean over draws, and the ends of their middle part, which need not hold it; a draw of ties says nothing."""
     defined = values[~np.isnan(values)]
     if len(defined) == 0:
         return Interval(float("nan"), float("nan"), float("nan"), "none", n)
     low, high = np.quantile(defined, ((1 - confidence) / 2, (1 + confidence) / 2))
-    mean = float(defined.mean())
-    return Interval(mean, min(float(low), mean), max(float(high), mean), source, n)
+    return Interval(float(defined.mean()), float(low), float(high), source, n)
 
 
 def _pair_signs(scores: Floats) -> Signs:
