@@ -11,6 +11,7 @@ import pytest
 
 import karat
 from karat.cli import main
+from karat.report.terminal.compare import show
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import paired_test
 from places import DL19 as SHARED
@@ -86,6 +87,18 @@ def test_segments_too_small_are_shown_and_never_judged() -> None:
     assert small.small
     assert not small.significant
     assert math.isnan(small.p_adjusted)
+
+
+def test_the_terminal_says_which_metric_the_segments_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    gold, runs, queries = planted(60, gain=0.9)
+    for metrics, says in (("mrr", False), ("mrr,hit@1", True)):
+        show(karat.compare(gold, runs, metrics, queries=queries, by="language"))
+        out = " ".join(capsys.readouterr().out.split())
+        assert "Δ mrr by segment" in out
+        words = (
+            "only mrr, the primary metric; others differ significantly in 2 segments: --markdown and --json show them"
+        )
+        assert (words in out) == says
 
 
 def test_a_segment_that_moves_against_the_whole_is_flagged() -> None:

@@ -9,7 +9,7 @@ from karat.report.terminal.console import console, grid, line, note
 from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of, unjudged
-from karat.results.words import plain
+from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,6 +94,10 @@ def _segments(out: Console, rows: list[Decision]) -> None:
         cells = (name, str(r.n), one.text, one.interval, p_text(r.p_adjusted), flag)
         table.add_row(*cells, style=("dim" if r.small else colour(r)) or None)
     out.print(table)
+    if len(metrics) > 1:
+        others = {tuple(r.segment.items()) for r in rows if r.segment and r.significant and r.metric != metric}
+        text = f"  only {metric}, the primary metric; others differ significantly in {plural(len(others), 'segment')}"
+        out.print(line(f"{text}: --markdown and --json show them", style="dim"))
 
 
 def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:
