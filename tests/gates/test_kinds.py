@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from karat.gates.kinds import GateKind, Region
+
 
 @pytest.fixture(scope="module")
 def new_kinds() -> Any:
@@ -37,6 +39,15 @@ def test_a_kind_of_gate_needs_one_entry(new_kinds: Any) -> None:
     assert errors[3].endswith("between needs a key 'and' beside it")
     assert errors[4].endswith("and goes with between alone")
     assert {"between", "and", "within", "of"} <= set(new_kinds["keys"])
+
+
+@pytest.mark.parametrize("form", ["{value} [by {margin}]", "{high} and {low}", "{run} or {run}", "{amount}", "{low}"])
+def test_a_form_that_a_gate_cannot_hold_is_refused_where_it_is_defined(form: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"GateKind 'near': a form holds \{value\}, \{margin\}, or .*; found '"
+    ) as raised:
+        GateKind("near", key="near", help="", region=lambda *_: Region(), limit="", form=form)
+    assert form in str(raised.value)
 
 
 def test_a_gate_with_two_ends_is_judged_at_the_one_that_decides(new_kinds: Any) -> None:

@@ -78,6 +78,8 @@ class Slot(NamedTuple):
     optional: bool
 
 
+NUMBERS = ((), ("value",), ("margin",), ("low", "high"))
+"""The numbers that a gate can hold, in the order in which they are written."""
 _SLOT = re.compile(r"(?P<optional>\[)?(?:(?P<word>\w+) )?\{(?P<name>\w+)\}\]?\s*")
 
 
@@ -100,6 +102,14 @@ class GateKind:
     form: str = "{value}"
     """What follows its name: {value}, {low} and {high} are numbers, {margin} is one that may be a percentage, {run} a
     run; what stands in brackets may be left out."""
+
+    def __post_init__(self) -> None:
+        names = tuple(slot.name for slot in self.slots)
+        if tuple(name for name in names if name != "run") not in NUMBERS or names.count("run") > 1:
+            raise ValueError(
+                f"GateKind {self.name!r}: a form holds {{value}}, {{margin}}, or {{low}} and {{high}}, and at most one "
+                f"{{run}}; found {self.form!r}"
+            )
 
     @property
     def slots(self) -> tuple[Slot, ...]:
