@@ -26,7 +26,7 @@ help:
 	@echo "make bench-record size of saved results, and how fast they are written and read"
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
-	@echo "make bench-plan       whether karat plan foretells what karat check says (needs ../shared/data; an hour)"
+	@echo "make bench-plan       whether karat plan predicts what karat check says (needs ../shared/data; an hour)"
 	@echo "make bench-reliability  how far TREC DL 2019 can be trusted, and coverage of those intervals (needs ../shared/data)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"

@@ -1,4 +1,4 @@
-"""Whether `karat plan` foretells what gates say, on real values: `make bench-plan`.
+"""Whether `karat plan` predicts what gates say, on real values: `make bench-plan`.
 
 The chances of SHIP and BLOCK are compared with an independent simulation: samples are drawn from the population, moved
 to the same truth by weights of its own, and judged by `karat.check` of results made of these values. They must agree

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES, LEAST_SAMPLES = 400, 60
 VALUES = 40_000
-"""Values that are judged per cell: many small samples, or few large ones, which Student's t foretells better."""
+"""Values that are judged per cell: many small samples, or few large ones, which Student's t predicts better."""
 EACH = 150
 """Samples at most where they have to be judged one at a time."""
 
@@ -73,7 +73,7 @@ def forecast(setting: GateSetting, population: Population, truth: float, n: int)
         outcomes += [judge(setting.gate, _evidence(setting, *one)).outcome for one in found]
         intervals += found
         rough.append(population.rough_means(sample))
-    seen = _Foretold(setting, population, n, intervals, RoughMeans.join(rough))
+    seen = _Prediction(setting, population, n, intervals, RoughMeans.join(rough))
     few, many = seen.outcomes(seen.means), seen.outcomes(population.many_means(shares, n, rng))
     ship, block = (
         float(np.clip(np.mean([o == name for o in outcomes]) - a.mean() + b.mean(), 0.0, 1.0))
@@ -98,7 +98,7 @@ def _evidence(setting: GateSetting, passing: Interval, failing: Interval) -> Gat
     )
 
 
-class _Foretold:
+class _Prediction:
     """Outcomes by Student's t, whose interval is stretched on each side as those of the judged samples are."""
 
     def __init__(

@@ -408,60 +408,60 @@ def _checked(gate: Gate, text: str) -> Gate:
 def _from_mapping(source: Mapping[str, object]) -> Gate:
     if len(source) == 1 and (only := next(iter(source))) in LEVELS:
         return replace(parse_gate(cast("str", source[only])), level=cast("Level", only))
-    told = dict(source)
-    for key in told:
+    keys = dict(source)
+    for key in keys:
         if key not in KEYS:
             near = nearest(str(key), KEYS)
             hint = f"; did you mean {near!r}?" if near else f"; expected some of {', '.join(KEYS)}"
             raise UsageError(f"gate: unknown key {key!r}{hint}")
-    level, name = told.pop("level", "error"), told.pop("name", "")
+    level, name = keys.pop("level", "error"), keys.pop("name", "")
     if level not in LEVELS:
         raise UsageError(f"gate: level must be one of {', '.join(LEVELS)}, found {shown(level)}")
-    depth = told.pop("depth", None)
+    depth = keys.pop("depth", None)
     if depth not in (None, "as_is"):
         raise UsageError(f"gate: depth must be 'as_is' (judge lists of any depth), found {shown(depth)}")
-    if "gate" in told and len(told) > 1:
-        others = ", ".join(sorted(set(told) - {"gate"}))
+    if "gate" in keys and len(keys) > 1:
+        others = ", ".join(sorted(set(keys) - {"gate"}))
         raise UsageError(f"gate: beside 'gate' only level, name and depth are taken, found {others}")
-    gate = _from_text(str(told["gate"])) if "gate" in told else _from_keys(told)
+    gate = _from_text(str(keys["gate"])) if "gate" in keys else _from_keys(keys)
     return replace(gate, level=cast("Level", level), name=str(name), any_depth=gate.any_depth or depth is not None)
 
 
-def _from_keys(told: dict[str, object]) -> Gate:
-    text = ", ".join(f"{k}: {v}" for k, v in told.items())
-    if "metric" not in told:
+def _from_keys(keys: dict[str, object]) -> Gate:
+    text = ", ".join(f"{k}: {v}" for k, v in keys.items())
+    if "metric" not in keys:
         raise UsageError(f"gate {{{text}}}: no metric; expected a key 'metric' such as ndcg@10")
-    spelling = str(told.pop("metric"))
+    spelling = str(keys.pop("metric"))
     metric = _metric(spelling, text)
-    conditions = [key for key in BY_KEY if key in told]
+    conditions = [key for key in BY_KEY if key in keys]
     if len(conditions) != 1:
         known, number = ", ".join(BY_KEY), ", ".join(conditions) or "none"
         raise UsageError(f"gate {{{text}}}: expected one of {known}, found {number}")
     gate = Gate(metric, BY_KEY[conditions[0]], 0.0, spelling=spelling)
     for slot in gate.kind.slots:
         key = slot.word or gate.kind.key
-        if key not in told and slot.optional:
+        if key not in keys and slot.optional:
             continue
-        if key not in told:
+        if key not in keys:
             raise UsageError(f"gate {{{text}}}: {gate.kind.key} needs a key {key!r} beside it")
         if slot.name == "run":
-            gate = replace(gate, against=str(told.pop(key)))
+            gate = replace(gate, against=str(keys.pop(key)))
         else:
-            gate = _with_number(gate, slot, *given(told.pop(key), metric, text, margin=slot.name == "margin"))
-    where = told.pop("where", {})
+            gate = _with_number(gate, slot, *given(keys.pop(key), metric, text, margin=slot.name == "margin"))
+    where = keys.pop("where", {})
     if not isinstance(where, Mapping):
         raise UsageError(f"gate {{{text}}}: where must map fields to values, found {shown(where)}")
-    every = told.pop("for_every", ())
+    every = keys.pop("for_every", ())
     fields = every.split(",") if isinstance(every, str) else list(map(str, cast("Sequence[object]", every)))
-    at = told.pop("at", "bound")
+    at = keys.pop("at", "bound")
     if at not in ("bound", "mean"):
         raise UsageError(f"gate {{{text}}}: at must be 'bound' (of the interval) or 'mean', found {shown(at)}")
-    least = told.pop("at_least_queries", None)
+    least = keys.pop("at_least_queries", None)
     if least is not None and (type(least) is not int or least < 1):
         raise UsageError(f"gate {{{text}}}: at_least_queries must be an integer from 1, found {shown(least)}")
-    run = told.pop("run", None)
-    if told:
-        key = next(iter(told))
+    run = keys.pop("run", None)
+    if keys:
+        key = next(iter(keys))
         others = " or ".join(k.key for k in KINDS if any(slot.word == key for slot in k.slots))
         raise UsageError(f"gate {{{text}}}: {key} goes with {others} alone")
     gate = replace(

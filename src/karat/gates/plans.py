@@ -43,7 +43,7 @@ class TruthForecast:
     """The right one; None exactly at the gate."""
     curve: tuple[Chances, ...]
     needed: int | None
-    """Units for the right verdict with the wanted power; None where no number that can be told is enough."""
+    """Units for the right verdict with the wanted power; None where no number within reach is enough."""
 
     def document(self) -> TruthJson:
         """This forecast as the JSON document has it."""
@@ -117,14 +117,14 @@ class WorkItem:
     fewest: int | None
     most: int | None
     reason: str = ""
-    """Why nothing can be told."""
+    """Why there is no answer."""
 
     @property
     def statement(self) -> str:
         """What to do: `judge about 120 to 400 more queries where language = es-AR`."""
         where = f" where {segment_text(self.segment)}" if self.segment else ""
         if self.fewest is None:
-            reason = self.reason or "the truth is too near to the gate for any number that can be told"
+            reason = self.reason or "the truth is too near to the gate for any number within reach"
             return f"not known{where}: {reason}"
         if self.most is None:
             end = "; the truth may be at the gate, where no number decides"

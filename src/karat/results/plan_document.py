@@ -27,7 +27,7 @@ class TruthJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     value: Annotated[Number, Meta(description="The true value, or change; null where each segment has its own.")]
     verdict: Annotated[Literal["SHIP", "BLOCK"] | None, Meta(description="The right one; null exactly at the gate.")]
     needed: Annotated[
-        int | None, Meta(description="Units for the wanted power; null where no number that can be told is enough.")
+        int | None, Meta(description="Units for the wanted power; null where no number within reach is enough.")
     ]
     curve: list[ChancesJson]
 

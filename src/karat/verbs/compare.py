@@ -61,8 +61,8 @@ class Comparison(Tabular):
     """What differs between the systems under test."""
 
     def __repr__(self) -> str:
-        told = (f"{r.candidate} {r.metric} {r.figure.text}" for r in self.rows if r.segment is None)
-        return f"Comparison(against {self.baseline}: {', '.join(told)})"
+        changes = (f"{r.candidate} {r.metric} {r.figure.text}" for r in self.rows if r.segment is None)
+        return f"Comparison(against {self.baseline}: {', '.join(changes)})"
 
     def table(self) -> Table:
         """A row for each decision: Δ with its interval, p, p adjusted, and what is decided."""
@@ -192,7 +192,7 @@ def compare(
     notes = []
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
-        notes.append(f"fewer than {FEW} queries: only large differences can be told from chance")
+        notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")

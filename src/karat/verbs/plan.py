@@ -57,7 +57,7 @@ STEP = 0.1
 FEW = 25
 """The spread of fewer units is a rough guide."""
 BEYOND = 10
-"""The largest size times this is the most that is told."""
+"""The largest size times this is the most that a plan names."""
 LARGEST = 3200
 """No larger samples are simulated for the work list."""
 RESAMPLES = 2000
