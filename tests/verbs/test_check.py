@@ -370,6 +370,30 @@ def test_tables_hold_the_segments_that_somebody_asked_to_see(small: Path) -> Non
     assert {tuple(segment["by"]) for segment in checked.as_json()["runs"][0]["segments"]} == expected
 
 
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        (
+            "mrr <= 0.99",
+            "gate 'mrr <= 0.99' passes where the value is bad: higher mrr is better; write >= if that is meant",
+        ),
+        ("rbp_residual > 0.01", "lower rbp_residual is better; write < if that is meant"),
+        ("mrr >= 0.5", ""),
+        ("rbp_residual < 0.9", ""),
+        ("num_ret <= 900", ""),
+        ("mrr no worse than bad by 0.1", ""),
+    ],
+)
+def test_a_gate_that_passes_where_the_value_is_bad_is_named(small: Path, gate: str, words: str) -> None:
+    runs = {"good": "good.run", "bad": "bad.run"}
+    checked = karat.check(config(small, **parts(runs=runs, candidate="good", gates=[gate])))
+    (row,) = checked.rows
+    assert row.outcome == "pass"  # it is judged as it is written
+    warnings = [text for text in checked.as_json().get("warnings", []) if "passes where" in text]
+    assert len(warnings) == bool(words)
+    assert all(words in text for text in warnings)
+
+
 def test_segments_that_a_gate_leaves_out_are_counted(small: Path) -> None:
     config(small, **parts(gates=["hit@1 >= 0.5 for every topic of at least 10"], outputs={"html": "r.html"}))
     done = run_karat("check", cwd=small, COLUMNS="200")

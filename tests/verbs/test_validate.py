@@ -233,6 +233,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "karat.yaml:5",
         config("gates: ['mrr > 0']\ndataset: {qrels: gold.txt}\nruns:\n  bm25: bm25.run\n  gone: gone.run\n"),
     ),
+    "a gate that passes where the value is bad": (
+        "K607",
+        "warning",
+        "karat.yaml:1",
+        config("gates: ['ndcg@10 <= 0.99']\n" + NAMED),
+    ),
     "a gate on a field that no query has": (
         "K603",
         "error",

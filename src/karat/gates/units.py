@@ -145,3 +145,19 @@ def _range(gate: Gate, low: float, top: float) -> tuple[float, float]:
 def rises(gate: Gate) -> bool:
     """Whether more of the gate's metric is better (or nobody said)."""
     return parse(gate.metric).metric.higher_is_better is not False
+
+
+def describe_direction(gate: Gate) -> str:
+    """That a gate only asks for a worse value, which is seldom meant; empty where it does not.
+
+    It is no error: an upper bound on recall finds gold that leaked, or a control run that is too good.
+    """
+    better = parse(gate.metric).metric.higher_is_better
+    ends = gate.written_region.halves
+    if better is None or gate.against is not None or len(ends) > 1 or math.isfinite(ends[0].low) == better:
+        return ""
+    op, way = ends[0].op, "higher" if better else "lower"
+    turned = op.translate(str.maketrans("<>", "><"))
+    return (
+        f"gate '{gate}' passes where the value is bad: {way} {gate.metric} is better; write {turned} if that is meant"
+    )

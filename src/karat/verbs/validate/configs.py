@@ -12,6 +12,7 @@ from karat.config.checks import config_options, evaluation_of, placed_errors, pl
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.language import BASELINE
+from karat.gates.units import describe_direction
 from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
@@ -125,6 +126,9 @@ def check_config(read: Read) -> Iterator[LintFinding]:
         yield make_finding(
             "K605", read.path, "every gate is at level warn, so the verdict is always SHIP", [read.at("gates")]
         )
+    for number, gate in enumerate(gates):
+        if reason := describe_direction(gate):
+            yield make_finding("K607", read.path, reason, [read.at("gates", number)])
     if read.config.dataset is None or read.config.runs is None:
         return
     try:

@@ -191,6 +191,13 @@ RULES_OF_SETS = (
         "Write the value as the queries have it.",
     ),
     LintRule(
+        "K607",
+        "warning",
+        "Gate that passes where the value is bad",
+        "A slow or poor run ships, and a good one does not.",
+        "Turn the comparison round; keep it if it is a bound that nothing should reach.",
+    ),
+    LintRule(
         "K610",
         "warning",
         "Too few queries for a gate",
