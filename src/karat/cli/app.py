@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from karat.cli.options import takes_verbose
+from karat.cli.outputs import keeps_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     built.callback()(_root)
     for name in names:
-        built.command(name)(takes_verbose(getattr(import_module(f"karat.cli.{name}"), name)))
+        built.command(name)(keeps_inputs(takes_verbose(getattr(import_module(f"karat.cli.{name}"), name))))
     return built
 
 

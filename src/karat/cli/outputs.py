@@ -1,9 +1,11 @@
-"""Flags of output files: each verb has one for every format that declares it."""
+"""Flags of output files: each verb has one for every format that declares it, and none may name an input."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ from karat.cli.options import OUTPUTS
 from karat.report.formats import all_formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Set
 
 Asked = Mapping[str, str | None]
 """The files that were asked for, by the name of their format."""
@@ -46,3 +48,60 @@ def _flag(name: str) -> Any:
     metavar = "FILE|-" if one.prints else "FILE"
     option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=one.help, rich_help_panel=OUTPUTS)
     return Annotated[str | None, option]
+
+
+def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
+    """Refuse outputs that would replace an input or another output, before the command does anything."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        written = {*all_formats(), "output", "plot", "misses"}
+        outputs = {name: arguments[name] for name in arguments if name in written and isinstance(arguments[name], str)}
+        if outputs:
+            from karat.report.outputs import flag_of, refuse_overwriting
+
+            refuse_overwriting({flag_of(name): outputs[name] for name in outputs}, _input_files(arguments, written))
+        command(**arguments)
+
+    return run
+
+
+def _input_files(arguments: Mapping[str, object], written: Set[str]) -> list[str]:
+    """The files that arguments name: as paths, patterns or `NAME=file`, and the config that is read by default."""
+    from karat.config.reading import DEFAULT_NAMES
+
+    words = [word for name, value in arguments.items() if name not in written for word in _texts(value)]
+    if "config" in arguments:
+        words += DEFAULT_NAMES
+    paths = [path for word in words for path in _named_files(word) if os.path.isfile(path)]
+    return paths + [named for path in paths if path.endswith((".yaml", ".yml")) for named in _files_in_config(path)]
+
+
+def _files_in_config(path: str) -> list[str]:
+    """The files that a config names; of one that cannot be read, every word that is the name of a file."""
+    from karat.config.checks import config_files
+    from karat.config.reading import read_config
+    from karat.errors import KaratError
+
+    try:
+        return config_files(read_config(path))
+    except KaratError:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            words = re.findall(r"[^\s'\",\[\]{}]+", file.read())
+        places = [os.path.join(os.path.dirname(path), word) for word in words if "\0" not in word]
+        return [named for place in places for named in _named_files(place)]
+
+
+def _texts(value: object) -> list[str]:
+    words = value if isinstance(value, list) else [value]
+    return [word for word in words if isinstance(word, str)]
+
+
+def _named_files(word: str) -> Iterable[str]:
+    from karat.errors import InputError
+    from karat.read.sources import run_files
+
+    try:
+        return run_files([word]).values()
+    except (InputError, ValueError):
+        return ()

@@ -57,6 +57,20 @@ def run_places(read: Read) -> Iterator[tuple[str | int, str, str]]:
         yield key, read.at("runs", key), read.place(path)
 
 
+def config_files(read: Read) -> list[str]:
+    """The config itself and all files that it names, as far as they are there."""
+    paths = [read.path, *(path for path in config_options(read).values() if isinstance(path, str))]
+    paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
+    if read.config.dataset is not None:
+        paths.append(read.place(read.config.dataset.qrels))
+    for _, _, place in run_places(read):
+        try:
+            paths += run_files([place]).values()
+        except InputError:  # said when the runs are read
+            continue
+    return [path for path in paths if os.path.isfile(path)]
+
+
 def _data(read: Read) -> Iterator[str]:
     data, runs = read.config.dataset, read.config.runs
     for part in ("qrels", "queries", "corpus"):

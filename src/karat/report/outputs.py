@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from karat.report.formats import Problem, all_formats
 from karat.store.atomic import encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from karat.config.reading import Read
     from karat.report.formats import Format
@@ -41,6 +42,11 @@ class Files:
             if place is not None:
                 places[name] = place
         _check(places)
+        if read is not None:
+            from karat.config.checks import config_files
+
+            own = {name: f"outputs.{name}" if places_wanted.get(name) is None else flag_of(name) for name in places}
+            refuse_overwriting({own[name]: place for name, place in places.items()}, config_files(read))
         for place in places.values():
             if place != "-":
                 make_folder(place)
@@ -69,10 +75,42 @@ def open_outputs(places: Mapping[str, str | None]) -> Iterator[Files]:
         raise
 
 
+class Overwrites(UsageError):
+    """An output that would replace an input or another output: nothing is written at all, not even the error."""
+
+
+def refuse_overwriting(outputs: Mapping[str, str], inputs: Iterable[str]) -> None:
+    """Refuse outputs, by what asks for them, that are inputs or each other; links and other spellings count."""
+    taken = {key: "" for path in inputs for key in _keys(path)}
+    for name, place in outputs.items():
+        for key in _keys(place):
+            if taken.get(key) == "":
+                raise Overwrites(f"{name}: {place} is an input and would be overwritten; choose another name")
+            if taken.get(key, name) != name:
+                raise Overwrites(f"{name}: {place} is also what {taken[key]} writes; give each its own file")
+            taken[key] = name
+
+
+def _keys(path: str) -> list[object]:
+    """What identifies a file: its path without links and, where it exists, its place on the disk."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return [os.path.realpath(path)] if path != "-" and "\0" not in path else []
+    if not stat.S_ISREG(status.st_mode):
+        return []  # a device or a pipe is never replaced
+    return [os.path.realpath(path), (status.st_dev, status.st_ino)]
+
+
+def flag_of(name: str) -> str:
+    """The flag of an output format."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _check(places: Mapping[str, str]) -> None:
     printed = []
     for name, place in places.items():
-        form, flag = all_formats()[name], f"--{name.replace('_', '-')}"
+        form, flag = all_formats()[name], flag_of(name)
         if place == "-":
             if not form.prints:
                 raise UsageError(f"{flag}: takes the name of a file, found '-'")
@@ -138,6 +176,8 @@ def write_error(error: Exception, files: Files, title: str = "") -> None:
     Only files that exist are replaced. What cannot be written is left, since the error itself is what the caller has
     to tell.
     """
+    if isinstance(error, Overwrites):
+        return
     problem = _problem(error, title)
     for name, place in files.places.items():
         if place != "-" and os.path.isfile(place):
