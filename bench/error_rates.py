@@ -8,7 +8,7 @@ value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4
     error_rates.py --quick      400 samples per cell, to try it; writes nothing
     error_rates.py --only NAME  one part: levels, changes, losses, conversations, weights, segments, all-pairs
 
-Needs ../shared/data. Takes about half an hour on two cores.
+Needs ../shared/data. Takes about 40 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from harness import Report, finish, machine, progress, source_digest
-from karat.stats.changes import estimate_changes
+from karat.stats.changes import estimate_changes, p_with_one_more
+from karat.stats.defaults import ALPHA
 from karat.stats.groups import intervals
 from karat.stats.intervals import Interval
+from karat.stats.multiple import randomised_hsd
 from karat.stats.resample import Units
 
 Floats = NDArray[np.float64]
@@ -45,13 +47,17 @@ SIZES = (10, 15, 25, 50, 100, 200)
 SAMPLES, QUICK = 4000, 400
 LOT = 200
 """Samples that are judged at once."""
-DRAWS = 10_000
-"""Of the sign flips; the product takes ten times as many, which moves an end by less than its third digit."""
+DRAWS = 2000
+"""Of sign flips and shuffles; the product takes fifty times as many. The level of a randomization test needs few."""
 CONFIDENCE = 0.95
 BROKEN = (0.02, 0.05)
 """The shares of queries that a broken system loses."""
 CLUSTERS, TURNS, ICC = (5, 10, 20), 10, 0.3
+PAIRED = (20, 50)
+"""Conversations of the comparisons of all pairs."""
 UNEQUAL = (2, 4, 8, 12, 24)
+FAMILY = (3.5, 6.5)
+"""Percentages of samples in which some pair of equal systems may be called different."""
 SEGMENTS = "Conversations: n counts them; segments: n is the size of each, a BLOCK is one of any segment."
 LIMITS = {10: 5.0}
 LIMIT = 4.0
@@ -61,7 +67,7 @@ def main() -> int:
     """Run the parts that are asked for."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--quick", action="store_true")
-    options.add_argument("--only", choices=sorted(PARTS))
+    options.add_argument("--only", choices=sorted([*PARTS, "all-pairs"]))
     options.add_argument("--processes", type=int, default=2)
     asked = options.parse_args()
     samples = QUICK if asked.quick else SAMPLES
@@ -75,6 +81,10 @@ def main() -> int:
                 progress(f"{name}: {len(cells)} cells")
                 found = pool.map(run_cell, cells, [samples] * len(cells), range(len(cells)))
                 out.append((name, list(zip(cells, found, strict=True))))
+        pairs = [
+            pool.submit(compare_pairs, population, n, samples) for n in PAIRED if asked.only in (None, "all-pairs")
+        ]
+        rates = [one.result() for one in pairs]
     report = Report("Error rates")
     report.note(machine())
     report.note(f"{samples:,} samples per cell, the truth exactly at the gate. {SEGMENTS}")
@@ -84,6 +94,17 @@ def main() -> int:
         bad = [f"{c.label} n={c.n} ({r.above:.1f}%, {r.below:.1f}%)" for c, r in rows if exceeds(c, r, samples)]
         limit = "5% of samples BLOCK" if name == "segments" else "each side at most 4% (5% with 10)"
         report.bar(f"{name}: {limit}", "; ".join(bad) or f"{len(rows)} of {len(rows)} cells", not bad)
+    if rates:
+        report.heading("all pairs")
+        report.table(
+            ("conversations", "HSD", "as decided, with one more unit"),
+            [[str(n), *map(percent, r)] for n, r in zip(PAIRED, rates, strict=True)],
+        )
+        least, most = FAMILY
+        for n, (alone, decided) in zip(PAIRED, rates, strict=True):
+            fits = least <= alone <= most and decided <= most
+            what = f"all pairs of 5 systems, {n} conversations: HSD {least:g}–{most:g}%, as decided at most {most:g}%"
+            report.bar(what, f"{percent(alone)}, {percent(decided)}", fits)
     finish("error rates", report, begun, asked.quick or asked.only is not None)
     return 0 if all(bar.passed for bar in report.bars) else 1
 
@@ -350,6 +371,27 @@ KINDS: dict[str, Callable[[Cell, int, np.random.Generator], Ends]] = {
 }
 
 
+def compare_pairs(population: Populations, conversations: int, samples: int) -> tuple[float, float]:
+    """How often some pair of five equal systems differs significantly: by HSD alone, and as `--all-pairs` decides.
+
+    The systems of DL19 trade places at random, conversation by conversation, so that none is better.
+    """
+    values = np.array([v for (name, _, metric), v in population.items() if (name, metric) == ("DL19", "ndcg@10")])
+    rng = np.random.default_rng([conversations, samples])
+    of = np.repeat(np.arange(conversations), TURNS)
+    units = Units.of(len(of), [str(c) for c in of])
+    alone = both = 0
+    for sample in range(samples):
+        own, each = rng.integers(0, values.shape[1], conversations), rng.integers(0, values.shape[1], len(of))
+        queries = np.where(rng.random(len(of)) < ICC**0.5, own[of], each)
+        places = rng.random((conversations, len(values))).argsort(axis=1)
+        drawn = values[places[of].T, queries]
+        p, _ = randomised_hsd(drawn, units, draws=DRAWS, seed=sample)
+        alone += bool((p < ALPHA).any())
+        both += bool((np.maximum(p, p_with_one_more(drawn, units, (-1.0, 1.0))) < ALPHA).any())
+    return 100 * alone / samples, 100 * both / samples
+
+
 # --- what is written ---------------------------------------------------------------------------------------------
 
 
@@ -373,6 +415,11 @@ HEAD = (
     "worst SHIP",
     "worst BLOCK",
 )
+
+
+def percent(value: float) -> str:
+    """A percentage with one digit."""
+    return f"{value:.1f}%"
 
 
 def describe(rows: list[tuple[Cell, Rates]]) -> list[list[str]]:
