@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Marks = NDArray[np.bool_]
 
-MOST_SAMPLES, LEAST_SAMPLES = 400, 60
-VALUES = 40_000
+MOST_SAMPLES, LEAST_SAMPLES = 1000, 100
+VALUES = 100_000
 """Values that are judged per cell: many small samples, or few large ones, which Student's t predicts better."""
 EACH = 150
 """Samples at most where they have to be judged one at a time."""

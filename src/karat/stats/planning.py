@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-FLIPS = 2000
-"""Sign flips of each simulated sample; a verdict takes more, which moves an end by 1% of the interval's length."""
-ROUGH = 3000
+FLIPS = 1000
+"""Sign flips of each simulated sample; a verdict takes more, which moves an end by 2% of the interval's length."""
+ROUGH = 6000
 """Samples that are judged by Student's t alone."""
 LOT = 2_000_000
 """Values that are drawn at once."""
@@ -219,13 +219,13 @@ class Population:
         count, everything = len(sample.values), [np.arange(sample.values.shape[1])]
         statistics = [self.statistic] * count
         if sample.base is None:
-            by_level = [
-                estimate_figures(
+            by_level = {
+                level: estimate_figures(
                     list(sample.values), statistics, sample.units, everything, replace(choice, confidence=level)
                 )[0]
-                for level in levels
-            ]
-            return list(zip(*by_level, strict=True))
+                for level in dict.fromkeys(levels)
+            }
+            return list(zip(*(by_level[level] for level in levels), strict=True))
         (changes,) = measure_changes(
             sample.base,
             sample.values,
@@ -294,10 +294,20 @@ def tilt(pulls: Floats) -> Floats:
 
 
 def _draw(shares: Floats, size: tuple[int, ...], rng: np.random.Generator) -> Rows:
-    limits = np.cumsum(shares)
-    limits[-1] = 1.0
-    places: Rows = np.searchsorted(limits, rng.random(size), side="right")
-    return places
+    """Random places with these shares: Walker's aliases, so that a draw is one look-up for any number of places."""
+    count = len(shares)
+    cut, other = np.array(shares / shares.sum() * count), np.arange(count)
+    small, large = (list(np.flatnonzero(side)) for side in (cut < 1, cut >= 1))
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        other[poor] = rich
+        cut[rich] -= 1 - cut[poor]
+        if cut[rich] < 1:
+            small.append(large.pop())
+    cut[small + large] = 1.0
+    spots = rng.random(size) * count
+    places: Rows = spots.astype(np.int64)
+    return np.where(spots - places < cut[places], places, other[places])
 
 
 def units_for(power: float, sizes: Sequence[int], chances: Sequence[float], *, most: float) -> int | None:
