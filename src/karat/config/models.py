@@ -289,6 +289,7 @@ class _GateKeys(Part):
     where: dict[str, str | int | float | bool | list[str]] | None = None
     for_every: str | list[str] | None = None
     at_least_queries: int | None = Field(None, ge=1, description="With for_every: leave smaller segments out.")
+    pooled: bool = Field(False, description="With for_every: judge the partially pooled estimates of the segments.")
     at: Literal["bound", "mean"] | None = None
     depth: Literal["as_is"] | None = Field(
         None, description="Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."

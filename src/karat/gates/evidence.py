@@ -12,6 +12,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.language import BASELINE
+from karat.gates.pooled import note_raw, pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import explain_lack_of_gold
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
@@ -268,7 +269,8 @@ class _View:
         against = self.base.name if self.base is not None else None
 
         def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
-            return Judgment(gate, self.run.name, segment, found, self._judged(gate, found), against)
+            ruling = note_raw(gate, found, self._judged(gate, found))
+            return Judgment(gate, self.run.name, segment, found, ruling, against)
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
@@ -277,7 +279,8 @@ class _View:
             return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
         if gate.every:
             found = self._with_gold(gate, found)
-        judged = [told(s.by, self._evidence(gate, s)) for s in found]
+        pools = pool_gate(gate, self.run, self.base, found, self._levels)
+        judged = [told(s.by, with_pool(self._evidence(gate, s), one)) for s, one in zip(found, pools, strict=True)]
         if gate.least is not None:
             kept = [j for j in judged if j.found.n >= gate.least]
             if not kept:
@@ -409,11 +412,8 @@ class _View:
         if key not in self._known:
             assert self.base is not None
             both = paired(self.base, self.run, [metric])
-            place = {q: i for i, q in enumerate(both.query_ids)}
             groups = [np.arange(len(both.query_ids))]
-            for s in self._slices if segments else ():
-                mine = [place[self.run.query_ids[i]] for i in s.rows if self.run.query_ids[i] in place]
-                groups.append(np.array(mine, dtype=np.int64))
+            groups += rows_of(both.query_ids, self.run, self._slices if segments else ())
             units, statistic = self.sampling.units(both.query_ids), statistic_of(parse(metric))
             drawn = statistic.aggregate == "quantile" or self.sampling.method != "auto"
             shared = [s.confidence for s in self._levels]  # the same sign flips serve both

@@ -48,10 +48,11 @@ _HEAD = re.compile(rf"\s*(?P<metric>[^<>=≥≤\s].*?)\s*(?P<kind>{_KIND})\s*(?P
 Token = Literal["word", "quoted", "mark"]
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
 _CLAUSES = ("where", "for every", "for each", "at the mean", "at any depth", "on")
-_WORDS = {"where", "for", "at", "on", "and", "of"}
+_POOLED = "(pooled)"
+_WORDS = {"where", "for", "at", "on", "and", "of", _POOLED}
 KEYS = (
-    *("metric", *BY_KEY, *SLOT_KEYS, "where", "for_every", "at_least_queries", "at", "depth", "run", "level", "name"),
-    "gate",
+    *("metric", *BY_KEY, *SLOT_KEYS, "where", "for_every", "at_least_queries", "pooled", "at", "depth", "run"),
+    *("level", "name", "gate"),
 )
 
 
@@ -71,6 +72,8 @@ class Gate:
     every: tuple[str, ...] = ()
     least: int | None = None
     """With `every`: segments of fewer queries are left out, and said to be."""
+    pooled: bool = False
+    """With `every`: judge the partially pooled estimates of the segments."""
     at_mean: bool = False
     """Compare the point, not the end of the interval."""
     run: str | None = None
@@ -156,7 +159,8 @@ class Gate:
             out.append("where " + " and ".join(map(_condition_text, self.where)))
         if self.every:
             least = f" of at least {self.least}" if self.least is not None else ""
-            out.append("for every " + ", ".join(map(_quoted, self.every)) + least)
+            pooled = f" {_POOLED}" if self.pooled else ""
+            out.append("for every " + ", ".join(map(_quoted, self.every)) + least + pooled)
         if self.at_mean:
             out.append("at the mean")
         if self.any_depth:
@@ -368,11 +372,12 @@ def _condition_text(pair: tuple[str, str]) -> str:
 
 
 def _for_every(gate: Gate, tokens: list[tuple[str, Token]], text: str) -> Gate:
-    fields = [_phrase(tokens, text, "a field of the queries after 'for every'", ends=("of", "and"))]
+    ends = ("of", "and", _POOLED)
+    fields = [_phrase(tokens, text, "a field of the queries after 'for every'", ends=ends)]
     while tokens and tokens[0] in ((",", "mark"), ("and", "word")):
         del tokens[0]
-        fields.append(_phrase(tokens, text, "a field of the queries after the comma", ends=("of", "and")))
-    least = None
+        fields.append(_phrase(tokens, text, "a field of the queries after the comma", ends=ends))
+    least, pooled = None, _take_pooled(tokens)
     if [t.lower() for t, _ in tokens[:3]] == ["of", "at", "least"]:
         del tokens[:3]
         number = tokens.pop(0)[0] if tokens else None
@@ -381,7 +386,14 @@ def _for_every(gate: Gate, tokens: list[tuple[str, Token]], text: str) -> Gate:
         least = int(number)
         if tokens and tokens[0][0].lower() == "queries":
             del tokens[0]
-    return replace(gate, every=tuple(fields), least=least)
+    return replace(gate, every=tuple(fields), least=least, pooled=_take_pooled(tokens) or pooled)
+
+
+def _take_pooled(tokens: list[tuple[str, Token]]) -> bool:
+    """Whether `(pooled)` comes next; it is taken away."""
+    pooled = bool(tokens) and tokens[0][1] == "word" and tokens[0][0].lower() == _POOLED
+    del tokens[: int(pooled)]
+    return pooled
 
 
 def _checked(gate: Gate, text: str) -> Gate:
@@ -401,6 +413,9 @@ def _checked(gate: Gate, text: str) -> Gate:
         raise UsageError(
             f"gate {text!r}: figures of components are of one run and over all queries; leave out {excess}"
         )
+    if gate.pooled and (not gate.every or parse(gate.metric).aggregate != "mean"):
+        lack = f"{gate.metric} is not a mean" if gate.every else "it names no segments; add for_every"
+        raise UsageError(f"gate {text!r}: the means of segments are pooled, and {lack}")
     check_decides(gate, text)
     return gate
 
@@ -459,6 +474,9 @@ def _from_keys(keys: dict[str, object]) -> Gate:
     least = keys.pop("at_least_queries", None)
     if least is not None and (type(least) is not int or least < 1):
         raise UsageError(f"gate {{{text}}}: at_least_queries must be an integer from 1, found {shown(least)}")
+    pooled = keys.pop("pooled", False)
+    if not isinstance(pooled, bool):
+        raise UsageError(f"gate {{{text}}}: pooled must be true or false, found {shown(pooled)}")
     run = keys.pop("run", None)
     if keys:
         key = next(iter(keys))
@@ -472,6 +490,7 @@ def _from_keys(keys: dict[str, object]) -> Gate:
         ),
         every=tuple(p.strip() for p in fields),
         least=least,
+        pooled=pooled,
         at_mean=at == "mean",
         run=str(run) if run is not None else None,
     )

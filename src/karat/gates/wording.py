@@ -9,6 +9,7 @@ from karat.gates.language import BASELINE, unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure
 from karat.results.words import plural
+from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:
     from karat.gates.evidence import Judgment
@@ -39,23 +40,24 @@ def describe(row: Judgment) -> str:
     """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; at most 0.03 is allowed`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
+    metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric
     one = figure_of(row)
     if not one.defined:
         return f"{head}{row.gate}: {row.judged.why}"
     if row.against is None:
-        return f"{head}{row.gate.metric}{where} is {one.sentence}; {limit(row.gate)}"
+        return f"{head}{metric}{where} is {one.sentence}; {limit(row.gate)}"
     if one.ratio:
         whose = "the baseline" if row.gate.against == BASELINE else row.against
-        return f"{head}{row.gate.metric}{where} is {one.sentence} of {whose}'s value; {limit(row.gate)}"
+        return f"{head}{metric}{where} is {one.sentence} of {whose}'s value; {limit(row.gate)}"
     if row.gate.relative:
         below = "below" if row.gate.op.startswith(">") else "above"
-        return f"{head}{row.gate.metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
+        return f"{head}{metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
     if abs(one.value) <= SAME:
         moved = "did not change"
     else:
         moved = f"{'fell' if one.value < 0 else 'rose'} by {one.size} {one.size_interval}".rstrip()
     against = "" if row.gate.against == BASELINE else f" against {row.against}"
-    return f"{head}{row.gate.metric}{where} {moved}{against}; {limit(row.gate)}"
+    return f"{head}{metric}{where} {moved}{against}; {limit(row.gate)}"
 
 
 def limit(gate: Gate) -> str:

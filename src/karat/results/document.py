@@ -51,6 +51,13 @@ EFFECTIVE = (
 )
 
 
+class PooledJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A partially pooled mean of a segment, or a mean difference."""
+
+    mean: Number
+    ci: Ends
+
+
 class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     """A metric over queries: a mean unless `aggregate` says otherwise."""
 
@@ -65,6 +72,10 @@ class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
     n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
     small: Annotated[
         Literal[True] | UnsetType, Meta(description="In a segment: too few queries have a value for it to be judged.")
+    ] = UNSET
+    pooled: Annotated[
+        PooledJson | UnsetType,
+        Meta(description="In a segment: the mean drawn towards those of the field's other segments."),
     ] = UNSET
 
 

@@ -34,7 +34,7 @@ from karat.results.remarks import remarks_of
 from karat.results.sampling import Sampling, split_fields
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
-from karat.results.values import aggregate, estimate, spread
+from karat.results.values import aggregate, estimate, pool, spread
 from karat.results.words import queries_text
 from karat.store.codec import as_plain, rounded
 
@@ -74,6 +74,8 @@ class SegmentResult:
     judged: float
     """The mean share of judged docs in the top 10."""
     metrics: Mapping[str, Interval]
+    pooled: Mapping[str, Interval] = field(default_factory=dict)
+    """Means drawn towards those of the field's other segments, as far as these differences look like chance."""
 
     @property
     def small(self) -> bool:
@@ -229,7 +231,8 @@ class RunResult(Tabular):
         """The same estimates in each segment that was asked for."""
         out = []
         slices, tables = self.sampling.segments(self.query_ids), self.sampling.tables
-        for segment, metrics in zip(slices, self.estimates[1:], strict=True) if tables else ():
+        pooled = pool(self.values, self.query_ids, self.sampling) if tables else ()
+        for segment, metrics, own in zip(slices, self.estimates[1:], pooled, strict=True) if tables else ():
             if tuple(segment.by) not in tables:
                 continue
             shares = self.judged[segment.rows] if self.judged is not None else np.full(1, math.nan)
@@ -237,7 +240,7 @@ class RunResult(Tabular):
             judged = float(shares.mean()) if len(shares) else math.nan
             units = self._units.take(segment.rows).effective
             too_few = (m for m, one in metrics.items() if min(units, one.units) < self.sampling.minimum)
-            out.append(SegmentResult(segment.by, len(segment.rows), frozenset(too_few), judged, metrics))
+            out.append(SegmentResult(segment.by, len(segment.rows), frozenset(too_few), judged, metrics, own))
         return tuple(out)
 
     def across(self, by: str, metric: str) -> dict[str, float]:

@@ -17,6 +17,7 @@ from karat.results.document import (
     FingerprintsJson,
     GoldPrintJson,
     IntervalsJson,
+    PooledJson,
     QueriesPrintJson,
     ReadingJson,
     RunJson,
@@ -82,6 +83,11 @@ def estimate_json(interval: Interval, metric: str | None = None, reading: Readin
     )
 
 
+def pooled_json(interval: Interval | None) -> PooledJson | UnsetType:
+    """A pooled mean; left out where there is none."""
+    return UNSET if interval is None else PooledJson(rounded(interval.estimate), ends_json(interval))
+
+
 def _reading(reading: Reading) -> ReadingJson:
     numbers = (reading.target, reading.strict_target, reading.attainable)
     values = (UNSET if v is None else rounded(v) or 0.0 for v in numbers)
@@ -89,8 +95,14 @@ def _reading(reading: Reading) -> ReadingJson:
 
 
 def _segment(segment: SegmentResult) -> SegmentJson:
-    figures = {name: estimate_json(interval) for name, interval in segment.metrics.items()}
-    metrics = {name: structs.replace(f, small=True) if name in segment.too_few else f for name, f in figures.items()}
+    metrics = {
+        name: structs.replace(
+            estimate_json(interval),
+            small=True if name in segment.too_few else UNSET,
+            pooled=pooled_json(segment.pooled.get(name)),
+        )
+        for name, interval in segment.metrics.items()
+    }
     return SegmentJson(dict(segment.by), segment.n, segment.small, rounded(segment.judged), metrics)
 
 

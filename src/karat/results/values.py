@@ -11,6 +11,7 @@ from karat.metrics.grammar import parse
 from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.relevance import GM_FLOOR
 from karat.stats.aggregates import Statistic, estimate_figures
+from karat.stats.pooling import pool_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,3 +85,25 @@ def estimate(
         list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
     )
     return [dict(zip(values, one, strict=True)) for one in estimates]
+
+
+def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling) -> list[Mapping[str, Interval]]:
+    """Partially pooled means in each segment, with the others of its field; without the metrics that have none."""
+    slices, units = sampling.segments(query_ids), sampling.units(query_ids)
+    out: list[dict[str, Interval]] = [{} for _ in slices]
+    for names in sampling.tables if sampling.method != "none" else ():
+        places = [i for i, s in enumerate(slices) if tuple(s.by) == names]
+        groups = [slices[i].rows for i in places]
+        for name, column in values.items():
+            pooled = pool_figures(
+                column,
+                statistic_of(parse(name)),
+                units,
+                groups,
+                levels=(sampling.confidence,),
+                minimum=sampling.minimum,
+            )
+            for i, intervals in zip(places, pooled, strict=True):
+                if intervals:
+                    out[i][name] = intervals[0]
+    return list(out)

@@ -50,6 +50,14 @@ class UnitMeans:
         sums: Floats = self.bottom.sum(axis=0) ** 2 / (self.bottom**2).sum(axis=0)
         return sums
 
+    @property
+    def errors(self) -> Floats:
+        """The standard error of each column's mean; of plain queries it is sd/√n."""
+        total, count = self.bottom.sum(axis=0), self.effective
+        means = self.top.sum(axis=0) / total
+        out: Floats = np.sqrt(count / (count - 1) * ((self.top - means * self.bottom) ** 2).sum(axis=0)) / total
+        return out
+
     def level_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The lowest and the highest value that one more unit may have, by column.
 

@@ -137,9 +137,8 @@ def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, l
     """Student's t of units: its two-sided p, and the ends at each level."""
     from scipy.special import stdtr, stdtrit
 
-    total, count = seen.bottom.sum(axis=0), seen.effective
-    means = seen.top.sum(axis=0) / total
-    errors = np.sqrt(count / (count - 1) * ((seen.top - means * seen.bottom) ** 2).sum(axis=0)) / total
+    count, errors = seen.effective, seen.errors
+    means = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(errors > np.abs(means) * TOLERANCE, 2 * stdtr(count - 1, -np.abs(means) / errors), 1.0)
     half = [stdtrit(count - 1, 0.5 + level / 2) * errors for level in levels]

@@ -300,6 +300,8 @@ def _unplannable(gate: Gate) -> str:
         return "figures of components are not planned"
     if measure.aggregate in ("quantile", "sum"):
         return f"a {'quantile' if measure.aggregate == 'quantile' else 'total'} is not a mean over queries"
+    if gate.pooled:
+        return "gates on pooled estimates are not planned; leave out (pooled) for a cautious plan"
     return ""
 
 

@@ -156,6 +156,7 @@ def _judgment(row: GateJson) -> Judgment:
         number(high),
         row.n,
         confidence=number(row.confidence),
+        method=row.ci_method or "",
         scale=row.scale or "difference",
     )
     ruling = Ruling(row.outcome, row.why, row.more_queries, row.unsteady is True)

@@ -1,0 +1,198 @@
+"""Partially pooled means of segments: each is drawn towards the others as far as their differences look like chance.
+
+The true means of segments are taken for draws from a normal distribution of unknown centre and deviation τ. The
+posterior of a segment's mean is a mixture over τ on a grid. The prior is flat in the centre and in τ (Gelman 2006),
+with a mass at τ = 0: segments are often alike. bench/pooling.py measures that the intervals hold for segments that are
+alike and for segments that are not. The standard errors allow for one more unit at the end of the scale, as other
+intervals do (`bounded_means.py`), so that equal values are not sure of anything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.stats.aggregates import score_differences
+from karat.stats.bounded_means import UnitMeans
+from karat.stats.groups import defined_alike
+from karat.stats.intervals import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.stats.aggregates import Statistic
+    from karat.stats.resample import Units
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+    Pooled = list[tuple[Interval, ...]]
+    """For each segment its interval at each level; empty where it is not pooled."""
+
+POOLED = "pooled"
+"""The method of an interval of a partially pooled mean."""
+LEAST_SEGMENTS = 3
+"""With fewer segments nothing is known of how far segments differ, and none is pooled."""
+GRID, STEPS = 40, 40
+
+
+def pool_figures(
+    values: Floats,
+    statistic: Statistic,
+    units: Units,
+    groups: Sequence[Rows],
+    *,
+    levels: Sequence[float],
+    minimum: float,
+) -> Pooled:
+    """The pooled mean in each segment (group of queries), of those that have enough units."""
+    if statistic.aggregate != "mean":
+        return [() for _ in groups]
+    pooled = _pool(values, units, groups, statistic.score_bounds(), levels, minimum, changes=False)
+    return [tuple(statistic.within(one) for one in segment) for segment in pooled]
+
+
+def pool_changes(
+    base: Floats,
+    candidate: Floats,
+    statistic: Statistic,
+    units: Units,
+    groups: Sequence[Rows],
+    *,
+    levels: Sequence[float],
+    minimum: float,
+    factor: float = 1.0,
+) -> Pooled:
+    """The pooled mean difference from `factor` × the baseline in each segment, of those that have enough units."""
+    if statistic.aggregate != "mean":
+        return [() for _ in groups]
+    differences = score_differences(statistic, base, candidate, factor)
+    pooled = _pool(differences, units, groups, statistic.change_bounds(factor), levels, minimum, changes=True)
+    return [tuple(statistic.change_within(one, factor) for one in segment) for segment in pooled]
+
+
+def _pool(
+    values: Floats,
+    units: Units,
+    groups: Sequence[Rows],
+    bounds: tuple[float, float],
+    levels: Sequence[float],
+    minimum: float,
+    *,
+    changes: bool,
+) -> Pooled:
+    """Pool the segments of at least `minimum` units, if there are enough and none shares a unit with another."""
+    out: Pooled = [() for _ in groups]
+    ((_, part, own, places),) = defined_alike(values[None, :], units, groups)
+    if np.isnan(part).any():
+        return out
+    members = [own.take(place) for place in places]
+    chosen = [i for i, mine in enumerate(members) if mine.effective >= max(minimum, 2)]
+    if len(chosen) < LEAST_SEGMENTS or _overlap([own.unit[places[i]] for i in chosen]):
+        return out
+    seen = [UnitMeans.of(part[:, places[i]], members[i]) for i in chosen]
+    segments = measure_segments(seen, bounds=np.array([bounds]), changes=changes)
+    if not (np.minimum(segments.below, segments.above) > 0).all():  # equal values without a scale show no error
+        return out
+    ends = [pool_segments(segments, confidence=level) for level in levels]
+    for j, i in enumerate(chosen):
+        n_eff = math.nan if members[i].plain else float(segments.units[0, j])
+        out[i] = tuple(
+            Interval(float(middle[0, j]), float(low[0, j]), float(high[0, j]), POOLED, len(places[i]), n_eff)
+            for middle, low, high in ends
+        )
+    return out
+
+
+def _overlap(units: Sequence[Rows]) -> bool:
+    """Whether two segments share a query or a conversation: their errors are then not independent."""
+    own = np.concatenate([np.unique(mine) for mine in units])
+    return len(np.unique(own)) < len(own)
+
+
+@dataclass(frozen=True)
+class SegmentMeans:
+    """Means of segments (columns × segments), with their standard errors downwards and upwards."""
+
+    means: Floats
+    below: Floats
+    above: Floats
+    units: Floats
+    """How many units of equal weight each segment has."""
+
+
+def measure_segments(segments: Sequence[UnitMeans], *, bounds: Floats, changes: bool) -> SegmentMeans:
+    """The means of segments and their errors; `bounds` are those of each column's values or differences."""
+    rows = []
+    for seen in segments:
+        extremes = (seen.change_extremes if changes else seen.level_extremes)(bounds[:, 0], bounds[:, 1])
+        below, above = (seen.with_one_more(end).errors for end in extremes)
+        rows.append((seen.top.sum(axis=0) / seen.bottom.sum(axis=0), below, above, seen.effective))
+    return SegmentMeans(*(np.stack(column, axis=1) for column in zip(*rows, strict=True)))
+
+
+def pool_segments(segments: SegmentMeans, *, confidence: float) -> tuple[Floats, Floats, Floats]:
+    """The pooled means and the ends of their intervals (columns × segments)."""
+    from scipy.special import ndtri, stdtrit
+
+    tail = (1 - confidence) / 2
+    longer = stdtrit(segments.units, 1 - tail) / ndtri(1 - tail)  # the errors of few units are uncertain themselves
+    low = _Posterior.of(segments.means, segments.below * longer).quantile(tail)
+    high = _Posterior.of(segments.means, segments.above * longer).quantile(1 - tail)
+    middle = _Posterior.of(segments.means, (segments.below + segments.above) / 2).mean
+    return np.clip(middle, low, high), low, high
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """The true mean of each column and segment: a mixture of normal distributions over τ (the last axis)."""
+
+    shares: Floats
+    means: Floats
+    deviations: Floats
+
+    @staticmethod
+    def of(means: Floats, errors: Floats) -> _Posterior:
+        """The posterior of normal means with known errors.
+
+        τ is 0, or on a grid of τ / (τ + usual error). The mass at 0 is that of (6 / segments)² usual errors of the flat
+        part: the more segments there are, the less it takes to see that they are alike.
+        """
+        place = (np.arange(GRID) + 0.5) / GRID
+        prior = np.append((6 / means.shape[1]) ** 2, (1 - place) ** -2 / GRID)
+        usual = (errors**-2).mean(axis=1) ** -0.5
+        tau = usual[:, None] * np.append(0.0, place / (1 - place))
+        weights = 1 / (errors[:, :, None] ** 2 + tau[:, None, :] ** 2)
+        total = weights.sum(axis=1)
+        centre = (weights * means[:, :, None]).sum(axis=1) / total
+        apart = (weights * (means[:, :, None] - centre[:, None, :]) ** 2).sum(axis=1)
+        score = (np.log(weights).sum(axis=1) - np.log(total) - apart) / 2 + np.log(prior)
+        shares = np.exp(score - score.max(axis=1, keepdims=True))
+        pull = errors[:, :, None] ** 2 * weights
+        return _Posterior(
+            (shares / shares.sum(axis=1, keepdims=True))[:, None, :],
+            means[:, :, None] + pull * (centre[:, None, :] - means[:, :, None]),
+            np.sqrt(errors[:, :, None] ** 2 * (1 - pull) + pull**2 / total[:, None, :]),
+        )
+
+    @property
+    def mean(self) -> Floats:
+        out: Floats = (self.shares * self.means).sum(axis=2)
+        return out
+
+    def quantile(self, share: float) -> Floats:
+        """By bisection between the quantiles of the parts."""
+        from scipy.special import ndtr, ndtri
+
+        ends = self.means + float(ndtri(share)) * self.deviations
+        low, high = ends.min(axis=2), ends.max(axis=2)
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            below = (self.shares * ndtr((middle[:, :, None] - self.means) / self.deviations)).sum(axis=2) < share
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        out: Floats = (low + high) / 2
+        return out
