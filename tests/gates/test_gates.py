@@ -17,6 +17,7 @@ import karat
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
 from karat.gates.kinds import KINDS, GateKind
+from karat.metrics.grammar import parse
 from karat.stats.aggregates import Statistic
 from karat.stats.intervals import quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
@@ -203,6 +204,11 @@ WRITTEN = [
     ("ndcg@5 >= 0.80 for each topic", "ndcg@5 >= 0.8 for every topic"),
     ("ndcg@5 >= 0.80 for every topic, language", "ndcg@5 >= 0.8 for every topic, language"),
     ("ndcg@5 >= 0.80 for every topic of at least 10 queries", "ndcg@5 >= 0.8 for every topic of at least 10"),
+    ("ndcg@5 >= 0.80 for every topic (Pooled)", "ndcg@5 >= 0.8 for every topic (pooled)"),
+    (
+        "ndcg@5 no worse than baseline by .02 for every a, b (pooled) of at least 9 at the mean",
+        "ndcg@5 no worse than baseline by 0.02 for every a, b of at least 9 (pooled) at the mean",
+    ),
     ("map > .3 where a = b for every c at the mean on x", "map > 0.3 on x where a = b for every c at the mean"),
     ("ndcg@10 not worse than baseline by 0.01", "ndcg@10 no worse than baseline by 0.01"),
     ("ndcg@10 no worse than baseline by 1.5%", "ndcg@10 no worse than baseline by 1.5%"),
@@ -228,6 +234,7 @@ MAPPINGS = [
         {"metric": "mrr", "above": 0.5, "for_every": ["a", "b"], "at_least_queries": 5},
         "mrr > 0.5 for every a, b of at least 5",
     ),
+    ({"metric": "mrr", "above": 0.5, "for_every": "a", "pooled": True}, "mrr > 0.5 for every a (pooled)"),
     ({"metric": "mrr", "below": 1, "for_every": "a, b", "at": "mean"}, "mrr < 1 for every a, b at the mean"),
     ({"gate": "mrr >= 0.5", "level": "warn", "name": "first hit"}, "mrr >= 0.5"),
     ({"warn": "mrr >= 0.5"}, "mrr >= 0.5"),
@@ -263,6 +270,11 @@ WRONG = [
     ("recall@5 >= 0.9 where a = b where c = d", "'where' is there twice"),
     ("recall@5 >= 0.9 where a = b and a = c", "a field is named twice"),
     ("recall@5 >= 0.9 for every", "expected a field of the queries"),
+    ("latency.p90 <= 9ms for every a (pooled)", "latency.p90 is not a mean"),
+    ("gm_map >= 0.2 for every a (pooled)", "gm_map is not a mean"),
+    ({"metric": "mrr", "min": 0.9, "pooled": True}, "it names no segments"),
+    ({"metric": "mrr", "min": 0.9, "for_every": "a", "pooled": "yes"}, "pooled must be true or false"),
+    ("recall@5 >= 0.9 where a = b (pooled) and c = d (pooled) x = y", "expected"),
     ("recall@5 >= 0.9 for every a of at least few", "expected a number of queries"),
     ('recall@5 >= 0.9 where a = "b', "not closed"),
     ("recall@5 no worse than", "expected 'baseline'"),
@@ -388,6 +400,7 @@ def test_what_is_printed_is_read_back(
         at_mean,
         run if run != "baseline" else None,
         upper=(1 + value) / 2 if any(slot.name == "high" for slot in kind.slots) else None,
+        pooled=bool(every) and parse(metric).aggregate == "mean",
     )
     assert parse_gate(str(gate)) == gate
 

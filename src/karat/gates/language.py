@@ -72,8 +72,6 @@ class Gate:
     every: tuple[str, ...] = ()
     least: int | None = None
     """With `every`: segments of fewer queries are left out, and said to be."""
-    pooled: bool = False
-    """With `every`: judge the partially pooled estimates of the segments."""
     at_mean: bool = False
     """Compare the point, not the end of the interval."""
     run: str | None = None
@@ -84,6 +82,8 @@ class Gate:
     """Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."""
     upper: float | None = None
     """The second number, of kinds that take two."""
+    pooled: bool = False
+    """With `every`: judge the partially pooled estimates of the segments."""
     spelling: str = field(default="", compare=False, repr=False)
     """The metric as it was written: under the conventions of another tool it may mean another one."""
     end: Region | None = field(default=None, compare=False, repr=False)

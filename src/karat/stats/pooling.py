@@ -96,7 +96,7 @@ def _pool(
         return out
     seen = [UnitMeans.of(part[:, places[i]], members[i]) for i in chosen]
     segments = measure_segments(seen, bounds=np.array([bounds]), changes=changes)
-    if not (np.minimum(segments.below, segments.above) > 0).all():  # equal values without a scale show no error
+    if not segments.below.all():  # equal values without a scale say nothing of their error
         return out
     ends = [pool_segments(segments, confidence=level) for level in levels]
     for j, i in enumerate(chosen):
@@ -131,8 +131,20 @@ def measure_segments(segments: Sequence[UnitMeans], *, bounds: Floats, changes: 
     for seen in segments:
         extremes = (seen.change_extremes if changes else seen.level_extremes)(bounds[:, 0], bounds[:, 1])
         below, above = (seen.with_one_more(end).errors for end in extremes)
+        below, above = np.where(below > 0, below, above), np.where(above > 0, above, below)  # all at one bound
         rows.append((seen.top.sum(axis=0) / seen.bottom.sum(axis=0), below, above, seen.effective))
-    return SegmentMeans(*(np.stack(column, axis=1) for column in zip(*rows, strict=True)))
+    means, below, above, units = (np.stack(column, axis=1) for column in zip(*rows, strict=True))
+    return SegmentMeans(means, _at_least_usual(below, units), _at_least_usual(above, units), units)
+
+
+def _at_least_usual(errors: Floats, units: Floats) -> Floats:
+    """Errors no smaller than the variance of all segments' units gives.
+
+    Near a bound, a segment that did well by chance also shows little spread: it would count for too much.
+    """
+    variance = (errors**2 * units**2).sum(axis=1, keepdims=True) / units.sum(axis=1, keepdims=True)
+    out: Floats = np.maximum(errors, np.sqrt(variance / units))
+    return out
 
 
 def pool_segments(segments: SegmentMeans, *, confidence: float) -> tuple[Floats, Floats, Floats]:
@@ -159,11 +171,11 @@ class _Posterior:
     def of(means: Floats, errors: Floats) -> _Posterior:
         """The posterior of normal means with known errors.
 
-        τ is 0, or on a grid of τ / (τ + usual error). The mass at 0 is that of (6 / segments)² usual errors of the flat
+        τ is 0, or on a grid of τ / (τ + usual error). The mass at 0 is that of (7 / segments)² usual errors of the flat
         part: the more segments there are, the less it takes to see that they are alike.
         """
         place = (np.arange(GRID) + 0.5) / GRID
-        prior = np.append((6 / means.shape[1]) ** 2, (1 - place) ** -2 / GRID)
+        prior = np.append((7 / means.shape[1]) ** 2, (1 - place) ** -2 / GRID)
         usual = (errors**-2).mean(axis=1) ** -0.5
         tau = usual[:, None] * np.append(0.0, place / (1 - place))
         weights = 1 / (errors[:, :, None] ** 2 + tau[:, None, :] ** 2)
