@@ -244,6 +244,26 @@ def test_the_log_of_another_retriever_is_not_replaced_unless_told_to(tmp_path: P
     assert part.notes[0] == "bm25: rerun because the retriever changed from bm25 to bm25(k1=2)"
 
 
+def test_a_second_benchmark_in_the_same_folder_is_refused_and_the_first_is_whole(tmp_path: Path) -> None:
+    data, out = beir(tmp_path / "data", queries=3), str(tmp_path / "runs")
+    refusals = []
+
+    def find(query: str, k: int) -> list[str]:
+        try:
+            karat.bench(data, ["bm25"], "mrr", out=out)
+        except InputError as error:
+            refusals.append(str(error))
+        return ["d0"]
+
+    karat.bench(data, {"slow": find}, "mrr", out=out, warmup=0)
+    assert (
+        refusals[0]
+        == f"{out}: another benchmark writes here; wait until it is done, or choose another folder with --out"
+    )
+    assert len(refusals) == len(lines(tmp_path / "runs/slow.jsonl")) == 3
+    assert karat.bench(data, ["bm25"], "mrr", out=out).only.notes == ()  # the lock is gone
+
+
 @pytest.mark.parametrize("file", ["corpus", "queries"])
 @pytest.mark.parametrize("field", ["language", "doc_version", "source"])
 def test_a_field_that_an_answer_may_rest_on_makes_a_new_run(tmp_path: Path, file: str, field: str) -> None:

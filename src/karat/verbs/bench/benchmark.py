@@ -21,6 +21,7 @@ from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.retrieve.store import Store
 from karat.store.codec import as_plain, write_document
+from karat.store.lock import folder_lock
 from karat.verbs.bench.dataset import datasets_of
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
@@ -274,8 +275,9 @@ class _Job:
                     name = _name(label, chunk)
                     others[label] = retrievers[name] = make_retriever(spec, others)
                     corpora[name], specs[name] = corpus, spec
-            runs = self._run_all(specs, retrievers, corpora)
-            return self._evaluate(measures, baseline, settings, tests, runs)
+            with folder_lock(self.folder, "benchmark", "choose another folder with --out"):
+                runs = self._run_all(specs, retrievers, corpora)
+                return self._evaluate(measures, baseline, settings, tests, runs)
         finally:
             for retriever in retrievers.values():
                 for one in everything_in(retriever):
