@@ -10,6 +10,7 @@ it is after some units does not depend on their order, so the units of one day c
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karat.stats.resample import Units
+
     Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
 
 BETTING = "betting"
 """The method of an interval that holds at every look."""
@@ -34,42 +38,76 @@ STEPS = 60
 CLOSE = 1e-12
 
 
-def lower_ends(values: Floats, sizes: NDArray[np.int64], tail: float) -> Floats:
+def lower_ends(values: Floats, sizes: Counts, tail: float) -> Floats:
     """The lowest mean of each row (rows × units, in [0, 1]) that no look has refuted; `sizes` are units by look."""
     looks = np.cumsum(sizes)
     goal = -math.log(tail)
     low, high = np.zeros(len(values)), (np.cumsum(values, axis=1)[:, looks - 1] / looks).max(axis=1)
-    known = np.full(len(values), math.inf), np.full(len(values), -goal)  # how far beyond the goal, at both ends
+    at_low, at_high = np.full(len(values), math.inf), np.full(len(values), -goal)  # how far beyond the goal
+    before = np.zeros(len(values), dtype=bool)
     for step in range(STEPS):
-        if bool((high - low <= CLOSE).all()):
+        wide = high - low > CLOSE
+        if not wide.any():
             break
         with np.errstate(invalid="ignore"):
-            chord = low + (high - low) * known[0] / (known[0] - known[1])
-        inside = np.isfinite(chord) & (chord > low) & (chord < high) & (step % 3 > 0)
-        at = np.where(inside, chord, (low + high) / 2)
-        beyond = most_capital(values, sizes, at) - goal
+            chord = low + (high - low) * at_low / (at_low - at_high)
+        inside = np.isfinite(chord) & (chord > low) & (chord < high) & (step % 4 > 0)
+        mean = np.where(inside, chord, (low + high) / 2)
+        beyond = most_capital(values, sizes, mean) - goal
         refuted = beyond >= 0
-        low, high = np.where(refuted, at, low), np.where(refuted, high, at)
-        known = np.where(refuted, beyond, known[0]), np.where(refuted, known[1], beyond)
+        again = (refuted == before) & inside  # the same end twice: the other one is too far away (Illinois method)
+        at_low, at_high = (
+            np.where(refuted, beyond, np.where(again, at_low / 2, at_low)),
+            np.where(refuted, np.where(again, at_high / 2, at_high), beyond),
+        )
+        low, high, before = np.where(wide & refuted, mean, low), np.where(wide & ~refuted, mean, high), refuted
     return low
 
 
-def betting_ends(values: Floats, sizes: NDArray[np.int64], tail: float) -> tuple[Floats, Floats]:
-    """Both ends of the mean of each row, each of which misses with a chance of no more than `tail` at any look."""
-    return lower_ends(values, sizes, tail), 1 - lower_ends(1 - values, sizes, tail)
+@dataclass(frozen=True)
+class Bets:
+    """Rows of values on their scales, in the order in which their units were complete."""
+
+    values: Floats
+    """Rows × units, from 0 to 1."""
+    sizes: Counts
+    """How many units there are of each day."""
+    least: Floats
+    most: Floats
+
+    @staticmethod
+    def of(values: Floats, units: Units, bounds: Floats) -> Bets:
+        """Of rows of values without gaps, whose units weigh alike; `bounds` are the ends of each row's scale."""
+        top, bottom = units.sums(values)
+        there = bottom.any(axis=1)
+        days = units.last_days[there]
+        _, sizes = np.unique(days, return_counts=True)
+        least, most = bounds[:, 0], bounds[:, 1]
+        means = (top[there] / bottom[there]).T[:, np.argsort(days, kind="stable")]
+        scaled = np.clip((means - least[:, None]) / (most - least)[:, None], 0.0, 1.0)
+        return Bets(scaled, sizes.astype(np.int64), least, most)
+
+    def ends(self, tail: float) -> tuple[Floats, Floats]:
+        """Both ends of each mean, each of which misses with a chance of no more than `tail` at any look.
+
+        Both are NaN where no mean is left between them.
+        """
+        low, high = lower_ends(self.values, self.sizes, tail), 1 - lower_ends(1 - self.values, self.sizes, tail)
+        none = low > high
+        span = self.most - self.least
+        return np.where(none, math.nan, self.least + span * low), np.where(none, math.nan, self.least + span * high)
+
+    def p_of_none(self) -> Floats:
+        """The two-sided p of a mean of 0: no more than 1 − confidence where the interval leaves 0 out."""
+        nothing = -self.least / (self.most - self.least)
+        capital = np.maximum(
+            most_capital(self.values, self.sizes, nothing), most_capital(1 - self.values, self.sizes, 1 - nothing)
+        )
+        p: Floats = np.minimum(1.0, 2 * np.exp(-capital))
+        return p
 
 
-def betting_p(values: Floats, sizes: NDArray[np.int64], mean: float) -> Floats:
-    """The two-sided p of this mean for each row: below 1 − confidence where the interval leaves it out."""
-    capital = np.maximum(
-        most_capital(values, sizes, np.full(len(values), mean)),
-        most_capital(1 - values, sizes, np.full(len(values), 1 - mean)),
-    )
-    p: Floats = np.minimum(1.0, 2 * np.exp(-capital))
-    return p
-
-
-def most_capital(values: Floats, sizes: NDArray[np.int64], mean: Floats) -> Floats:
+def most_capital(values: Floats, sizes: Counts, mean: Floats) -> Floats:
     """The logarithm of the largest capital at any look of bets that the mean of each row is above this."""
     starts = np.cumsum(sizes) - sizes
     total = np.full((len(values), len(sizes)), -math.inf)
@@ -80,9 +118,3 @@ def most_capital(values: Floats, sizes: NDArray[np.int64], mean: Floats) -> Floa
             total = np.logaddexp(total, np.cumsum(gains, axis=1) + math.log(part))
     most: Floats = total.max(axis=1)
     return most
-
-
-def units_by_look(days: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The order of units by day, and how many each day has."""
-    _, sizes = np.unique(days, return_counts=True)
-    return np.argsort(days, kind="stable"), sizes.astype(np.int64)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.stats.betting import BETTING, CONTRADICTION, Bets
 from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
@@ -79,6 +80,12 @@ def _of_group(
     if n == 0 or len(seen.top) < 2:
         means = [mean_of(row, units) for row in part]
         return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
+    bets = np.isfinite(bounds).all(axis=1) & (units.day is not None and units.alike)
+    if bets.all():
+        return _betting_changes(part, units, bounds, levels)
+    if bets.any():
+        parts = [iter(_of_group(part[own], units, bounds[own], levels, test, draws, seed)) for own in (~bets, bets)]
+        return [next(parts[int(own)]) for own in bets]
     n_eff = math.nan if units.plain else float(seen.effective[0])
     estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
     flips = draws if test == "randomization" and len(seen.top) > EXACT_UPTO else 0
@@ -106,6 +113,20 @@ def _of_group(
     p_more = np.where(unknown, 1.0, _p_of_none(worse, better))
     tests = [{test: float(a), ONE_MORE: float(b)} for a, b in zip(p, p_more, strict=True)]
     return [MeanChange(one, p) for one, p in zip(zip(*intervals, strict=True), tests, strict=True)]
+
+
+def _betting_changes(part: Floats, units: Units, bounds: Floats, levels: Sequence[float]) -> list[MeanChange]:
+    """Changes whose intervals and p hold at every look."""
+    bets, n = Bets.of(part, units, bounds), part.shape[1]
+    n_eff = math.nan if units.plain else units.effective
+    ends = [bets.ends((1 - level) / 2) for level in levels]
+    out = []
+    for i, (row, p) in enumerate(zip(part, bets.p_of_none(), strict=True)):
+        mean, empty = mean_of(row, units), any(math.isnan(low[i]) for low, _ in ends)
+        name = CONTRADICTION if empty else BETTING
+        intervals = [Interval(mean, float(low[i]), float(high[i]), name, n, n_eff) for low, high in ends]
+        out.append(MeanChange(tuple(intervals), {BETTING: 1.0 if empty else float(p)}))
+    return out
 
 
 def p_with_one_more(values: Floats, units: Units, bounds: tuple[float, float]) -> Floats:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import UsageError
+from karat.stats.betting import BETTING, CONTRADICTION, Bets
 from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import (
@@ -51,6 +52,7 @@ def interval(
     weights: Sequence[float] | None = None,
     threads: int = 1,
     bounds: tuple[float | None, float | None] = (None, None),
+    sequential: bool = False,
 ) -> Interval:
     """The interval of the mean of bare values; NaN is left out.
 
@@ -58,12 +60,15 @@ def interval(
     a bound have an interval that holds (method "gaffke"), and no end is beyond them. `binary` marks shares, whose
     bounds are 0 and 1. `clusters` names the conversation of each value. Another `statistic`, `"median"` or a function
     of an array, is bootstrapped by BCa, or by percentiles if that is the method. Where all values are equal, and not
-    at a bound, the ends are NaN: equal values alone do not say how far the mean may be.
+    at a bound, the ends are NaN: equal values alone do not say how far the mean may be. `sequential` takes values with
+    bounds in their order, and the interval holds after each of them: look as often as you like (method "betting").
     """
     scale = (0.0, 1.0) if binary and bounds == (None, None) else bounds
     least, most = (-math.inf if scale[0] is None else scale[0], math.inf if scale[1] is None else scale[1])
     if not least < most:
         raise UsageError(f"bounds must be the least and the largest value, such as (0, 1), found {bounds!r}")
+    if sequential and (not math.isfinite(most - least) or statistic != "mean" or method != "auto"):
+        raise UsageError("sequential is for means of values with bounds, such as (0, 1), without another method")
     checked_count("resamples", resamples, 100)
     checked_count("seed", seed, 0)
     data = np.asarray(values, dtype=np.float64).ravel()
@@ -77,7 +82,7 @@ def interval(
         return _of_statistic(defined, function, confidence, checked_method(method), resamples, seed).clip(least, most)
     (found,) = intervals(
         data[None, :],
-        Units.of(len(data), clusters, weights),
+        Units.of(len(data), clusters, weights, np.arange(len(data)) if sequential else None),
         bounds=[(least, most)],
         confidence=confidence,
         method=method,
@@ -214,7 +219,7 @@ def _resampled_intervals(
     out = []
     for part, u, names, rows, (top, bottom), mine in zip(parts, own, methods, drawn, sums, draws, strict=True):
         found = []
-        exact = _bounded_ends(part, u, names, bounds, level)
+        exact = _bounded_ends(part, u, names, bounds, level) | _betting_ends(part, u, names, bounds, level)
         for i, (row, name) in enumerate(zip(part, names, strict=True)):
             estimate, there = mean_of(row, u), ~np.isnan(row)
             if i in exact:
@@ -226,6 +231,8 @@ def _resampled_intervals(
                 )
             else:
                 low, high = _without_draws(row, u, name, level, resamples, seed)
+            if name == BETTING and math.isnan(low):
+                name = CONTRADICTION
             n_eff = math.nan if u.plain else u.take(there).effective
             draws_used = resamples if i in rows or name == "studentized" else 0
             found.append(Interval(estimate, low, high, name, int(np.count_nonzero(there)), n_eff, draws_used))
@@ -251,6 +258,17 @@ def _bounded_ends(
     tail = (1 - level) / 2
     low, high = means.level_extremes(least, most)
     low, high = means.with_one_more(low).mean_quantile(tail), means.with_one_more(high).mean_quantile(1 - tail)
+    return {i: (float(a), float(b)) for i, a, b in zip(rows, low, high, strict=True)}
+
+
+def _betting_ends(
+    values: Floats, units: Units, names: Sequence[str], bounds: Sequence[tuple[float, float]], level: float
+) -> dict[int, tuple[float, float]]:
+    """The ends of the rows whose intervals hold at every look."""
+    rows = [i for i, name in enumerate(names) if name == BETTING]
+    if not rows:
+        return {}
+    low, high = Bets.of(values[rows], units, np.array([bounds[i] for i in rows])).ends((1 - level) / 2)
     return {i: (float(a), float(b)) for i, a, b in zip(rows, low, high, strict=True)}
 
 

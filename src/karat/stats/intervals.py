@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE, Method
 from karat.stats.resample import Group, mean_of, resampled
 
@@ -99,6 +100,8 @@ def chosen_method(values: Floats, units: Units, method: str, bounds: tuple[float
             raise UsageError(f"method {method!r} knows no weights and no conversations; use 'auto' or 'bca'")
         return method
     first, (least, most) = defined[0], bounds
+    if units.day is not None and math.isfinite(most - least) and units.take(there).alike:
+        return BETTING
     equal = bool((defined == first).all())
     if equal and not (first in bounds and math.isfinite(most - least)):
         return ALL_EQUAL

@@ -8,7 +8,7 @@ on how the work is divided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ class Units:
     weight: Floats
     plain: bool
     """Whether every query is a unit of its own, and all count alike."""
+    day: Floats | None = None
+    """When each query was added, where intervals have to hold at every look."""
 
     def __len__(self) -> int:
         return int(self.unit.max(initial=-1)) + 1
@@ -47,10 +49,28 @@ class Units:
         sums = np.bincount(self.unit, self.weight)
         return float(sums.sum() ** 2 / (sums**2).sum()) if sums.any() else 0.0
 
+    @property
+    def alike(self) -> bool:
+        """Whether all units weigh the same: queries without weights, or conversations of one length."""
+        sums = np.bincount(self.unit, self.weight)
+        return not sums.any() or bool((sums[sums > 0] == sums.max()).all())
+
+    @property
+    def last_days(self) -> Floats:
+        """The day on which each unit was complete; all of them on one day unless days are known."""
+        days = np.full(len(self), -np.inf)
+        np.maximum.at(days, self.unit, np.zeros(len(self.unit)) if self.day is None else self.day)
+        return days
+
     @staticmethod
-    def of(n: int, clusters: Sequence[object] | None = None, weights: Sequence[float] | Floats | None = None) -> Units:
+    def of(
+        n: int,
+        clusters: Sequence[object] | None = None,
+        weights: Sequence[float] | Floats | None = None,
+        days: Sequence[float] | Floats | None = None,
+    ) -> Units:
         """Units for n queries; a query whose cluster is None is a unit of its own."""
-        for name, given in (("clusters", clusters), ("weights", weights)):
+        for name, given in (("clusters", clusters), ("weights", weights), ("days", days)):
             if given is not None and len(given) != n:
                 raise UsageError(f"{name} must be one for each value: found {len(given)} for {n} values")
         if clusters is None:
@@ -68,32 +88,33 @@ class Units:
         if not (np.isfinite(weight) & (weight >= 0)).all():
             raise UsageError(f"weights must be finite numbers from 0, found {weight.min()}")
         alone = len(unit) == 0 or int(unit.max()) + 1 == n
-        return Units.scaled(unit, weight, alone)
+        return Units.scaled(unit, weight, alone, None if days is None else np.asarray(days, dtype=np.float64))
 
     @staticmethod
-    def scaled(unit: NDArray[np.int64], weight: Floats, alone: bool) -> Units:
+    def scaled(unit: NDArray[np.int64], weight: Floats, alone: bool, day: Floats | None = None) -> Units:
         """Units whose weights are multiplied so that the largest is 1: a common factor changes nothing."""
         most = float(weight.max(initial=0.0))
         even = np.ones(len(weight)) if most <= 0 or bool((weight == most).all()) else weight / most
-        return Units(unit, weight if most <= 0 else even, alone and most > 0 and bool((even == 1.0).all()))
+        return Units(unit, weight if most <= 0 else even, alone and most > 0 and bool((even == 1.0).all()), day)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Units:
         """The units of some of the queries, numbered anew in their order."""
         unit = self.unit[rows]
         _, numbered = np.unique(unit, return_inverse=True)
         alone = len(unit) == 0 or int(numbered.max()) + 1 == len(unit)
-        return Units.scaled(numbered, self.weight[rows], alone)
+        return Units.scaled(numbered, self.weight[rows], alone, None if self.day is None else self.day[rows])
 
     def only(self, there: NDArray[np.bool_]) -> Units:
         """The units of some of the queries, numbered as if there were no others."""
         clusters = None if len(self) == len(self.unit) else self.unit[there].tolist()
-        return Units.of(int(there.sum()), clusters, self.weight[there])
+        days = None if self.day is None else self.day[there]
+        return Units.of(int(there.sum()), clusters, self.weight[there], days)
 
     def unweighted(self) -> Units:
         """The same units with every query counting alike."""
         if bool((self.weight == 1.0).all()):
             return self
-        return Units(self.unit, np.ones(len(self.weight)), len(self) == len(self.unit))
+        return replace(self, weight=np.ones(len(self.weight)), plain=len(self) == len(self.unit))
 
     def sums(self, values: Floats) -> tuple[Floats, Floats]:
         """Weighted sums and weights of each unit, a column per row of values; NaN counts for nothing."""
