@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
+from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.language import BASELINE
 from karat.gates.pooled import note_raw, pool_gate, rows_of, with_pool
@@ -262,6 +263,8 @@ class _View:
     def _judgments(self, gate: Gate) -> list[Judgment]:
         if is_component_figure(parse(gate.metric)):
             evidence = _component_evidence(gate, self.run)
+            if self.sampling.sequential:
+                evidence = keep_every_look(gate, evidence, self._units)
             return [Judgment(gate, self.run.name, None, evidence, judge(gate, evidence))]
         _holds(gate, self.run)
         if self.base is not None:
@@ -335,8 +338,10 @@ class _View:
         if segment is None:
             least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:
-            return self._value(gate, number, segment, least)
-        return self._change(gate, number, least)
+            evidence = self._value(gate, number, segment, least)
+        else:
+            evidence = self._change(gate, number, least)
+        return keep_every_look(gate, evidence, self._units) if self.sampling.sequential else evidence
 
     def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""

@@ -22,6 +22,7 @@ class IntervalOptions(TypedDict, total=False):
     method: str | None
     resamples: int | None
     seed: int | None
+    sequential: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,6 @@ class Intervals(OptionGroup):
     method: Method = option("auto", "How intervals are computed.", choices=get_args(Method), metavar="NAME")
     resamples: int = option(RESAMPLES, "Bootstrap resamples.", least=100, metavar="N")
     seed: int = option(SEED, "Seed of the resamples; the same seed gives the same output.", least=0, metavar="N")
+    sequential: bool = option(
+        False, "Intervals that hold however often you look, over queries by the date in their field added."
+    )

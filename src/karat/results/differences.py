@@ -17,6 +17,7 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
+from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.changes import ONE_MORE
 from karat.stats.intervals import ALL_EQUAL, unit_deviation
 from karat.stats.multiple import benjamini_hochberg, holm
@@ -127,6 +128,8 @@ class PairedComparison:
         """The p of each test, and the test that decides: the one that the interval agrees with."""
         if quantile:  # tests, effect sizes and plans are of mean differences: of a quantile there is the bootstrap
             return dict(change.p), TEST
+        if self.tests and BETTING in change.p:  # other tests do not hold at every look
+            return dict(change.p), BETTING
         p = {
             t: change.p[t]
             if t in change.p
@@ -172,6 +175,8 @@ def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, fl
     from scipy.special import stdtrit
 
     interval, units = change.intervals[0], change.intervals[0].units
+    if interval.method in (BETTING, CONTRADICTION):  # when one of many looks decides is not foretold
+        return math.nan, 1.0
     deviation = unit_deviation(change.differences, change.units)
     low, high = (change.statistic.to_score(end, interval.n) for end in (interval.low, interval.high))
     if not (math.isfinite(high - low) and units > 1) or interval.method in ("none", ALL_EQUAL):

@@ -268,6 +268,9 @@ class IntervalsJson(Struct, forbid_unknown_fields=True, frozen=True):
     resamples: int
     seed: int
     bca: Literal["expanded", "plain"]
+    sequential: Annotated[
+        bool | UnsetType, Meta(description="Intervals whose ci_method is betting hold at every look.")
+    ] = UNSET
 
 
 class GoldPrintJson(Struct, forbid_unknown_fields=True, frozen=True):

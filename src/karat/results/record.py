@@ -86,6 +86,10 @@ class SamplingJson(Struct, forbid_unknown_fields=True, frozen=True):
     conversations: dict[str, str]
     fields: dict[str, dict[str, str | list[str]]]
     of_gates: Annotated[list[list[str]], Meta(description="Those of `by` that only gates look at.")] = []
+    added: Annotated[
+        dict[str, float] | UnsetType,
+        Meta(description="Where intervals hold at every look: the day of each query, counted from the year 1."),
+    ] = UNSET
 
 
 class HitsJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -261,6 +265,7 @@ def sampling_json(sampling: Sampling) -> SamplingJson:
             for f, column in sampling.fields.items()
         },
         of_gates=[list(names) for names in sampling.of_gates],
+        added=UNSET if sampling.added is None else dict(sampling.added),
     )
 
 
@@ -388,6 +393,7 @@ def read_sampling(sampling: SamplingJson) -> Sampling:
         sampling.conversations,
         sampling.fields,
         of_gates=tuple(map(tuple, sampling.of_gates)),
+        added=None if sampling.added is UNSET else sampling.added,
     )
 
 

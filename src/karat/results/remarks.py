@@ -37,6 +37,7 @@ def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
+        *(Remark(text, False) for text in dict.fromkeys(map(describe_days, runs)) if text),
         *(Remark(text, False) for text in _say_once({run.name: run.notes for run in runs}, of_all="")),
     )
 
@@ -61,6 +62,18 @@ def describe_units(run: RunResult) -> str:
     cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
     count = f"{round(units.effective, 1):g}"
     return f"{plural(len(run.query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
+
+
+def describe_days(run: RunResult) -> str:
+    """That intervals hold at every look, where they do, and over how many days of queries."""
+    days = run.sampling.added
+    if days is None:
+        return ""
+    count = plural(len({days[q] for q in run.query_ids if q in days}), "day")
+    return (
+        f"sequential: intervals of bounded means are anytime-valid (betting confidence sequences over queries added on "
+        f"{count}); they hold however often you look, and others do not"
+    )
 
 
 def warnings(run: RunResult) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import dataclass, field
 from itertools import product
@@ -11,15 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
+from karat.model.dates import A_DATE, day_of
 from karat.model.field_group import INSIDE, OUTSIDE, read_group
 from karat.model.intervals import Intervals
 from karat.read.columns import number_of
+from karat.read.problems import Problems
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 DEFAULTS = Intervals()
 NONE = "(none)"
 GOLD = "gold."
+ADDED = "added"
+"""The field with the date on which a query joined the set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,18 @@ class Sampling:
     """The value of each field that queries are sliced by, or several: {field: {query: value}}."""
     of_gates: tuple[tuple[str, ...], ...] = ()
     """Those of `by` that only gates look at: they are in no table."""
+    added: Mapping[str, float] | None = None
+    """The day on which each query was added, where intervals hold at every look."""
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:
         """The fields, or crosses of fields, that somebody asked to see."""
         return tuple(names for names in self.by if names not in self.of_gates)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether intervals hold at every look."""
+        return self.added is not None
 
     def choice(self, threads: int = 1) -> IntervalChoice:
         """How intervals are found."""
@@ -74,7 +86,8 @@ class Sampling:
         """What is resampled: the query, or the conversation it belongs to."""
         clusters = [self.conversations.get(q) for q in query_ids] if self.conversations else None
         weights = [self.weights.get(q, 1.0) for q in query_ids] if self.weights else None
-        return Units.of(len(query_ids), clusters, weights)
+        days = None if self.added is None else [self.added.get(q, math.inf) for q in query_ids]
+        return Units.of(len(query_ids), clusters, weights, days)
 
     def segments(self, query_ids: Sequence[str]) -> tuple[Segment, ...]:
         """The slices of these queries, by each field or cross of fields; values in order."""
@@ -122,7 +135,39 @@ def sampling(
         _weights(queries),
         {q: str(f["conversation"]) for q, f in table.items() if f.get("conversation") is not None},
         fields,
+        added=_days(queries, intervals) if intervals.sequential else None,
     )
+
+
+def _days(queries: Queries | None, intervals: Intervals) -> dict[str, float]:
+    """The day on which each query was added, of those that say it."""
+    if intervals.method != "auto":
+        raise UsageError(f"sequential intervals have a method of their own; leave out method={intervals.method!r}")
+    if queries is None:
+        raise UsageError(f"sequential needs a table of queries with the field {ADDED!r} (queries=, --queries FILE)")
+    problems, out = Problems(queries.source), {}
+    for q, value in queries.field(ADDED).items():
+        day = day_of(value)
+        if day is None:
+            problems.add(queries.lines.get(q), f"query {shown(q)}: {ADDED} {A_DATE}, found {shown(value)}")
+        else:
+            out[q] = day
+    problems.check()
+    return out
+
+
+def refuse_undated(queries: Queries, query_ids: Iterable[str], days: Mapping[str, float]) -> None:
+    """Refuse queries without the date that sequential intervals take them in the order of."""
+    problems = Problems(queries.source)
+    for q in query_ids:
+        if q not in days:
+            lack = f"lacks {ADDED!r}" if q in queries.fields else "is not in this table"
+            problems.add(
+                queries.lines.get(q),
+                f"query {shown(q)} {lack}; sequential intervals need the date on which it joined the set, "
+                f"such as {ADDED}: 2025-04-01",
+            )
+    problems.check()
 
 
 def _gold_values(

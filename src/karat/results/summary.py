@@ -118,6 +118,7 @@ def _intervals(sampling: Sampling) -> IntervalsJson:
         sampling.resamples,
         sampling.seed,
         "expanded" if sampling.method == "auto" else "plain",
+        sampling.sequential or UNSET,
     )
 
 

@@ -80,7 +80,7 @@ def _of_group(
     if n == 0 or len(seen.top) < 2:
         means = [mean_of(row, units) for row in part]
         return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
-    bets = np.isfinite(bounds).all(axis=1) & (units.day is not None and units.alike)
+    bets = np.full(len(part), units.day is not None and units.alike) & np.isfinite(bounds).all(axis=1)
     if bets.all():
         return _betting_changes(part, units, bounds, levels)
     if bets.any():

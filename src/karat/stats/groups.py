@@ -82,7 +82,7 @@ def interval(
         return _of_statistic(defined, function, confidence, checked_method(method), resamples, seed).clip(least, most)
     (found,) = intervals(
         data[None, :],
-        Units.of(len(data), clusters, weights, np.arange(len(data)) if sequential else None),
+        Units.of(len(data), clusters, weights, np.arange(float(len(data))) if sequential else None),
         bounds=[(least, most)],
         confidence=confidence,
         method=method,

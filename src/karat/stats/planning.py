@@ -111,7 +111,9 @@ class Population:
 
     def with_dialogue(self, dialogue: Dialogue) -> Population:
         """The queries of this population in conversations of a stated kind."""
-        return replace(self, units=Units.of(len(self.values), None, self.units.weight), dialogue=dialogue)
+        return replace(
+            self, units=Units.of(len(self.values), None, self.units.weight, self.units.day), dialogue=dialogue
+        )
 
     @cached_property
     def scores(self) -> Floats:
@@ -178,19 +180,26 @@ class Population:
         """Samples of n units; conversations of different lengths, or weights, come one sample at a time."""
         if self.dialogue is not None:
             rows = self._turns(shares, n, count, rng)
-            yield self._sample(rows, Units.of(rows.shape[1], np.repeat(np.arange(n), self.dialogue.turns).tolist()))
+            unit = np.repeat(np.arange(n), self.dialogue.turns)
+            yield self._sample(rows, Units.scaled(unit, np.ones(len(unit)), len(unit) == n, self._one_day(unit)))
             return
         drawn = _draw(shares, (count, n), rng)
         if self.even:
             members = self._members[drawn]  # samples × units × queries
             unit = np.repeat(np.arange(n), members.shape[2])
-            yield self._sample(members.reshape(count, -1), Units.scaled(unit, np.ones(len(unit)), len(unit) == n))
+            units = Units.scaled(unit, np.ones(len(unit)), len(unit) == n, self._one_day(unit))
+            yield self._sample(members.reshape(count, -1), units)
             return
         places = [np.flatnonzero(self.units.unit == u) for u in range(len(self.units))]
         for row in drawn:
             rows = np.concatenate([places[u] for u in row])
             unit = np.repeat(np.arange(n), [len(places[u]) for u in row])
-            yield self._sample(rows[None, :], Units.scaled(unit, self.units.weight[rows], len(unit) == n))
+            units = Units.scaled(unit, self.units.weight[rows], len(unit) == n, self._one_day(unit))
+            yield self._sample(rows[None, :], units)
+
+    def _one_day(self, unit: Rows) -> Floats | None:
+        """All queries at one look, where intervals have to hold at every look."""
+        return None if self.units.day is None else np.zeros(len(unit))
 
     def _sample(self, rows: Rows, units: Units) -> Sample:
         return Sample(self.values[rows], None if self.base is None else self.base[rows], units)

@@ -30,7 +30,7 @@ from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
 from karat.results.result import Result, RunResult
-from karat.results.sampling import Sampling, sampling
+from karat.results.sampling import Sampling, refuse_undated, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.store.cache import Cache, StoredRun
@@ -103,6 +103,8 @@ def evaluate(
     runs = [job.run(name, source, measures) for name, source in sources]
     if table is not None:
         _check_table(table, runs)
+        if job.sampling.added is not None:
+            refuse_undated(table, dict.fromkeys(q for run in runs for q in run.query_ids), job.sampling.added)
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))

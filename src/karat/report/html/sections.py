@@ -417,7 +417,8 @@ def _facts(source: Source) -> list[tuple[str, str]]:
     facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
     sampling = result.runs[0].sampling
     resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
-    facts.append(("intervals", f"{sampling.confidence:.0%}, {sampling.method}, {resamples}"))
+    method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
+    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
     names = [r.name for r in result.runs]
     if source.base is not None and (source.base not in names or len(names) == 2):
         facts += [("differs from the baseline", _difference(d.what, d.here, d.there)) for d in source.differences]
