@@ -200,7 +200,8 @@ def plan(
     texts_named = {str(gate) for gate in named}
     forecasts, work = [], []
     for (gate, _), rows in groups.items():
-        if reason := _unplannable(gate):
+        sequential = judged.result[rows[0].run].sampling.sequential
+        if reason := _unplannable(gate) or (rows[0].found.missing if sequential else ""):
             if str(gate) in texts_named:
                 raise InputError(f"gate '{gate}': {reason}")
             notes.append(f"{label_gate(gate)} left out: {reason}")
