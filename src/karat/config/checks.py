@@ -58,7 +58,7 @@ def run_places(read: Read) -> Iterator[tuple[str | int, str, str]]:
 
 
 def config_files(read: Read) -> list[str]:
-    """The config itself and all files that it names, as far as they are there."""
+    """The config itself and all files that it names, as far as they are there; looks that are still to be written too."""
     paths = [read.path, *(path for path in config_options(read).values() if isinstance(path, str))]
     paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
     if read.config.dataset is not None:
@@ -68,7 +68,8 @@ def config_files(read: Read) -> list[str]:
             paths += run_files([place]).values()
         except InputError:  # said when the runs are read
             continue
-    return [path for path in paths if os.path.isfile(path)]
+    looks = [read.place(read.config.looks)] if read.config.looks is not None else []
+    return [*(path for path in paths if os.path.isfile(path)), *looks]
 
 
 def _data(read: Read) -> Iterator[str]:

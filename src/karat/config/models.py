@@ -349,6 +349,9 @@ class Config(Part):
     confidence: Annotated[Confidence, BeforeValidator(_confidence, json_schema_input_type=float | Confidence)] = Field(
         default_factory=Confidence
     )
+    looks: Place | None = Field(
+        None, description="A file, to be committed, in which `karat check` records each gold that it judged on."
+    )
     conventions: Conventions = Field(default_factory=Conventions)
     gates: list[GateText] = Field(default_factory=list, description="Such as: recall@5 >= 0.90 where language = pt-BR")
     components: Annotated[

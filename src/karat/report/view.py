@@ -13,7 +13,7 @@ from karat.gates.language import BASELINE
 from karat.metrics.grammar import choose_primary, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
-from karat.results.remarks import remarks_of, unjudged
+from karat.results.remarks import Remark, remarks_of, unjudged
 from karat.results.result import Result
 from karat.results.words import queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
-    from karat.results.remarks import Remark
     from karat.results.result import RunResult
     from karat.verbs.all_pairs import PairwiseTest
     from karat.verbs.check import Check
@@ -294,7 +293,7 @@ def _view_check(source: Check) -> View:
         gate_rows=source.rows,
         decisions=source.comparisons,
         alpha=1 - result.runs[0].sampling.confidence,
-        remarks=source.remarks,
+        remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
         notes=source.notes,
         forced=source.forced,
         differences=source.system,

@@ -71,8 +71,8 @@ def describe_days(run: RunResult) -> str:
         return ""
     count = plural(len({days[q] for q in run.query_ids if q in days}), "day")
     return (
-        f"sequential: intervals of bounded means are anytime-valid (betting confidence sequences over queries added on "
-        f"{count}); they hold however often you look, and others do not"
+        f"sequential: intervals of bounded means hold however often you look (anytime-valid: betting confidence "
+        f"sequences over {count} of queries); other intervals hold for one look"
     )
 
 

@@ -29,6 +29,7 @@ from karat.results.table import Table, Tabular
 from karat.results.words import plural
 from karat.stats.defaults import DRAWS
 from karat.store.codec import as_plain
+from karat.store.looks import Look, add_look, read_looks, warn_of_looks, write_looks
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
 
@@ -69,6 +70,8 @@ class Check(Tabular):
     name: str = ""
     link: str | None = None
     """Where a report can be read."""
+    second_look: str = ""
+    """The warning that this gold was looked at before it grew."""
 
     @property
     def verdict(self) -> Verdict:
@@ -128,7 +131,12 @@ class Check(Tabular):
         return f"Check({self.verdict}: {self.why})"
 
     def __str__(self) -> str:
-        return "\n".join((f"{self.verdict}: {self.why}", self.table().to_text(), *self.notes))
+        return "\n".join((f"{self.verdict}: {self.why}", self.table().to_text(), *self.all_notes))
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and the warning of a second look."""
+        return (*self.notes, *([self.second_look] if self.second_look else ()))
 
     def table(self) -> Table:
         """A row for each gate, run and segment: what was measured, and the outcome."""
@@ -169,7 +177,7 @@ class Check(Tabular):
             gates=[row.document() for row in self.rows],
             baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
             comparisons=[c.document() for c in self.comparisons] or UNSET,
-            notes=list(self.notes) or UNSET,
+            notes=list(self.all_notes) or UNSET,
             warnings=[remark.text for remark in self.remarks] or UNSET,
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
@@ -252,6 +260,7 @@ def check(
         check_gates(read, all_gates, compared=(baseline or chosen.baseline) is not None)
     if fresh and any(g.against is not None for g in all_gates):
         options = {**options, "details": True}  # identical lists are evidence of their own
+    looks = read_looks(read.place(chosen.looks)) if chosen.looks is not None else ()
     with placed_errors(places):
         evaluation = evaluate_config(read, all_gates, result, options)
         outcome = _judge(
@@ -269,7 +278,20 @@ def check(
             places=places,
         )
     name = chosen.dataset.name if chosen.dataset is not None else ""
-    return replace(outcome, name=name, link=chosen.outputs.report_url)
+    outcome = replace(outcome, name=name, link=chosen.outputs.report_url)
+    return outcome if chosen.looks is None else _recorded(outcome, read.place(chosen.looks), looks)
+
+
+def _recorded(outcome: Check, path: str, before: tuple[Look, ...]) -> Check:
+    """The check with a warning where it is a second look; a look that is new is written down."""
+    run, gold = outcome.result.runs[0], outcome.result.fingerprints.gold
+    if gold is None:
+        raise InputError(f"{path}: looks are recorded by the fingerprint of the gold, and this result holds none")
+    look = Look(run.counts["queries"], gold.hash, run.sampling.sequential, outcome.verdict)
+    looks = add_look(before, look)
+    if looks != before:
+        write_looks(path, looks)
+    return replace(outcome, second_look=warn_of_looks(looks, look))
 
 
 def _file(config: Any) -> Any:
@@ -317,7 +339,13 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
     if isinstance(saved, Result):
         return saved
     if saved is not None or config.result is not None:
-        return load(saved if saved is not None else read.place(config.result or ""))
+        result = load(saved if saved is not None else read.place(config.result or ""))
+        if config_options(read).get("sequential") and not all(run.sampling.sequential for run in result.runs):
+            raise InputError(
+                f"{read.at('confidence', 'sequential')}: the saved result was evaluated without sequential; "
+                "evaluate and save it again with --sequential"
+            )
+        return result
     evaluation = evaluation_of(read, gates, options)
     result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings)
     sampling = replace(result.runs[0].sampling, of_gates=evaluation.of_gates)

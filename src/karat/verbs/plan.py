@@ -268,7 +268,8 @@ def _judged(
         read = read_config(find_config(os.fspath(source) if is_path else None) if source is None or is_path else source)
         risk = read.config.risk
         rule = _Rule(Risk(risk.ship, risk.block) if risk else None, read.config.confidence.correction)
-        return check(read, gates, baseline=baseline, candidate=candidate, **options), rule
+        unrecorded = replace(read, config=read.config.model_copy(update={"looks": None}))  # a plan is not a look
+        return check(unrecorded, gates, baseline=baseline, candidate=candidate, **options), rule
     _need(gates)
     by = options.get("by")
     slices = [by] if isinstance(by, str) else list(by or ())

@@ -81,7 +81,7 @@ def _of_check(check: Check) -> Source:
         check.name,
         check.forced,
         check.system,
-        check.notes,
+        check.all_notes,
     )
     return _with_names(source if base is None or any(r is base for r in result.runs) else _beside(source, base))
 
