@@ -11,7 +11,7 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-check bench-record bench-diversity \
+.PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
 	@echo "make bench-error-rates  how often gates decide wrongly on real values (needs ../shared/data; an hour)"
+	@echo "make bench-sequential  the same over 60 looks at a growing gold, with sequential intervals (needs ../shared/data)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
 	@echo "make bench-record size of saved results, and how fast they are written and read"
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
@@ -96,6 +97,9 @@ bench-stats: $(VENV)/.bench
 
 bench-error-rates: $(VENV)/.bench
 	$(BIN)/python bench/error_rates.py
+
+bench-sequential: $(VENV)/.bench
+	$(BIN)/python bench/sequential.py
 
 bench-check: $(VENV)/.bench
 	$(BIN)/python bench/check.py
