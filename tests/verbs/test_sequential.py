@@ -107,6 +107,15 @@ def test_weights_and_conversations_of_different_length_are_undecided(tmp_path: P
     assert row.judged.why == "sequential: no interval of conversations of different length holds at every look"
 
 
+def test_a_gate_on_pooled_segments_is_undecided(tmp_path: Path) -> None:
+    config = write_project(tmp_path, gates=["recall@5 >= 0.3 for every third (pooled)"])
+    lines = [json.loads(line) for line in (tmp_path / "queries.jsonl").read_text().splitlines()]
+    thirds = [line | {"third": str(i % 3)} for i, line in enumerate(lines)]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in thirds))
+    why = {row.judged.why for row in karat.check(config).rows}
+    assert why == {"sequential: no interval of pooled segments holds at every look"}
+
+
 def test_gates_that_need_no_interval_are_judged_as_ever(tmp_path: Path) -> None:
     outcome = karat.check(write_project(tmp_path, gates=["latency.mean <= 10s at the mean", "num_ret >= 600"]))
     assert [row.outcome for row in outcome.rows] == ["pass", "pass"]

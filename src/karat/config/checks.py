@@ -58,7 +58,7 @@ def run_places(read: Read) -> Iterator[tuple[str | int, str, str]]:
 
 
 def config_files(read: Read) -> list[str]:
-    """The config itself and all files that it names, as far as they are there; looks that are still to be written too."""
+    """The config itself, all files that it names, as far as they are there, and the one that holds looks."""
     paths = [read.path, *(path for path in config_options(read).values() if isinstance(path, str))]
     paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
     if read.config.dataset is not None:

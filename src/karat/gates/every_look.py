@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.stats.betting import BETTING, CONTRADICTION
+from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:
     from karat.gates.judge import GateEvidence
@@ -34,7 +35,9 @@ def _explain(gate: Gate, found: GateEvidence, units: Units) -> str:
     if found.method == CONTRADICTION:
         return "queries added on different days contradict each other: no value fits all of them"
     least, most = found.statistic.score_bounds()
-    if is_component_figure(parse(gate.metric)):
+    if found.method == POOLED:
+        what = "pooled segments"
+    elif is_component_figure(parse(gate.metric)):
         what = "this figure"
     elif found.statistic.aggregate == "quantile":
         what = "a quantile"

@@ -272,6 +272,8 @@ class _View:
         against = self.base.name if self.base is not None else None
 
         def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
+            if self.sampling.sequential:
+                found = keep_every_look(gate, found, self._units)
             ruling = note_raw(gate, found, self._judged(gate, found))
             return Judgment(gate, self.run.name, segment, found, ruling, against)
 
@@ -338,10 +340,8 @@ class _View:
         if segment is None:
             least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:
-            evidence = self._value(gate, number, segment, least)
-        else:
-            evidence = self._change(gate, number, least)
-        return keep_every_look(gate, evidence, self._units) if self.sampling.sequential else evidence
+            return self._value(gate, number, segment, least)
+        return self._change(gate, number, least)
 
     def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""
