@@ -54,18 +54,22 @@ def _is_look(row: object) -> bool:
     return typed and type(row["queries"]) is int and row["queries"] >= 0
 
 
-def add_look(looks: tuple[Look, ...], look: Look) -> tuple[Look, ...]:
-    """The looks with this one; to check the same gold again is not another look."""
-    return looks if any(one.gold == look.gold for one in looks) else tuple(sorted((*looks, look)))
+def record_look(path: str, before: tuple[Look, ...], look: Look) -> str:
+    """Write a new look down, and warn of it if it is not the first; to check the same gold again is not a new one."""
+    looks = before
+    if all(one.gold != look.gold for one in before):
+        looks = tuple(sorted((*before, look)))
+        _write_looks(path, looks)
+    return _warn(looks, look)
 
 
-def write_looks(path: str, looks: tuple[Look, ...]) -> None:
+def _write_looks(path: str, looks: tuple[Look, ...]) -> None:
     """Write the looks, one per line in the order of their sizes, so that two branches merge."""
     lines = ",\n".join(json.dumps(asdict(look), ensure_ascii=False) for look in looks)
     write_atomically(path, encoded(f'{{"format": "{FORMAT}", "looks": [\n{lines}\n]}}\n'))
 
 
-def warn_of_looks(looks: tuple[Look, ...], look: Look) -> str:
+def _warn(looks: tuple[Look, ...], look: Look) -> str:
     """What to know of a gold that was looked at before it grew; nothing at the first look, or where looks are free."""
     number = 1 + next(i for i, one in enumerate(looks) if one.gold == look.gold)
     if number == 1 or look.sequential:

@@ -29,7 +29,7 @@ from karat.results.table import Table, Tabular
 from karat.results.words import plural
 from karat.stats.defaults import DRAWS
 from karat.store.codec import as_plain
-from karat.store.looks import Look, add_look, read_looks, warn_of_looks, write_looks
+from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
 
@@ -288,10 +288,7 @@ def _recorded(outcome: Check, path: str, before: tuple[Look, ...]) -> Check:
     if gold is None:
         raise InputError(f"{path}: looks are recorded by the fingerprint of the gold, and this result holds none")
     look = Look(run.counts["queries"], gold.hash, run.sampling.sequential, outcome.verdict)
-    looks = add_look(before, look)
-    if looks != before:
-        write_looks(path, looks)
-    return replace(outcome, second_look=warn_of_looks(looks, look))
+    return replace(outcome, second_look=record_look(path, before, look))
 
 
 def _file(config: Any) -> Any:
