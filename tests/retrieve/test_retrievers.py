@@ -332,7 +332,9 @@ def test_a_language_that_cannot_be_stemmed_is_matched_as_it_is() -> None:
     assert made.retrieve([Query("kotoba", fields={"language": "ja"})], 3)[0].ids == ["ja"]
 
 
-def test_an_index_is_built_once_for_the_same_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_built_once_for_the_same_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import bm25s
 
     built = []
@@ -354,6 +356,12 @@ def test_an_index_is_built_once_for_the_same_texts(tmp_path: Path, monkeypatch: 
     for path in (tmp_path / "kept").rglob("*.npy"):
         path.write_bytes(b"broken")
     assert found(DOCS) == first and len(built) == 4  # damaged: built anew
+    for path in (tmp_path / "kept").rglob("*.npy"):  # still arrays, of other numbers
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\0"))
+    capsys.readouterr()
+    assert found(DOCS) == first and len(built) == 5
+    assert "this entry of the cache is damaged and is made again" in capsys.readouterr().err
 
 
 def test_the_store_stays_within_its_limit_and_can_be_cleared(tmp_path: Path) -> None:

@@ -121,12 +121,46 @@ def test_without_cache_nothing_is_written(tmp_path: Path, own_cache: Path) -> No
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"\xff" * 200])
-def test_a_damaged_entry_is_no_error(tmp_path: Path, own_cache: Path, damage: bytes) -> None:
+def test_a_damaged_entry_is_no_error(
+    tmp_path: Path, own_cache: Path, damage: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
     q, r = write(tmp_path / "q", "q1 0 a 1\n"), write(tmp_path / "r", "q1 Q0 a 1 2 t\n")
     karat.evaluate(q, r, "mrr")
     (entry,) = own_cache.glob("*.karat")
     entry.write_bytes(damage)
     assert karat.evaluate(q, r, "mrr").mean["mrr"] == 1.0
+    assert f"{entry}: this entry of the cache is damaged and is made again" in capsys.readouterr().err
+    assert karat.evaluate(q, r, "mrr").mean["mrr"] == 1.0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("small")
+def test_no_byte_of_an_entry_can_change_unnoticed(
+    tmp_path: Path, own_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    q, r = write(tmp_path / "q", "q1 0 a 1\nq2 0 b 1\n"), write(tmp_path / "r", "q1 Q0 a 1 2 t\nq2 Q0 b 1 2 t\n")
+    karat.evaluate(q, r, "mrr")
+    (entry,) = own_cache.glob("*.karat")
+    whole = entry.read_bytes()
+    for place in range(0, len(whole), 7):
+        changed = bytearray(whole)
+        changed[place] ^= 0x11
+        entry.write_bytes(changed)
+        assert karat.evaluate(q, r, "mrr").per_query("mrr") == {"q1": 1.0, "q2": 1.0}, place
+        assert "is damaged" in capsys.readouterr().err
+
+
+def test_what_killed_processes_left_is_counted_cleared_and_trimmed(tmp_path: Path) -> None:
+    cache = caching.Cache(str(tmp_path))
+    old, young = tmp_path / f".{'a' * 32}.karat.abcd1234.tmp", tmp_path / f".{'b' * 32}.karat.abcd1234.tmp"
+    for path in (old, young, tmp_path / "c.karat"):
+        path.write_bytes(bytes(100))
+    os.utime(old, (1000, 1000))
+    assert sum(size for _, size, _ in cache.files()) == 300
+    cache.trim()
+    assert not old.exists() and young.exists()
+    assert cache.clear() == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("small")
@@ -156,10 +190,26 @@ def test_the_fingerprint_sees_every_byte_and_their_order() -> None:
     flipped[300_001] ^= 1
 
     def taken(content: bytes, piece: int) -> str:
-        hasher = textfile.Hasher()
+        hasher = caching.Hasher()
         for i in range(0, len(content), piece):
             hasher.update(memoryview(content)[i : i + piece])
         return hasher.digest()
 
     assert taken(data, 1 << 20) == taken(data, 1000) == taken(data, 131_072)
     assert len({taken(d, 1 << 20) for d in (data, swapped, bytes(flipped), data[:-1], data + b"\0")}) == 5
+
+
+def test_no_swap_of_two_digits_goes_unnoticed() -> None:
+    """In a sum of words, the last byte of each counts modulo 256: one swap of two such bytes in 60 changes nothing."""
+    data = bytearray(b"0123456789" * 13_107)[: 1 << 17]
+
+    def taken() -> str:
+        hasher = caching.Hasher()
+        hasher.update(memoryview(data))
+        return hasher.digest()
+
+    before = taken()
+    for place in range(15, 8 * 1000, 8):
+        data[7], data[place] = data[place], data[7]
+        assert taken() != before or data[7] == data[place], place
+        data[7], data[place] = data[place], data[7]

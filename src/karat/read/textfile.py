@@ -281,32 +281,3 @@ def join_rows(parts: list[Rows]) -> Rows:
         strings([p.score_text or p.doc for p in parts]) if near else None,
         strings([p.parent for p in parts if p.parent is not None]) if parts[0].parent is not None else None,
     )
-
-
-class Hasher:
-    """A quick fingerprint of a file's bytes, in whatever pieces they come. Not for security."""
-
-    PIECE = 1 << 17
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(0x6B61726174)
-        self._weights = rng.integers(1, 1 << 63, self.PIECE // 8, dtype=np.uint64) | np.uint64(1)
-        self._rest = b""
-        self._sums: list[int] = []
-        self.length = 0
-
-    def update(self, piece: memoryview) -> None:
-        """Take in the next bytes."""
-        self.length += len(piece)
-        data = self._rest + bytes(piece) if self._rest else piece
-        whole = len(data) // self.PIECE * self.PIECE
-        words = np.frombuffer(data, dtype="<u8", count=whole // 8).reshape(-1, self.PIECE // 8)
-        self._sums += [int(np.dot(row, self._weights)) for row in words]
-        self._rest = bytes(data[whole:])
-
-    def digest(self) -> str:
-        """The fingerprint of all bytes so far."""
-        import hashlib
-
-        tail = repr((self._sums, self.length)).encode() + self._rest
-        return hashlib.sha256(tail).hexdigest()

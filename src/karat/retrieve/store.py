@@ -14,18 +14,20 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from karat.store.cache import cache_folder
+from karat.store.cache import cache_folder, digest, say_damaged
 from karat.store.faults import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+VERSION = 2
 LIMIT = 4 << 30
 """Bytes that entries may take before the least recently used are removed."""
 STALE = 24 * 3600.0
 """Seconds after which an unfinished entry is taken for that of a killed process."""
 _UNFINISHED = ".unfinished-"
+_SUMS = ".sha256.json"
 
 
 class Store:
@@ -39,14 +41,17 @@ class Store:
 
         `key` holds, as JSON, all that decides the content, including versions of libraries.
         """
-        name = hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
+        text = json.dumps([VERSION, key], sort_keys=True, ensure_ascii=False)
+        name = hashlib.sha256(text.encode()).hexdigest()[:32]
         place = os.path.join(self.folder, name)
         if os.path.isdir(place):
             try:
+                _check_sums(place)
                 value = load(place)
                 os.utime(place)
                 return value
-            except Exception:  # damaged, or written by another version: built again
+            except Exception:  # damaged: built again
+                say_damaged(place)
                 shutil.rmtree(place, ignore_errors=True)
         content = build()
         self._write(place, lambda folder: write(content, folder))
@@ -61,6 +66,7 @@ class Store:
         try:
             fault("index.create")
             write(temporary)
+            _write_sums(temporary)
             fault("index.rename")
             os.rename(temporary, place)
             fault("index.done")
@@ -71,7 +77,7 @@ class Store:
         self.trim(keep=place)
 
     def entries(self) -> list[tuple[str, int, float]]:
-        """Path, size and time of last use of all entries."""
+        """Path, size and time of last use of all entries, and of those that killed processes left unfinished."""
         try:
             folders = [e for e in os.scandir(self.folder) if e.is_dir()]
         except OSError:
@@ -79,10 +85,6 @@ class Store:
         entries = []
         for entry in folders:
             try:
-                if entry.name.startswith(_UNFINISHED):
-                    if time.time() - entry.stat().st_mtime > STALE:
-                        shutil.rmtree(entry.path, ignore_errors=True)
-                    continue
                 entries.append((entry.path, _size(entry.path), entry.stat().st_mtime))
             except OSError:
                 continue
@@ -96,11 +98,13 @@ class Store:
         return len(entries)
 
     def trim(self, keep: str = "") -> None:
-        """Remove the least recently used entries until the rest is within the limit."""
+        """Remove the least recently used entries until the rest is within the limit, and old unfinished ones."""
         total = 0
-        for path, size, _ in sorted(self.entries(), key=lambda e: (e[0] != keep, -e[2])):
+        for path, size, used in sorted(self.entries(), key=lambda e: (e[0] != keep, -e[2])):
             total += size
-            if total > self.limit and path != keep:
+            unfinished = os.path.basename(path).startswith(_UNFINISHED)
+            gone = time.time() - used > STALE if unfinished else total > self.limit and path != keep
+            if gone:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -109,6 +113,27 @@ def get_or_build(
 ) -> T:
     """From the store, or built if there is no store."""
     return build() if store is None else store.get(key, build, write, load)
+
+
+def _write_sums(folder: str) -> None:
+    """Note a checksum of every file of an entry."""
+    sums = {name: digest(os.path.join(folder, name)) for name in _files(folder)}
+    with open(os.path.join(folder, _SUMS), "w", encoding="utf-8") as file:
+        json.dump(sums, file)
+
+
+def _check_sums(folder: str) -> None:
+    """Raise where a file of an entry is not what was written, or one is missing."""
+    with open(os.path.join(folder, _SUMS), encoding="utf-8") as file:
+        sums = json.load(file)
+    if sums != {name: digest(os.path.join(folder, name)) for name in _files(folder)}:
+        raise ValueError("the checksums are others")
+
+
+def _files(folder: str) -> list[str]:
+    """The files in a folder and below it but for the list of checksums, by their paths in it."""
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    return sorted(name for path in paths if (name := os.path.relpath(path, folder)) != _SUMS)
 
 
 def _size(folder: str) -> int:

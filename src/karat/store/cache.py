@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 import time
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from karat.model.rankings import Rankings
-from karat.read.textfile import Hasher
+from karat.store.atomic import STALE, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
 
     from karat.model.run_log import Facts
 
-VERSION = 5
+VERSION = 6
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 LIMIT = 512 << 20
+ENDING = ".karat"
+_UNFINISHED = re.compile(r"\..*\.karat\.\w{8}\.tmp")
+_CHECKSUM = 32
+"""The bytes of the checksum that an entry begins with."""
 _YOUNG = 2_000_000_000
 _ARRAYS = ("query", "rank", "grade", "returned", "gold_query", "gold_grade")
 _HITS = ("query", "rank", "grade")
@@ -61,6 +67,25 @@ class Stamp:
         except OSError:
             return None
         return Stamp(os.path.abspath(path), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+
+
+class Hasher:
+    """The fingerprint of a file's bytes, in whatever pieces they come: SHA-256, which processors compute themselves."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self._hash = hashlib.sha256()
+        self.length = 0
+
+    def update(self, piece: memoryview) -> None:
+        """Take in the next bytes."""
+        self.length += len(piece)
+        self._hash.update(piece)
+
+    def digest(self) -> str:
+        """The fingerprint of all bytes so far."""
+        return self._hash.hexdigest()
 
 
 def digest(path: str) -> str:
@@ -131,15 +156,19 @@ class Cache:
 
         key = json.dumps([VERSION, __version__, first.path, second.path, repr(choices)])
         name = hashlib.sha256(key.encode()).hexdigest()[:32]
-        return Entry(self, os.path.join(self.folder, name + ".karat"), (first, second), time.time_ns())
+        return Entry(self, os.path.join(self.folder, name + ENDING), (first, second), time.time_ns())
 
     def files(self) -> list[tuple[str, int, float]]:
-        """Path, size and time of last use of all entries."""
+        """Path, size and time of last use of all entries, and of what killed processes left of some."""
+        out = []
         try:
-            entries = [e for e in os.scandir(self.folder) if e.name.endswith(".karat")]
+            for entry in os.scandir(self.folder):
+                if entry.name.endswith(ENDING) or _UNFINISHED.fullmatch(entry.name):
+                    status = entry.stat()
+                    out.append((entry.path, status.st_size, status.st_mtime))
         except OSError:
-            return []
-        return [(e.path, e.stat().st_size, e.stat().st_mtime) for e in entries]
+            pass
+        return out
 
     def clear(self) -> int:
         """Remove all entries; how many there were."""
@@ -149,12 +178,12 @@ class Cache:
         return len(files)
 
     def trim(self) -> None:
-        """Remove the entries not used for longest, until the rest is within the limit."""
-        files = sorted(self.files(), key=lambda f: -f[2])
+        """Remove the entries not used for longest until the rest is within the limit, and leftovers of kills."""
         total = 0
-        for path, size, _ in files:
+        for path, size, used in sorted(self.files(), key=lambda f: -f[2]):
             total += size
-            if total > self.limit:
+            finished = path.endswith(ENDING)
+            if total > self.limit if finished else time.time() - used > STALE:
                 _forget(path)
 
 
@@ -182,13 +211,17 @@ class Entry:
                 data = file.read()
         except OSError:
             return None
+        body = memoryview(data)[_CHECKSUM:]
         try:
-            length = int.from_bytes(data[:8], "little")
-            head: EntryHead = json.loads(data[8 : 8 + length])
+            if _checksum(body) != data[:_CHECKSUM]:
+                raise ValueError("the checksum is another one")
+            length = int.from_bytes(body[:8], "little")
+            head: EntryHead = json.loads(bytes(body[8 : 8 + length]))
             if not self._trusted(head["files"], head["read"]):
                 return None
-            stored = StoredRun(_unpacked(head, memoryview(data)[8 + length :]), **head["about"])
+            stored = StoredRun(_unpacked(head, body[8 + length :]), **head["about"])
         except (ValueError, KeyError, TypeError, IndexError):
+            say_damaged(self.path)
             _forget(self.path)
             return None
         try:
@@ -233,14 +266,25 @@ class Entry:
             return
         arrays = b"".join(np.ascontiguousarray(a, dtype=_KINDS[n]).tobytes() for n, a in _arrays(rankings).items())
         from karat.errors import InputError
-        from karat.store.atomic import write_atomically
 
         try:
             os.makedirs(self.cache.folder, exist_ok=True)
-            write_atomically(self.path, len(packed).to_bytes(8, "little") + packed + arrays)
+            body = len(packed).to_bytes(8, "little") + packed + arrays
+            write_atomically(self.path, _checksum(body) + body)
             self.cache.trim()
         except (OSError, InputError):
             return
+
+
+def _checksum(body: bytes | memoryview) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(body).digest()
+
+
+def say_damaged(path: str) -> None:
+    """Say that an entry is damaged: what it holds is made again, and nothing else follows from it."""
+    print(f"karat: {path}: this entry of the cache is damaged and is made again", file=sys.stderr)
 
 
 def _arrays(rankings: Rankings) -> dict[str, NDArray[Any]]:
