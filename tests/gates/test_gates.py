@@ -124,6 +124,21 @@ TABLE = [
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=10, minimum=10), "pass", "right side", None),
     ("ndcg@10 >= 0.5 where topic = x at the mean", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9", 1),
     ("ndcg@10 >= 0.5", mean(0.7, NAN, NAN, method="all equal"), "undecided", "all values are equal", None),
+    # 1 − .025^(1/100) = .0362, which is 1 in 28.
+    (
+        "recall@5 >= 0.99",
+        mean(1, 0.9638, 1, deviation=0),
+        "undecided",
+        "all 100 values are 1, but about 1 query in 28",
+        1211,
+    ),
+    (
+        "mrr no worse than a by 0.01",
+        mean(0, -0.0362, 0.0362, deviation=0),
+        "undecided",
+        "all 100 differences are 0",
+        1211,
+    ),
     # Conversations and weights: what counts is how many units of equal weight say as much.
     ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=4.0, minimum=5), "undecided", "60 queries count as 4 ind", 15),
     ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=5.0, minimum=5), "pass", "right side", None),

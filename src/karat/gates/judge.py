@@ -152,9 +152,20 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
     if is_outside(region, found.low, found.high):
         level = f"{round(100 * found.fail_confidence, 2):g}%"
         return Ruling("undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", more)
+    if tie := describe_tie(gate, found):
+        return Ruling("undecided", tie, more)
     if more is None and not math.isnan(found.deviation):
         return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
     return Ruling("undecided", "the threshold is inside the interval", more)
+
+
+def describe_tie(gate: Gate, found: GateEvidence) -> str:
+    """Why values, or differences, that are all equal have an interval: how many of other queries may still differ."""
+    if found.deviation != 0 or found.scale != "difference" or found.kind not in ("mean", "share"):
+        return ""
+    share = 1 - ((1 - found.confidence) / 2) ** (1 / found.units)
+    what = "values" if gate.against is None else "differences"
+    return f"all {found.n:,} {what} are {found.estimate:g}, but about 1 query in {round(1 / share)} may still differ"
 
 
 def is_outside(region: Region, low: float, high: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.gates.judge import is_outside
+from karat.gates.judge import describe_tie, is_outside
 from karat.gates.language import BASELINE, unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure
@@ -110,4 +110,5 @@ def _explain(row: Judgment) -> str:
         return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
     about = "" if row.judged.more == 1 else "about "
     text = f"{about}{plural(row.judged.more, 'more query', 'more queries')} would settle it"
-    return f"{row.judged.why}; {text}" if is_outside(row.gate.region, row.found.low, row.found.high) else text
+    explained = is_outside(row.gate.region, row.found.low, row.found.high) or describe_tie(row.gate, row.found)
+    return f"{row.judged.why}; {text}" if explained else text

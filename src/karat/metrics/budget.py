@@ -38,7 +38,8 @@ _WHOLE = " It is over all queries of the run, with gold or without."
     use_when="Results must come within a time budget: p50 for the usual query, p95 and p99 for the slow ones.",
     caution="Queries without latency_ms are left out, and n shows it. Intervals of quantiles are order statistics;"
     " with too few queries an end is undefined (the upper end of p99 needs 368 at 95%). With weights or conversations"
-    " they are bootstrap percentiles. The Δ of a quantile is the difference of the two quantiles, not the quantile of"
+    " they are bootstrap percentiles, and a quantile is the smallest value that at least this share of the weight"
+    " does not exceed. The Δ of a quantile is the difference of the two quantiles, not the quantile of"
     " the differences: its interval and p come from resampling the queries of both runs together, where each run has"
     " enough queries for an interval of its own." + _WHOLE,
     cites="order statistics: Conover 1999, section 3.2",
