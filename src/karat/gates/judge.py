@@ -10,6 +10,7 @@ import numpy as np
 
 from karat.gates.kinds import is_same
 from karat.stats.aggregates import Statistic
+from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.intervals import ALL_EQUAL, draw_error
 from karat.stats.power import queries_needed, queries_needed_for_share
@@ -162,6 +163,8 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
 def describe_tie(gate: Gate, found: GateEvidence) -> str:
     """Why values, or differences, that are all equal have an interval: how many of other queries may still differ."""
     if found.deviation != 0 or found.scale != "difference" or found.kind not in ("mean", "share"):
+        return ""
+    if found.method == BETTING:  # holds at every look, and leaves room for more
         return ""
     share = 1 - ((1 - found.confidence) / 2) ** (1 / found.units)
     what = "values" if gate.against is None else "differences"
