@@ -14,7 +14,7 @@ from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
 from karat.model.items import UNNAMED
 from karat.read import frames
 from karat.read.columns import ID_NAMES, column
-from karat.read.files import check_path
+from karat.read.files import check_path, require_plain
 from karat.read.objects import text_id
 from karat.store.database import Database, parquet, quoted
 
@@ -70,6 +70,7 @@ def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
         path = check_path(os.fspath(source))
         if path == "-":
             raise InputError("-: embeddings are read from files, not from standard input")
+        require_plain(path, "embeddings are read")
         return Embeddings(path, path, model or _model_of(path))
     if isinstance(source, Mapping) or frames.is_frame(source):
         return Embeddings(source, "embeddings", model or UNNAMED)

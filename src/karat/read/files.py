@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 import zlib
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ BROKEN_PACKING = (EOFError, OSError, zlib.error)
 """What reading a packed file raises when it breaks off or is damaged."""
 HEAD = 1 << 16
 """Bytes from which a format is recognised."""
+WRITER_SECONDS = 10.0
+"""How long a named pipe may wait for somebody to write to it."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -58,12 +61,18 @@ class InputFile:
 
 
 def open_input(path: str) -> InputFile:
-    """The file at a path; `-` is standard input."""
-    if path != "-":
+    """The file at a path; `-` is standard input, which is read whole, as pipes are."""
+    if path != "-" and is_plain(path):
         return InputFile(path, read_head(path))
-    data = sys.stdin.buffer.read()
+    if path != "-":
+        data = _read_pipe(path)
+    elif sys.stdin is None:
+        raise InputError("-: standard input is closed; name a file, or pipe the data in")
+    else:
+        data = sys.stdin.buffer.read()
     if not data:
-        raise InputError("-: standard input is empty, or was read already; name at most one input -")
+        what = "standard input" if path == "-" else "the pipe"
+        raise InputError(f"{path}: {what} is empty, or was read already; name at most one input -")
     try:
         if data[:2] == b"\x1f\x8b":
             import gzip
@@ -74,6 +83,36 @@ def open_input(path: str) -> InputFile:
     except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
     return InputFile(path, data[:HEAD].removeprefix(_BYTE_ORDER_MARK), data)
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path names a regular file, which can be opened again and again; else it comes only once, if ever."""
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+def require_plain(path: str, what: str) -> None:
+    """Refuse a pipe or a device where the file is opened more than once."""
+    if not is_plain(path):
+        raise InputError(f"{path}: is a pipe or a device, and {what} from regular files only; store it in one")
+
+
+def _read_pipe(path: str) -> bytes:
+    """All that comes from a pipe. One that nobody writes to is an error, and so is a device, which may never end."""
+    import select
+
+    mode = os.stat(path).st_mode
+    if not stat.S_ISFIFO(mode):
+        kind = "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InputError(f"{path}: is {kind}, expected a file or a pipe; store the data in a file")
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if not select.select([handle], [], [], WRITER_SECONDS)[0]:
+                raise InputError(f"{path}: is a pipe that nobody writes to; start the writer first, or name a file")
+            os.set_blocking(handle, True)
+            return file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); store the data in a file") from None
 
 
 def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int, bytes]]:
@@ -110,6 +149,8 @@ def check_path(path: str) -> str:
         elif folder and not os.path.isdir(folder):
             hint = f"the folder {folder!r} does not exist"
         raise InputError(f"{path}: no such file; {hint}")
+    if not is_plain(path):
+        return path  # opening a pipe would lose what comes out of it
     try:
         with open(path, "rb"):
             return path
@@ -121,6 +162,7 @@ def open_bytes(path: str) -> IO[bytes]:
     """The file's bytes, unpacked if it is gzip or zstd. `-` is standard input."""
     if path == "-":
         return sys.stdin.buffer
+    require_plain(path, "this is read")
     with open(path, "rb") as file:
         magic = file.read(4)
     if magic[:2] == b"\x1f\x8b":
@@ -179,7 +221,7 @@ class _Zstd(io.RawIOBase):
 
 def is_packed(path: str) -> bool:
     """Whether the file is gzip or zstd."""
-    if path == "-":
+    if path == "-" or not is_plain(path):
         return False
     with open(path, "rb") as file:
         magic = file.read(4)

@@ -128,6 +128,9 @@ def fingerprint_file(path: str) -> str:
     """The bytes of a file."""
     import hashlib
 
+    from karat.read.files import require_plain
+
+    require_plain(path, "a corpus of chunks is read")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 import time
 from dataclasses import dataclass, field, fields, replace
@@ -65,6 +66,8 @@ class Stamp:
         try:
             s = os.stat(path)
         except OSError:
+            return None
+        if not stat.S_ISREG(s.st_mode):
             return None
         return Stamp(os.path.abspath(path), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
 

@@ -28,7 +28,7 @@ def read(file: InputFile, role: Role, problems: Problems) -> ColumnRows:
     """All rows, as columns."""
     from karat.read.frames import parquet_rows
 
-    if file.path == "-" or is_packed(file.path):
+    if file.stdin is not None or is_packed(file.path):
         raise InputError(f"{file.path}: Parquet is read from plain files only; unpack or store it, and name that file")
     return parquet_rows(file.path, role)
 
@@ -37,6 +37,8 @@ def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator
     """Rows with a field for each column."""
     from karat.read.frames import parquet_field_rows
 
+    if file.stdin is not None:
+        raise InputError(f"{file.path}: Parquet is read from plain files only; store it, and name that file")
     return parquet_field_rows(file.path)
 
 
