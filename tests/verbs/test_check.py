@@ -16,6 +16,8 @@ from command import run_karat
 from karat.errors import InputError, NotComparable, UsageError
 from karat.gates.language import parse_gate
 from karat.metrics.registry import unregister
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
 from karat.stats.groups import interval
 from places import DL19, SCHEMAS
 
@@ -392,6 +394,8 @@ def test_a_gate_that_passes_where_the_value_is_bad_is_named(small: Path, gate: s
     warnings = [text for text in checked.as_json().get("warnings", []) if "passes where" in text]
     assert len(warnings) == bool(words)
     assert all(words in text for text in warnings)
+    page = [remark.text for remark in page_of(source_of(checked)).remarks]
+    assert [text for text in page if "passes where" in text] == warnings
 
 
 def test_segments_that_a_gate_leaves_out_are_counted(small: Path) -> None:

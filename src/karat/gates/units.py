@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation, Overflow
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from karat.errors import UsageError, nearest, shown
 from karat.metrics.grammar import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from karat.gates.language import Gate
 
@@ -145,6 +146,12 @@ def _range(gate: Gate, low: float, top: float) -> tuple[float, float]:
 def rises(gate: Gate) -> bool:
     """Whether more of the gate's metric is better (or nobody said)."""
     return parse(gate.metric).metric.higher_is_better is not False
+
+
+def describe_directions(gates: Iterable[Gate]) -> list[str]:
+    """The gates that pass where the value is bad, in words."""
+    texts = dict.fromkeys(describe_direction(replace(gate, end=None)) for gate in gates)
+    return [text for text in texts if text]
 
 
 def describe_direction(gate: Gate) -> str:

@@ -15,7 +15,7 @@ from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import BASELINE, gate_like, parse_gate
 from karat.gates.left_out import describe_left_out
-from karat.gates.units import describe_direction
+from karat.gates.units import describe_directions
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
@@ -113,8 +113,7 @@ class Check(Tabular):
         base = self.baseline
         runs = [r for r in self.result.runs if r.name in self.candidates or r is base]
         elsewhere = [replace(base, name=self.baseline_name)] if base is not None and base not in runs else []
-        directions = dict.fromkeys(describe_direction(replace(row.gate, end=None)) for row in self.rows)
-        turned = (Remark(text, True) for text in directions if text)
+        turned = (Remark(text, True) for text in describe_directions(row.gate for row in self.rows))
         left_out = (Remark(text, False) for text in describe_left_out(self.rows, self.result))
         return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
 

@@ -9,6 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from karat.gates.left_out import describe_left_out
+from karat.gates.units import describe_directions
 from karat.gates.wording import advise, figure_of, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
@@ -207,7 +208,9 @@ def _place(source: Source, run: RunResult) -> str:
 def _remarks(source: Source) -> list[Remark]:
     """What stands on the first screen: whatever is odd about the data, and how many docs nobody judged."""
     result, left_out = source.result, describe_left_out(source.gates, source.result)
-    return [*remarks_of(result.runs), *(Remark(text, False) for text in (*left_out, *source.notes, *unjudged(result)))]
+    turned = (Remark(text, True) for text in describe_directions(row.gate for row in source.gates))
+    others = (Remark(text, False) for text in (*left_out, *source.notes, *unjudged(result)))
+    return [*turned, *remarks_of(result.runs), *others]
 
 
 def _sentence(source: Source) -> str:
