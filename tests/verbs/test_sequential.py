@@ -227,7 +227,8 @@ def test_a_file_that_holds_no_looks_is_an_input_error_and_stays(tmp_path: Path, 
 def test_an_error_and_a_plan_are_not_looks(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         look_at(tmp_path, 100, gates=["recall@5 no worse than nobody"])
-    karat.plan(write_project(tmp_path, looks="karat.looks.json"), gates="recall@5 >= 0.5", sizes=[50])
+    plan = karat.plan(write_project(tmp_path, looks="karat.looks.json"), gates="recall@5 >= 0.5", sizes=[50])
+    assert any("those of one look" in note for note in plan.notes)
     assert not (tmp_path / "karat.looks.json").exists()
 
 

@@ -53,7 +53,8 @@ def lower_ends(values: Floats, sizes: Counts, tail: float) -> Floats:
             chord = low + (high - low) * at_low / (at_low - at_high)
         inside = np.isfinite(chord) & (chord > low) & (chord < high) & (step % 4 > 0)
         mean = np.where(inside, chord, (low + high) / 2)
-        beyond = most_capital(values, sizes, mean) - goal
+        beyond = np.zeros(len(values))
+        beyond[wide] = most_capital(values[wide], sizes, mean[wide]) - goal
         refuted = beyond >= 0
         again = (refuted == before) & inside  # the same end twice: the other one is too far away (Illinois method)
         at_low, at_high = (

@@ -212,6 +212,10 @@ def plan(
         work += [_work(case, power) for case in cases if case.row.outcome == "undecided" and dialogue is None]
     if any(case.units < FEW for case in forecasts):
         notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
+    if any(run.sampling.sequential for run in judged.result.runs):
+        notes.append(
+            "sequential: the chances are those of one look at n queries; looks before it can only decide earlier"
+        )
     return Plan(judged.result, tuple(forecasts), tuple(work), power, tuple(dict.fromkeys(notes)))
 
 
