@@ -7,7 +7,7 @@ than 2.5% of samples each. Beside it: how long these intervals are after 200 que
     sequential.py           4,000 samples per cell; writes the section `sequential` of bench/RESULTS.md
     sequential.py --quick   400 samples per cell, to try it; writes nothing
 
-Needs ../shared/data. Takes about ten minutes on two cores.
+Needs ../shared/data. Takes about half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> int:
             summarise(report, name, cells, found, samples)
         some = [cell for cell in {c.label: c for c in levels(population)}.values() if cell.label in map(" ".join, SOME)]
         rates = list(pool.map(look_without, some, [QUICK] * len(some)))
-        report.heading("intervals of one look, looked at 60 times")
+        report.heading(f"intervals of one look, looked at {LOOKS} times ({QUICK} samples)")
         report.table(
             ("population", "SHIP", "BLOCK"),
             [[cell.label, f"{a:.1f}%", f"{b:.1f}%"] for cell, (a, b) in zip(some, rates, strict=True)],
