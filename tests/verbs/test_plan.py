@@ -151,6 +151,10 @@ def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) ->
     outlook = karat.plan(str(config))
     assert outlook.gates == ()
     assert [str(item.gate) for item in outlook.work] == ["mrr >= 0.4"]
+    named = karat.plan(str(config), None, "mrr >= 0.40", truth=0.1, sizes=(25,))
+    (gate,) = named.gates
+    assert gate.segments == () and [str(item.gate) for item in named.work] == ["mrr >= 0.4"]
+    assert len(karat.check(str(config), ["mrr >= 0.40"]).rows) == 2
 
 
 def test_the_same_seed_gives_the_same_document_and_the_document_says_what_the_table_does() -> None:

@@ -249,7 +249,9 @@ def check(
     tool = Settings().change(**config_options(read)).change(**options).like
     places = places_of_gates(read, chosen.gates)
     with placed_errors(places):
-        all_gates = [gate_like(g, tool) for g in (*chosen.gates, *extra)]
+        texts_of_config = {str(gate) for gate in chosen.gates}
+    more = [gate for gate in extra if str(gate) not in texts_of_config]
+    all_gates = [gate_like(g, tool) for g in (*chosen.gates, *more)]
     places |= places_of_gates(read, all_gates[: len(chosen.gates)])
     if not all_gates:
         raise InputError(f"{read.path}: no gates, so nothing decides; add some, such as: gates: ['recall@5 >= 0.90']")
