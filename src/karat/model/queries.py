@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from karat.model.docs import Fields
 
 
+_NO = ("", "false", "0", "0.0", "no", "n")
+
+
 @dataclass(frozen=True, eq=False)
 class Queries:
     """Fields of each query by its id. Known ones: text, as_of, no_answer, conversation, weight, …"""
@@ -37,7 +40,7 @@ class Queries:
     @property
     def no_answer(self) -> list[str]:
         """The queries for which nothing should be found."""
-        return [q for q, value in self.field("no_answer").items() if truth(value)]
+        return [q for q, value in self.field("no_answer").items() if yes_or_no(value)]
 
     @property
     def as_of(self) -> dict[str, str]:
@@ -45,6 +48,7 @@ class Queries:
         return {q: str(value) for q, value in self.field("as_of").items()}
 
 
-def truth(value: object) -> bool:
-    """Whether a cell of a table says yes."""
-    return value is True or str(value).strip().lower() in ("true", "1", "1.0", "yes", "y")
+def yes_or_no(value: object) -> bool | None:
+    """What a cell of a table says, in any format: True for yes, False for no or nothing, None for anything else."""
+    word = "" if value is None else str(value).strip().lower()
+    return True if word in ("true", "1", "1.0", "yes", "y") else False if word in _NO else None

@@ -27,6 +27,48 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
         yield number, line
 
 
+class KeyCheck:
+    """Looks for keys that appear twice in an object, of which decoding keeps the last and says nothing.
+
+    Lines of a file are much alike: one whose number of keys and size are those of a line that was looked at closely
+    has no key more than that one.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: set[tuple[int, int]] = set()
+
+    def repeated(self, raw: bytes, size: int) -> str | None:
+        """What to say of the key that appears twice in a line; `size` is how many items the line holds."""
+        shape = (raw.count(b'":'), size)
+        if shape in self._shapes:
+            return None
+        if (problem := repeated_key(raw)) is None:
+            self._shapes.add(shape)
+        return problem
+
+
+def repeated_key(raw: bytes, *, alike: bool = False) -> str | None:
+    """What to say of the first key that an object in this JSON has twice; `alike` allows it with one value."""
+    import json
+
+    problems: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        out: dict[str, object] = {}
+        for key, value in pairs:
+            if key in out and not (alike and out[key] == value):
+                values = f"with {shown(out[key])} and with {shown(value)}"
+                problems.append(f"{shown(key)} appears twice, {values}; expected it once: remove one")
+            out[key] = value
+        return out
+
+    try:
+        json.loads(raw, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return None  # said where it is decoded
+    return problems[0] if problems else None
+
+
 def reason(error: Exception, raw: bytes, expected: str) -> str:
     """Why this text could not be decoded, and what was expected instead."""
     if isinstance(error, UnicodeDecodeError):

@@ -64,6 +64,8 @@ def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
         by_query = [data[q] for q in query_ids]
         docs = list(chain.from_iterable(by_query))
         text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
+        if bool in set(map(type, chain.from_iterable(map(dict.values, by_query)))):
+            return None
         grades = np.fromiter(chain.from_iterable(map(dict.values, by_query)), np.float64, count=len(docs))
     except (TypeError, ValueError, OverflowError):
         return None
@@ -158,7 +160,7 @@ def _check_some_ids(data: Mapping[str, Mapping[Any, Any]]) -> str | None:
         elif docs:
             beyond.append(docs)
     lists: Any = filter(None, data.values())
-    if str in set(map(type, map(next, map(iter, map(dict.values, lists))))):
+    if {str, bool} & set(map(type, map(next, map(iter, map(dict.values, lists))))):
         return None
     ends = (set(map(type, map(next, map(side, beyond)))) for side in (iter, reversed))  # type: ignore[arg-type]
     if not all(kinds <= {str} for kinds in ends):
@@ -228,13 +230,15 @@ def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[st
             if len(ids) > 1:  # Chroma nests one level for its list of queries
                 problems.add(None, f"query {shown(q)}: holds the results of {len(ids)} queries, expected those of one")
                 continue
-            ids, metadata = ids[0], metadata[0] if metadata else None
+            ids = ids[0]
+            metadata = metadata[0] if isinstance(metadata, (list, tuple)) and metadata else metadata
         texts = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
         if None in texts:
             problems.add(None, f"query {shown(q)}: ids must be a list of texts or integers, found {shown(ids)}")
             continue
-        metadata = metadata or [None] * len(texts)
-        if len(metadata) != len(texts) or not all(m is None or isinstance(m, Mapping) for m in metadata):
+        metadata = [None] * len(texts) if metadata is None or metadata == [] else metadata
+        columns = isinstance(metadata, (list, tuple)) and len(metadata) == len(texts)
+        if not columns or not all(m is None or isinstance(m, Mapping) for m in metadata):
             problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(texts)} ids")
             continue
         lists[q] = [i for i in texts if i is not None]
@@ -248,7 +252,8 @@ def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[st
 
 def _note_other_ids(results: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
     """A note on fields of Chroma's metadata that look like the ids of docs and are not read as such."""
-    nested = [m for result in results for m in result.get("metadatas") or ()]
+    columns = [result.get("metadatas") for result in results]
+    nested = [m for column in columns if isinstance(column, (list, tuple)) for m in column]
     metadata = [m for one in nested for m in (one if isinstance(one, (list, tuple)) else (one,))]
     names = {str(name) for m in metadata if isinstance(m, Mapping) for name in m}
     others = sorted(name for name in names if name.lower().endswith("id"))
@@ -273,8 +278,9 @@ def _check_query(query: Any, problems: Problems) -> str | None:
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Whether this is a number, and a finite one."""
+    """Whether this is a number, and a finite one; true and false are not numbers."""
     try:
-        return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        return number and math.isfinite(value)  # type: ignore[arg-type]
     except OverflowError:  # an integer beyond every float
         return False

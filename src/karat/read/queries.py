@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, shown
-from karat.model.queries import Queries
+from karat.model.queries import Queries, yes_or_no
 from karat.read import frames
 from karat.read.columns import QUERIES
 from karat.read.files import check_path, open_input
@@ -53,8 +53,15 @@ def _from_mapping(source: Mapping[Any, Any], kind: TableKind) -> Queries:
             problems.add(None, f"a {kind.noun} id must be text or an integer, found {shown(id)}")
         else:
             out[text] = fields if isinstance(fields, Mapping) else {"text": fields}
+            _check_flag(None, text, out[text], problems, kind)
     problems.check()
     return Queries(out, kind.source)
+
+
+def _check_flag(line: int | None, id: str, fields: Fields, problems: Problems, kind: TableKind) -> None:
+    """`no_answer` decides which figures a query counts in: what is neither yes nor no is an error."""
+    if kind is QUERIES and yes_or_no(value := fields.get("no_answer")) is None:
+        problems.add(line, f"query {shown(id)}: no_answer must be true or false, found {shown(value)}")
 
 
 def rows_with_ids(
@@ -83,5 +90,6 @@ def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: Tabl
         else:
             lines[id] = line
             out[id] = fields
+            _check_flag(line, id, fields, problems, kind)
     problems.check()
     return Queries(out, source, lines)

@@ -6,13 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import shown
+from karat.model.queries import yes_or_no
 from karat.read.objects import text_id
 from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from karat.model.queries import Queries
-
-_YES, _NO = ("true", "1", "1.0", "yes", "y"), ("false", "0", "0.0", "no", "n")
 
 
 def expected_sources(queries: Queries) -> dict[str, str]:
@@ -32,13 +31,13 @@ def retrieval_needs(queries: Queries) -> dict[str, bool]:
     """`needs_retrieval` of each query that has it."""
     problems, out = Problems(queries.source), {}
     for q, value in queries.field("needs_retrieval").items():
-        word = str(value).strip().lower()
-        if word not in (*_YES, *_NO):
+        needed = yes_or_no(value)
+        if needed is None:
             problems.add(
                 queries.lines.get(q), f"query {shown(q)}: needs_retrieval must be true or false, found {shown(value)}"
             )
         else:
-            out[q] = word in _YES
+            out[q] = needed
     problems.check()
     return out
 

@@ -275,6 +275,8 @@ def _run_from_file(path: str, name: str | None, format: str | None, separator: s
     if isinstance(content, Mapping):
         return run_from_mapping(content, name, path, separator=separator)
     if isinstance(content, LineRows):
+        if not content.rows:
+            raise InputError(f"{path}: holds no results, expected at least one")
         doubts = _doubts((row[1], row[3]) for row in content.rows[:ROWS_FOR_DOUBTS])
         return Run(name, Table(as_rows(content.rows)), path=path, notes=(*content.notes, *doubts))
     if isinstance(content, ColumnRows):

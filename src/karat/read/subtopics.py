@@ -105,15 +105,15 @@ def gold_from_mapping(data: Mapping[Any, Any], source: str) -> Qrels:
                     f"found {shown(by)}",
                 )
             else:
-                grades = by if isinstance(by, Mapping) else dict.fromkeys(by, 1)
+                grades = by.items() if isinstance(by, Mapping) else [(topic, 1) for topic in by]
                 judgments.setdefault(q, {}).setdefault(d, {}).update(_check_grades(grades, q, d, problems))
     problems.check()
     return gold_by_subtopic(judgments, source)
 
 
-def _check_grades(grades: Mapping[Any, Any], query: str, doc: str, problems: Problems) -> dict[str, float]:
+def _check_grades(grades: Iterable[tuple[Any, Any]], query: str, doc: str, problems: Problems) -> dict[str, float]:
     out: dict[str, float] = {}
-    for topic, grade in grades.items():
+    for topic, grade in grades:
         name = text_id(topic)
         where = f"query {shown(query)}, doc {shown(doc)}"
         if name is None:

@@ -8,7 +8,7 @@ from karat.errors import InputError, shown
 from karat.read.formats import InputFormat, jsonl
 
 if TYPE_CHECKING:
-    from karat.model.json_data import Json, JsonObject
+    from karat.model.json_data import JsonObject
     from karat.read.columns import Role
     from karat.read.files import InputFile
     from karat.read.problems import Problems
@@ -47,26 +47,25 @@ def read(file: InputFile, role: Role, problems: Problems) -> JsonObject:
         raise InputError(
             f"{file.path}: looks like one line of a run log; expected JSONL: write each object on one line"
         )
-    if role == "qrels":
-        _check_keys(raw, file.path)
+    _check_keys(raw, data, role, file.path)
     return data
 
 
-def _check_keys(raw: bytes, path: str) -> None:
-    """A key that appears twice with two values is an error: decoding would keep the last and say nothing."""
-    import json
+def _check_keys(raw: bytes, data: JsonObject, role: Role, path: str) -> None:
+    """A key that appears twice is an error (in gold, with two values), and so are true and false for numbers."""
+    from karat.read.json_lines import repeated_key
 
-    def once(pairs: list[tuple[str, Json]]) -> JsonObject:
-        out: JsonObject = {}
-        for key, value in pairs:
-            if out.setdefault(key, value) != value:
-                raise InputError(
-                    f"{path}: {shown(key)} appears twice, with {shown(out[key])} and with {shown(value)}; "
-                    "expected one of them: remove one"
-                )
-        return out
-
-    json.loads(raw, object_pairs_hook=once)
+    inner = [docs for docs in data.values() if isinstance(docs, dict)]
+    # As many keys as there are marks of keys: none was dropped, which is the rule, and quickly seen.
+    doubtful = len(data) + sum(map(len, inner)) != raw.count(b'":') or b" :" in raw
+    if doubtful and (problem := repeated_key(raw, alike=role == "qrels")) is not None:
+        raise InputError(f"{path}: {problem}")
+    if b"true" in raw or b"false" in raw:
+        for query, docs in data.items():
+            for doc, value in docs.items() if isinstance(docs, dict) else ():
+                if isinstance(value, bool):
+                    where = f"query {shown(query)}, doc {shown(doc)}"
+                    raise InputError(f"{path}: {where}: expected a finite number, found {str(value).lower()}")
 
 
 FORMAT = InputFormat(

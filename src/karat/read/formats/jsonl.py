@@ -117,9 +117,9 @@ def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObj
     """The object on each line."""
     import msgspec
 
-    from karat.read.json_lines import NOT_JSON, numbered_lines, reason
+    from karat.read.json_lines import NOT_JSON, KeyCheck, numbered_lines, reason
 
-    decoder = msgspec.json.Decoder()
+    decoder, keys = msgspec.json.Decoder(), KeyCheck()
     for number, raw in numbered_lines(file.path, file.stdin):
         try:
             line = decoder.decode(raw)
@@ -127,7 +127,10 @@ def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObj
             problems.add(number, reason(error, raw, "expected one JSON object per line"))
             continue
         if isinstance(line, dict):
-            yield number, line
+            if (twice := keys.repeated(raw, len(line))) is not None:
+                problems.add(number, twice)
+            else:
+                yield number, line
         else:
             problems.add(number, f"expected a JSON object, found {shown(raw.strip())}")
 

@@ -63,7 +63,7 @@ class Dataset:
     def queries(self) -> Sequence[Query]:
         """The queries to run: those with gold, and those without an answer; by id."""
         ids = set(self.qrels.query_ids)
-        ids |= {q for q, fields in self.table.fields.items() if fields.get("no_answer") is True}
+        ids |= set(self.table.no_answer)
         if missing := sorted(ids - set(self.table.fields)):
             raise InputError(
                 f"{self.table.source}: {len(missing)} queries of the gold are not in it: {_some(missing)}; "

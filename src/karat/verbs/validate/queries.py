@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.model.dates import day_of
 from karat.model.docs import text_of
-from karat.model.queries import truth
+from karat.model.queries import yes_or_no
 from karat.read.columns import number_of
 from karat.verbs.validate.fields import check_fields
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import TableFile
-
-_NO = ("false", "0", "0.0", "no", "n", "")
 
 
 def check_queries(
@@ -180,7 +178,7 @@ def _conversations(table: TableFile) -> Iterator[LintFinding]:
 
 
 def _answers(table: TableFile) -> Iterator[LintFinding]:
-    unclear = [(i, v) for i, _, v in _with(table, "no_answer") if not truth(v) and str(v).strip().lower() not in _NO]
+    unclear = [(i, v) for i, _, v in _with(table, "no_answer") if yes_or_no(v) is None]
     if unclear:
         yield make_finding(
             "Q213",

@@ -10,7 +10,7 @@ import numpy as np
 
 from karat.model.docs import TEXT_FIELDS
 from karat.model.policy import SEPARATOR, is_relevant, parent_of
-from karat.model.queries import truth
+from karat.model.queries import yes_or_no
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,7 +223,7 @@ class FileSet:
     @cached_property
     def unanswerable(self) -> frozenset[str]:
         """The queries that are marked no_answer."""
-        return frozenset(q for q, fields in self.fields.items() if truth(fields.get("no_answer")))
+        return frozenset(q for q, fields in self.fields.items() if yes_or_no(fields.get("no_answer")))
 
     def queries_with_gold(self, table: TableFile) -> set[str] | None:
         """The queries of a table that have gold; None where there is no gold, or none of these queries has any."""
