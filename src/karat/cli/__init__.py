@@ -46,6 +46,12 @@ def _exit_code() -> int:
     except KeyboardInterrupt:
         print("karat: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except MemoryError:
+        print(
+            "karat: the data does not fit into memory; give it more, name smaller files, or bound it with --memory",
+            file=sys.stderr,
+        )
+        return WRONG_INPUT
     except Exception as error:
         if "--verbose" in sys.argv:
             import traceback

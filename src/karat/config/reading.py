@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.config.models import Config
+from karat.config.yaml_text import read_yaml
 from karat.errors import InputError, Problem, nearest, shown
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from karat.config.yaml_text import Lines
+
 DEFAULT_NAMES = ("karat.yaml", "karat.yml")
+MAX_BYTES = 1 << 20
+"""What a config may hold; a larger file is something else."""
 
 
 @dataclass(frozen=True)
@@ -66,56 +71,23 @@ def read_config(source: str | os.PathLike[str] | Mapping[str, object] | Config |
     return Read(_validated(data, path, lines), path, lines)
 
 
-def _loaded(path: str) -> tuple[Any, dict[tuple[Any, ...], int]]:
+def _loaded(path: str) -> tuple[Any, Lines]:
     """The plain data of a YAML file, and the line of everything in it."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
     try:
         with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+            text = file.read(MAX_BYTES + 1)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 at byte {error.start}; expected UTF-8 text") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a config such as karat.yaml") from None
-    try:
-        # Version 1.2 of YAML: `no` and `on` are texts, as the languages no and on are.
-        data = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else None
-        reason = " ".join(filter(None, (error.context, error.problem)))
-        reason = reason.split("To suppress this check")[0].strip()
-        problem = Problem(path, line, f"not YAML: {reason}; expected a config such as `karat init` writes")
-        raise InputError(problem) from None
-    except YAMLError as error:
-        raise InputError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
-    lines: dict[tuple[Any, ...], int] = {}
-    plain = _plain(data, (), lines)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read ({reason}); expected a config such as karat.yaml") from None
+    if len(text) > MAX_BYTES:
+        raise InputError(f"{path}: is longer than {MAX_BYTES:,} characters; expected a config such as karat.yaml")
+    plain, lines = read_yaml(text, path)
     if not isinstance(plain, dict):
         what = "an empty file" if plain is None else shown(plain)
         raise InputError(f"{path}: expected keys such as dataset, runs and gates, found {what}; see `karat init`")
     return plain, lines
-
-
-def _plain(node: Any, at: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> Any:
-    """Plain dicts, lists and values, with the line of each noted."""
-    if isinstance(node, dict):
-        out = {}
-        for key, value in node.items():
-            lines[*at, key] = node.lc.key(key)[0] + 1  # type: ignore[attr-defined]
-            out[key] = _plain(value, (*at, key), lines)
-        return out
-    if isinstance(node, list):
-        for i in range(len(node)):
-            lines[*at, i] = node.lc.item(i)[0] + 1  # type: ignore[attr-defined]
-        return [_plain(value, (*at, i), lines) for i, value in enumerate(node)]
-    for kind in (bool, int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    if type(node).__name__ == "ScalarBoolean":
-        return bool(node)
-    return node
 
 
 def _validated(data: Any, path: str, lines: Mapping[tuple[Any, ...], int]) -> Config:
@@ -152,6 +124,8 @@ def _problem(error: Any, keys: tuple[Any, ...]) -> str:
         return f"{name or 'the file'} lacks {str(error['loc'][-1])!r}, which is needed"
     if kind == "value_error":
         return f"{context['error']}"
+    if kind == "invalid_key":
+        return f"a key{_inside(keys[:-1])} must be text, found {shown(error['input'])}"
     if kind == "literal_error":
         choices = [w.strip("'") for w in context["expected"].replace(" or ", ", ").split(", ")]
         near = nearest(str(error["input"]), choices)
