@@ -127,6 +127,11 @@ class NotComparable(InputError):
     """Two results that rest on different gold, queries or definitions: their difference would mean nothing."""
 
 
+def visible(text: str) -> str:
+    """A text in which control characters, which could command a terminal, are written as their codes."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value as an error message shows it: quoted by what is not in it, on one line, and never long."""
     if value is None:
@@ -134,7 +139,7 @@ def shown(value: object, limit: int = 60) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     mark = "'" if isinstance(text, str) and '"' in text and "'" not in text else '"'
     quoted = repr(text) if not isinstance(text, str) else mark + text + mark
-    quoted = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in quoted)
+    quoted = visible(quoted)
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
 
 

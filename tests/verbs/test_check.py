@@ -606,7 +606,7 @@ def test_a_broken_config_names_line_and_nearest_key(tmp_path: Path, wrong: dict[
     ("text", "told"),
     [
         ("a: [1", "karat.yaml:1: not YAML"),
-        ("gates: x\ngates: y\n", "karat.yaml:2: not YAML: while constructing a mapping found duplicate key"),
+        ("gates: x\ngates: y\n", 'karat.yaml:2: the key "gates" appears twice; remove one'),
         ("", "found an empty file"),
         ("- a\n", "expected keys such as dataset"),
         ("\tx: 1\n", "karat.yaml:1: not YAML"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 
 from karat.cli.codes import FAULT, INTERRUPTED, NO_READER, WRONG_INPUT
 
@@ -18,9 +19,15 @@ def main() -> None:
     # Work is divided among our own threads; those of the linear algebra would only wait for each other.
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    closed = sys.stdout is None
     output = guarded()
     code = _exit_code()
     sys.stdout.flush()
+    if closed and any(word == "-" and flag.startswith("--") for flag, word in pairwise(sys.argv)):
+        print(
+            "karat: standard output: is closed, and a result was to go there; open it, or name a file", file=sys.stderr
+        )
+        code = WRONG_INPUT
     if output is not None and output.error is not None:
         if not output.left:
             print(f"karat: standard output: cannot be written ({output.error.strerror}); make room", file=sys.stderr)
@@ -31,7 +38,7 @@ def main() -> None:
 
 
 def _exit_code() -> int:
-    from karat.errors import KaratError
+    from karat.errors import KaratError, visible
 
     try:
         from karat.cli.app import app_for
@@ -41,7 +48,7 @@ def _exit_code() -> int:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else WRONG_INPUT
     except KaratError as error:
         for line in str(error).splitlines():
-            print(f"karat: {line}", file=sys.stderr)
+            print(f"karat: {visible(line)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("karat: interrupted", file=sys.stderr)
@@ -58,7 +65,7 @@ def _exit_code() -> int:
 
             traceback.print_exc()
         print(
-            f"karat: internal error (a bug in Karat): {type(error).__name__}: {error}\n"
+            f"karat: internal error (a bug in Karat): {type(error).__name__}: {visible(str(error))}\n"
             "karat: run again with --verbose for the details, and please report it",
             file=sys.stderr,
         )

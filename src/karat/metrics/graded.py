@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.errors import MetricError
 from karat.metrics.registry import metric
 from karat.model.policy import RELEVANT, earns_gain, is_judged
 from karat.model.rankings import ALL, place_in_group, ratio
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
 
 FAMILY = "graded"
 Gains = Mapping[float, float] | tuple[tuple[float, float], ...]
+LARGEST_EXPONENT, LARGEST_GRADE = 1000.0, 1e100
+"""Grades beyond which gains, or their sums, are more than a number can hold."""
 NO_GAINS: tuple[tuple[float, float], ...] = ()
 
 
 def gain_of(grade: Values, gain: str, table: Gains, unlisted: str = "zero") -> Values:
     """The gain of each grade. With a table, a grade that it does not list gains nothing, or itself."""
     positive = np.maximum(grade, 0.0)
+    largest = float(positive.max(initial=0.0))
+    if largest > (LARGEST_EXPONENT if gain == "exp" and not table else LARGEST_GRADE):
+        formula = "2^grade − 1" if gain == "exp" else "the sum of such gains"
+        raise MetricError(f"a grade of {largest:g} is too large: no number holds {formula}; use a smaller scale")
     if table:
         gains, others = dict(table), positive if unlisted == "grade" else np.zeros(len(grade))
         return np.array([gains.get(g, o) for g, o in zip(grade.tolist(), others.tolist(), strict=True)], np.float64)
@@ -108,7 +115,7 @@ def ideal_dcg(r: Rankings, k: Cutoff, gain: str, table: Gains, unlisted: str = "
     caution="max_grade is a parameter, never inferred from the data. Higher grades count as max_grade.",
     cites="Chapelle et al. 2009",
     monotone=True,
-    ranges={"max_grade": (0, None)},
+    ranges={"max_grade": (0, LARGEST_EXPONENT)},
 )
 def err(r: Rankings, k: Cutoff = ALL, max_grade: float = 4) -> Values:
     top = r.upto(k)

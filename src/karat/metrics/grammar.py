@@ -31,6 +31,7 @@ LOG_METRICS = ("distinct_docs@5", "latency.p50", "latency.p90")
 """What joins the default metrics where all runs are run logs with latency."""
 PRIMARY = "ndcg@10"
 LARGEST = 10**9
+"""The largest cutoff, and the largest number that a parameter takes: beyond it lies nothing but overflow."""
 _known: dict[tuple[int, str], Measure] = {}
 _known_lists: dict[Any, tuple[Measure, ...]] = {}
 
@@ -290,6 +291,8 @@ def _params(metric: Metric, args: str, written: str) -> dict[str, ParamValue]:
             near = nearest(name, known)
             hint = f"did you mean {near!r}?" if near else f"it takes {', '.join(known) or 'none'}"
             raise MetricError(f"metric {written!r}: {metric.name} has no parameter {name!r}; {hint}")
+        if name in out:
+            raise MetricError(f"metric {written!r}: {name} appears twice; expected it once")
         out[name] = _value(known[name], value, written)
     return out
 
@@ -318,6 +321,8 @@ def _value(param: Param, value: str, written: str) -> ParamValue:
     number = _number(value)
     if number is None:
         raise wrong("a number")
+    if abs(number) > LARGEST:
+        raise wrong(f"a number of at most {LARGEST:g} in size")
     if (param.above is not None and number <= param.above) or (param.below is not None and number >= param.below):
         low = f"above {_print(param.above)}" if param.above is not None else ""
         high = f"below {_print(param.below)}" if param.below is not None else ""
@@ -330,7 +335,7 @@ def _mapping(value: str) -> tuple[tuple[float, float], ...] | None:
     pairs = {}
     for part in value.strip("{} ").split(","):
         grade, gain = (_number(n) for n in (part.partition(":")[0], part.partition(":")[2]))
-        if grade is None or gain is None or gain < 0:
+        if grade is None or gain is None or gain < 0 or max(abs(grade), gain) > LARGEST:
             return None
         pairs[grade] = gain
     return tuple(sorted(pairs.items()))

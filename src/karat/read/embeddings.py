@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +35,20 @@ IDS = ".ids.txt"
 MODEL = "model"
 """The array of an .npz file that holds the name of the model."""
 SHAPES = "a .npy matrix with its ids beside it, .npz (ids, vectors), Parquet (an id and a list column) or a dict"
+UNREADABLE: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    ValueError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy raises for a file that is damaged: its header is Python, and its parts may be packed."""
 _VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
 _BLOCK = 1 << 21  # numbers that are looked at together
 _PIECE = 1 << 25  # bytes of a file that are mapped at a time
@@ -80,7 +97,6 @@ def embeddings_of(source: Any, model: str | None = None) -> Embeddings:
 def _model_of(path: str) -> str:
     """The name in an .npz file, where there is one; else a fingerprint of the size, the beginning and the end."""
     import hashlib
-    import zipfile
 
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -92,7 +108,7 @@ def _model_of(path: str) -> str:
             with np.load(path, allow_pickle=False) as arrays:
                 if MODEL in arrays and (name := str(arrays[MODEL]).strip()):
                     return name
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        except UNREADABLE:
             pass  # reading the vectors says what is wrong
     return f"sha256:{digest[:12]}"
 
@@ -216,7 +232,7 @@ def _from_npy(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
         raise InputError(f"{path}: no ids beside it; expected {beside} with one id per line, in the order of the rows")
     try:
         matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}: cannot be read as .npy ({error}); write the matrix of numbers again") from None
     _check_shape(matrix, path)
     with open(beside, "rb") as file:
@@ -231,8 +247,6 @@ def _from_npy(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
 
 
 def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
-    import zipfile
-
     try:
         with np.load(path, allow_pickle=False) as arrays:
             if absent := [n for n in ("ids", "vectors") if n not in arrays]:
@@ -241,7 +255,7 @@ def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
             ids, matrix = arrays["ids"], arrays["vectors"]
     except InputError:
         raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"{path}: cannot be read as .npz ({error}); write ids as texts and vectors as numbers"
         ) from None

@@ -279,7 +279,7 @@ def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tu
 
     try:
         head = decode(data, HeadJson)
-    except ValueError:
+    except (ValueError, RecursionError):
         if b'"format_version"' in data[:HEAD]:
             remedy = "bless again" if "baseline" in kinds else "evaluate again with --save FILE"
             raise InputError(f"{path}: is damaged: the JSON breaks off or is not JSON; {remedy}") from None
@@ -295,6 +295,6 @@ def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tu
         )
     try:
         return upgrade(data) if head.format_version == 1 else (decode(data, DocumentJson), None)
-    except ValidationError as error:
+    except (ValidationError, RecursionError) as error:
         remedy = f"{CHANGED}; bless again" if head.kind == "baseline" else "evaluate again with --save FILE"
         raise _damaged(path, error, remedy) from None

@@ -65,7 +65,7 @@ class Stamp:
     def of(path: str) -> Stamp | None:
         try:
             s = os.stat(path)
-        except OSError:
+        except (OSError, ValueError):  # a path with NUL in it
             return None
         if not stat.S_ISREG(s.st_mode):
             return None
