@@ -13,6 +13,7 @@ TORCH_FROM ?=
 
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
+	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
@@ -28,6 +29,7 @@ help:
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
 	@echo "make bench-plan       whether karat plan predicts what karat check says (needs ../shared/data; an hour)"
+	@echo "make bench-pooling    pooled segments: coverage, how often gates ship, and the test of interaction (needs ../shared/data)"
 	@echo "make bench-reliability  how far TREC DL 2019 can be trusted, and coverage of those intervals (needs ../shared/data)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
@@ -116,6 +118,9 @@ bench-diagnosis: $(VENV)/.test
 
 bench-plan: $(VENV)/.bench
 	$(BIN)/python bench/plan.py
+
+bench-pooling: $(VENV)/.bench
+	$(BIN)/python bench/pooling.py
 
 bench-reliability: $(VENV)/.test
 	$(BIN)/python bench/reliability.py

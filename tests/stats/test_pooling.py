@@ -45,7 +45,7 @@ def test_the_posterior_is_that_of_a_fine_integral_over_tau() -> None:
     means, errors = np.array([0.50, 0.56, 0.62, 0.53]), np.array([0.03, 0.04, 0.05, 0.035])
     usual = (errors**-2).mean() ** -0.5
     place = (np.arange(20_000) + 0.5) / 20_000  # τ / (τ + usual), for a prior that is flat in τ
-    parts = [(0.0, (7 / 4) ** 2), *zip(usual * place / (1 - place), (1 - place) ** -2 / 20_000, strict=True)]
+    parts = [(0.0, (5.5 / 4) ** 3), *zip(usual * place / (1 - place), (1 - place) ** -2 / 20_000, strict=True)]
     tau, prior = (np.array(column)[:, None] for column in zip(*parts, strict=True))
     weight = 1 / (errors**2 + tau**2)
     total = weight.sum(axis=1, keepdims=True)

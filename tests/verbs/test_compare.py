@@ -12,6 +12,8 @@ import pytest
 import karat
 from karat.cli import main
 from karat.report.terminal.compare import show
+from karat.results.decisions import read_decision
+from karat.results.figures import p_text
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import paired_test
 from places import DL19 as SHARED
@@ -274,3 +276,42 @@ def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     )
     with pytest.raises(karat.MetricError, match=r"primary metric 'map' is not among the metrics: mrr, ndcg@10"):
         karat.compare(gold, {"old": old, "new": new}, names, primary="map")
+
+
+# --- segments beside each other -----------------------------------------------------------------------------------
+
+
+def test_segments_that_differ_are_flagged_and_pooled() -> None:
+    rng = np.random.default_rng(14)
+    qrels, queries, old, new = {}, {}, {}, {}
+    for i in range(240):
+        q, language = f"q{i:03}", ("de", "en", "es", "pt")[i % 4]
+        qrels[q], queries[q] = {"d": 1}, {"language": language}
+        before, after = rng.integers(1, 9), rng.integers(1, 9)
+        if language == "pt":
+            before, after = 1, 8
+        for run, rank in ((old, before), (new, after)):
+            run[q] = [f"x{j}" for j in range(rank - 1)] + ["d"] + [f"y{j}" for j in range(10 - rank)]
+    comparison = karat.compare(qrels, {"old": old, "new": new}, "ndcg@10,mrr", queries=queries, by="language")
+    whole = comparison["ndcg@10"]
+    (interaction,) = whole.interactions
+    assert (interaction.fields, interaction.segments, interaction.significant) == (("language",), 4, True)
+    assert f"Δ differs between 4 segments of language (interaction, p {p_text(interaction.p)})" in whole.statement
+    assert comparison["mrr"].interactions == ()
+    segments = {r.segment["language"]: r for r in comparison.rows if r.segment and r.metric == "ndcg@10"}
+    assert segments["pt"].rest is not None
+    assert segments["pt"].rest.differs
+    assert segments["pt"].rest.p_adjusted >= segments["pt"].rest.p
+    assert "differs from the other segments" in segments["pt"].statement
+    for row in segments.values():
+        assert row.pooled is not None
+        assert row.pooled.low < row.pooled.estimate < row.pooled.high
+    assert segments["pt"].pooled is not None
+    assert segments["pt"].delta < segments["pt"].pooled.estimate < 0
+    document = comparison.document()
+    assert [read_decision(row).statement for row in document.comparisons or ()] == [
+        r.statement for r in comparison.rows
+    ]
+    assert [read_decision(row).pooled is None for row in document.comparisons or ()] == [
+        row.pooled is None for row in comparison.rows
+    ]

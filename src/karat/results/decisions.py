@@ -16,13 +16,16 @@ from karat.results.words import queries_text, segment_text
 from karat.stats.aggregates import NEUTRAL
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import Interval
+from karat.stats.pooling import POOLED
 from karat.stats.power import detectable, queries_needed
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.document import ComparisonJson
+    from msgspec import UnsetType
+
+    from karat.results.document import ComparisonJson, PooledJson
     from karat.results.figures import Figure
     from karat.stats.aggregates import ChangeScale
 
@@ -48,6 +51,31 @@ class Family:
             return f"{CORRECTIONS[self.method]} over {self.size:,} comparisons ({self.over} × {self.metrics} metrics)"
         what = self.over if self.size != 1 else self.over.removesuffix("s")
         return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
+
+
+@dataclass(frozen=True)
+class SegmentInteraction:
+    """Whether the segments of a field differ in their Δ."""
+
+    fields: tuple[str, ...]
+    segments: int
+    p: float
+    significant: bool
+
+    def __str__(self) -> str:
+        verb = "differs" if self.significant else "does not differ significantly"
+        return (
+            f"Δ {verb} between {self.segments} segments of {', '.join(self.fields)} (interaction, p {p_text(self.p)})"
+        )
+
+
+@dataclass(frozen=True)
+class RestComparison:
+    """Whether the Δ of a segment differs from that of the field's other segments."""
+
+    p: float
+    p_adjusted: float
+    differs: bool
 
 
 @dataclass(frozen=True)
@@ -90,6 +118,12 @@ class Decision:
     """The change that a rebuild of one system alone makes, where replicates were given."""
     against_trend: bool = False
     """A segment that moves significantly against the overall difference."""
+    pooled: Interval | None = None
+    """In a segment: Δ drawn towards that of the field's other segments, where it is a mean and there are enough."""
+    interactions: tuple[SegmentInteraction, ...] = ()
+    """Over all queries, of the primary metric: for each field that queries are sliced by."""
+    rest: RestComparison | None = None
+    """In a segment, of the primary metric: the segment beside the others."""
     depths: tuple[int, int] | None = None
     """How deep the lists of baseline and candidate are, where that touches the metric."""
     family: Family | None = None
@@ -148,6 +182,12 @@ class Decision:
         """Δ with its interval, unit and sign."""
         return change_figure(self.metric, self.scale, self.delta, self.difference.low, self.difference.high)
 
+    @property
+    def pooled_figure(self) -> Figure:
+        """The pooled Δ with its interval; undefined where there is none."""
+        one = self.pooled or Interval(math.nan, math.nan, math.nan, "none", 0)
+        return change_figure(self.metric, self.scale, one.estimate, one.low, one.high)
+
     def size(self, change: float) -> str:
         """How large a change is, in writing."""
         return (ratio_figure(change) if self.scale == "ratio" else figure(self.metric, abs(change))).text
@@ -195,7 +235,7 @@ class Decision:
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
-        return text + self._margins + self._ends
+        return text + self._margins + self._ends + self._segments
 
     @property
     def _ends(self) -> str:
@@ -204,6 +244,13 @@ class Decision:
             return ""
         ends = dict.fromkeys(f"{depth:,}" for depth in self.depths)
         return f"; lists end at rank {' and '.join(ends)}" + (" (baseline and candidate)" if len(ends) > 1 else "")
+
+    @property
+    def _segments(self) -> str:
+        """Whether segments differ; of one segment, whether it differs from the others."""
+        if self.rest is not None and self.rest.differs:
+            return f"; differs from the other segments (interaction, p adj. {p_text(self.rest.p_adjusted)})"
+        return "".join(f"; {one}" for one in self.interactions)
 
     @property
     def _power(self) -> str:
@@ -233,7 +280,7 @@ class Decision:
         """This comparison as the JSON document has it."""
         from msgspec import UNSET
 
-        from karat.results.document import ComparisonJson, FamilyJson
+        from karat.results.document import ComparisonJson, FamilyJson, InteractionJson, RestJson
 
         interval, family = self.difference, self.family
         part, tested = self.segment is not None, self.margin is not None
@@ -267,6 +314,15 @@ class Decision:
             queries_needed=self.needed,
             small=self.small if part else UNSET,
             against_trend=self.against_trend if part else UNSET,
+            pooled=pooled_json(self.pooled),
+            interactions=[
+                InteractionJson(list(one.fields), one.segments, rounded(one.p), one.significant)
+                for one in self.interactions
+            ]
+            or UNSET,
+            rest=UNSET
+            if self.rest is None
+            else RestJson(rounded(self.rest.p), rounded(self.rest.p_adjusted), self.rest.differs),
             margin=self.margin if self.margin is not None else UNSET,
             non_inferior=self.non_inferior if tested else UNSET,
             equivalent=self.equivalent if tested else UNSET,
@@ -274,6 +330,15 @@ class Decision:
             noise_floor=rounded(self.noise) if self.noise is not None else UNSET,
             inside_noise=self.inside_noise if self.noise is not None else UNSET,
         )
+
+
+def pooled_json(interval: Interval | None) -> PooledJson | UnsetType:
+    """A pooled mean; left out where there is none."""
+    from msgspec import UNSET
+
+    from karat.results.document import PooledJson
+
+    return UNSET if interval is None else PooledJson(rounded(interval.estimate), ends_json(interval))
 
 
 def ends_json(interval: Interval) -> list[float | None] | None:
@@ -329,6 +394,12 @@ def read_decision(row: ComparisonJson) -> Decision:
         equivalent=None if row.equivalent is UNSET else row.equivalent,
         noise=None if row.noise_floor is UNSET else row.noise_floor,
         against_trend=row.against_trend or False,
+        pooled=read_pooled(row.pooled, row.n),
+        interactions=tuple(
+            SegmentInteraction(tuple(one.fields), one.segments, number(one.p), one.significant)
+            for one in row.interactions or ()
+        ),
+        rest=RestComparison(number(row.rest.p), number(row.rest.p_adjusted), row.rest.differs) if row.rest else None,
         depths=(row.depths[0], row.depths[1]) if row.depths else None,
         family=Family(family.method, family.size, family.over, family.metrics) if family is not None else None,
         primary=row.primary,
@@ -336,6 +407,14 @@ def read_decision(row: ComparisonJson) -> Decision:
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.
     vars(decision).update(detectable=number(row.smallest_detectable), needed=row.queries_needed)
     return decision
+
+
+def read_pooled(pooled: PooledJson | UnsetType, n: int) -> Interval | None:
+    """A pooled mean of a document."""
+    if not pooled:
+        return None
+    low, high = pooled.ci or (None, None)
+    return Interval(number(pooled.mean), number(low), number(high), POOLED, n)
 
 
 def number(value: float | None) -> float:

@@ -15,6 +15,7 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import paired
+from karat.results.segment_changes import with_interactions, with_pooled_changes
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
 from karat.stats.betting import BETTING, CONTRADICTION
@@ -73,7 +74,7 @@ class PairedComparison:
             for m, one in zip(measures, of_group, strict=True):
                 small = bool(g) and one.intervals[0].units < sampling.minimum  # not all metrics are over all queries
                 out.append(self._decision(m, run, one, slices[g - 1].by if g else None, small, sampling.seed))
-        return out
+        return with_pooled_changes(out, both, slices, sampling)
 
     def _decision(
         self,
@@ -187,10 +188,14 @@ def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, fl
 
 def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:
     """Every metric of every run against the baseline, over all queries and by segment, each decided in its family."""
-    rows = [row for run in runs for row in comparison.decide(run, segments=segments)]
+    listed, tested = list(runs), segments and bool(comparison.tests)
+    rows = [row for run in listed for row in comparison.decide(run, segments=segments)]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     primary = choose_primary(metrics, wish=comparison.primary) if metrics else ""
-    return tuple(adjust(rows, comparison.correction, comparison.alpha, primary))
+    adjusted = adjust(rows, comparison.correction, comparison.alpha, primary)
+    return (
+        with_interactions(adjusted, comparison.base, listed, primary, comparison.alpha) if tested else tuple(adjusted)
+    )
 
 
 def adjust(rows: list[Decision], correction: str, alpha: float, primary: str) -> list[Decision]:

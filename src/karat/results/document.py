@@ -108,6 +108,23 @@ class FamilyJson(Struct, forbid_unknown_fields=True, frozen=True):
     metrics: Annotated[int, Meta(description="How many metrics are adjusted for together.")] = 1
 
 
+class InteractionJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """Whether the segments of a field, or of a cross of fields, differ in their Δ."""
+
+    fields: list[str]
+    segments: int
+    p: Number
+    significant: bool
+
+
+class RestJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """Whether the Δ of a segment differs from that of the field's other segments."""
+
+    p: Number
+    p_adjusted: Annotated[Number, Meta(description="Benjamini–Hochberg over all segments.")]
+    differs: bool
+
+
 class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """One metric of a candidate against a baseline, over all queries or in one segment."""
 
@@ -155,6 +172,17 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     queries_needed: int | None
     small: bool | UnsetType = UNSET
     against_trend: bool | UnsetType = UNSET
+    pooled: Annotated[
+        PooledJson | UnsetType, Meta(description="In a segment: Δ drawn towards that of the field's other segments.")
+    ] = UNSET
+    interactions: Annotated[
+        list[InteractionJson] | UnsetType,
+        Meta(description="Over all queries, of the primary metric: do segments differ in their Δ?"),
+    ] = UNSET
+    rest: Annotated[
+        RestJson | UnsetType,
+        Meta(description="In a segment, of the primary metric: does its Δ differ from that of the others?"),
+    ] = UNSET
     margin: float | UnsetType = UNSET
     non_inferior: bool | UnsetType | None = UNSET
     equivalent: bool | UnsetType | None = UNSET

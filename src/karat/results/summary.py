@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, structs
 
 from karat.metrics.grammar import parse
-from karat.results.decisions import ends_json
+from karat.results.decisions import ends_json, pooled_json
 from karat.results.document import (
     AcrossJson,
     DifferenceJson,
@@ -17,7 +17,6 @@ from karat.results.document import (
     FingerprintsJson,
     GoldPrintJson,
     IntervalsJson,
-    PooledJson,
     QueriesPrintJson,
     ReadingJson,
     RunJson,
@@ -81,11 +80,6 @@ def estimate_json(interval: Interval, metric: str | None = None, reading: Readin
         _reading(reading) if reading is not None else UNSET,
         UNSET if isnan(interval.n_eff) else rounded(interval.n_eff),
     )
-
-
-def pooled_json(interval: Interval | None) -> PooledJson | UnsetType:
-    """A pooled mean; left out where there is none."""
-    return UNSET if interval is None else PooledJson(rounded(interval.estimate), ends_json(interval))
 
 
 def _reading(reading: Reading) -> ReadingJson:

@@ -83,15 +83,19 @@ def colour(row: Decision) -> str:
 def _segments(out: Console, rows: list[Decision]) -> None:
     metrics = list(dict.fromkeys(r.metric for r in rows))
     metric = next((r.metric for r in rows if r.primary), metrics[0])
-    table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", "p adj.")
+    pooled = out.width >= WIDE and any(r.pooled is not None for r in rows if r.metric == metric)
+    table = grid(f"Δ {metric} by segment", "n", "Δ", "interval", *(["pooled Δ"] if pooled else []), "p adj.")
     table.add_column("", no_wrap=True)
     for r in rows:
         if r.segment is None or r.metric != metric:
             continue
         flag = "too few to judge alone" if r.small else "moves against the whole" if r.against_trend else ""
+        if r.rest is not None and r.rest.differs:
+            flag = "; ".join(filter(None, (flag, "differs from the rest")))
         name = plain(", ".join(f"{k}={v}" for k, v in r.segment.items()))
         one = r.figure
-        cells = (name, str(r.n), one.text, one.interval, p_text(r.p_adjusted), flag)
+        beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
+        cells = (name, str(r.n), one.text, one.interval, *beside, p_text(r.p_adjusted), flag)
         table.add_row(*cells, style=("dim" if r.small else colour(r)) or None)
     out.print(table)
     if len(metrics) > 1:
