@@ -12,8 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
-	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-retrievers bench-retrieval-speed screenshots clean
+	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
