@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import logging
 import re
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -385,6 +390,11 @@ GOOD = {"kind": "http", "url": "http://h/?q={query}", "ids": "$.ids"}
         ({"took": "$.t", "took_unit": "min"}, "took_unit must be ms or s"),
         ({"headers": {"Authorization": "Bearer abc"}}, r"header Authorization is written out; .*\$\{NAME\}"),
         ({"headers": {"X-Api-Key": "abc"}}, "header X-Api-Key is written out"),
+        ({"headers": {"X-Auth": "abc"}}, "header X-Auth is written out"),
+        ({"url": "http://h/?q={query}&api_key=abc"}, r"api_key= in url is written out; .*api_key=\$\{NAME\}"),
+        ({"url": "http://h/?q={query}&token=abc", "ids": ""}, "token= in url is written out"),
+        ({"body": {"q": "{query}", "auth": {"password": "abc"}}}, "password in body is written out"),
+        ({"url": "http://h/?q={query}&key=${NOT_SET}"}, "environment variable NOT_SET is not set"),
         ({"headers": {"X-Api-Key": "${NOT_SET}"}}, "environment variable NOT_SET is not set"),
         ({"key_env": "HOME", "login_env": "HOME"}, "expected one of them"),
         ({"stages": "$.x"}, "http: stages:1:1: expected JSON"),
@@ -396,6 +406,105 @@ def test_wrong_parameters_are_told_before_anything_is_asked(change: dict[str, An
         make_retriever(GOOD | change)
     assert "hunter2" not in str(error.value)
     assert "abc" not in str(error.value)
+
+
+PLAIN_SECRET = "s3cr3t+/pass:word?&="
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Repeats everything it was asked, in several encodings; trickles or floods on demand."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.path.startswith("/slow"):
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                    time.sleep(0.1)
+            return
+        said = "\n".join([self.path, str(self.headers), body.decode()])
+        encoded = " ".join(base64.b64encode(b"x" * i + PLAIN_SECRET.encode() + b"y").decode() for i in range(4))
+        status = 200 if self.path.startswith("/ids") else 500 if self.path.startswith("/big") else 400
+        answer = said + encoded + quote(PLAIN_SECRET) if status == 400 else "x" * (3 << 20)
+        if status == 200:
+            answer = json.dumps({"ids": [f"doc {PLAIN_SECRET}", "d2"]})
+        self.send_response(200 if status == 500 else status)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(answer.encode())
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"url": "/?api_key=${SECRET_KEY}"},
+        {"body": {"q": "{query}", "auth": {"token": "${SECRET_KEY}"}}},
+        {"headers": {"X-Auth": "${SECRET_KEY}"}},
+        {"headers": {"Anything": "my ${SECRET_KEY}"}},
+        {"key_env": "SECRET_KEY"},
+        {"login_env": "SECRET_LOGIN"},
+    ],
+    ids=["url", "body", "header", "any header", "key_env", "login_env"],
+)
+def test_a_secret_is_hidden_however_a_server_repeats_it(
+    echo: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", PLAIN_SECRET)
+    monkeypatch.setenv("SECRET_LOGIN", f"someone:{PLAIN_SECRET}")
+    spec = {"kind": "http", "ids": "$.ids[*]", "body": {"q": "{query}"}, "retries": 0} | options
+    retriever = make_retriever(spec | {"url": echo + options.get("url", "/")})
+    with pytest.raises(InputError) as error:
+        retriever.retrieve([Query("x")], 1)
+    text = str(error.value)
+    said = [PLAIN_SECRET, quote(PLAIN_SECRET), quote(PLAIN_SECRET, safe=""), json.dumps(PLAIN_SECRET)[1:-1]]
+    said += [base64.b64encode(f"someone:{PLAIN_SECRET}".encode()).decode(), PLAIN_SECRET[:10]]
+    assert "HTTP 400" in text and not [one for one in said if one in text]
+    monkeypatch.setattr("karat.retrieve.client.EXCERPT", 10_000)
+    with pytest.raises(InputError) as error:
+        retriever.retrieve([Query("x")], 1)
+    assert not [one for one in said if one in str(error.value)] and "***" in str(error.value)
+    for i in range(4):
+        encoded = base64.b64encode(b"x" * i + PLAIN_SECRET.encode() + b"y").decode()
+        assert encoded[8:-8] not in str(error.value)
+    assert PLAIN_SECRET not in str(vars(retriever).get("where"))
+
+
+def test_a_secret_in_an_answer_reaches_no_log(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", PLAIN_SECRET)
+    spec = {"kind": "http", "ids": "$.ids[*]", "body": {"q": "{query}"}, "key_env": "SECRET_KEY"}
+    answer = make_retriever(spec | {"url": f"{echo}/ids"}).retrieve([Query("x")], 2)[0]
+    assert list(answer.ids) == ["doc ***", "d2"]
+
+
+def test_the_time_limit_is_for_the_whole_answer(echo: str) -> None:
+    spec = {"kind": "http", "url": f"{echo}/slow", "ids": "$.ids[*]", "body": {"q": "{query}"}, "timeout": 0.5}
+    start = time.monotonic()
+    with pytest.raises(InputError, match=r"no answer within 0\.5 s"):
+        make_retriever(spec).retrieve([Query("x")], 1)
+    assert time.monotonic() - start < 5
+
+
+def test_an_answer_has_a_largest_size(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"kind": "http", "url": f"{echo}/big", "ids": "$.ids[*]", "body": {"q": "{query}"}}
+    retriever = make_retriever(spec)
+    retriever._client.largest = 2 << 20
+    with pytest.raises(InputError, match="the answer is larger than 2 MB; ask for less"):
+        retriever.retrieve([Query("x")], 1)
 
 
 def test_headers_that_are_no_secret_may_be_written_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, shown
+from karat.retrieve.secrets import conceal, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 RETRY_STATUSES = (408, 409, 425, 429)
 """Statuses, besides those from 500, after which another attempt makes sense."""
+LARGEST_ANSWER = 64 << 20
 EXCERPT = 200
 """Characters of an unexpected response that an error shows."""
 
@@ -72,7 +75,11 @@ class Client:
     secrets: tuple[str, ...] = ()
     """Texts that no error may show: servers like to repeat them."""
 
+    largest: int = LARGEST_ANSWER
+    """Bytes of an answer after which it is refused."""
+
     def __post_init__(self) -> None:
+        self._hidden = spellings(self.secrets)
         self._lock = threading.Lock()
         self._session: httpx.Client | None = None
 
@@ -85,7 +92,7 @@ class Client:
             retry_after = None
             start = time.perf_counter()
             try:
-                response = self._connect().request(method, url, content=content)
+                response = self._fetch(method, url, content, where)
             except httpx.TimeoutException as error:
                 if isinstance(error, httpx.ConnectTimeout):
                     problem, repeat = f"cannot be reached within {self.timeout:g} s", True
@@ -112,8 +119,8 @@ class Client:
     def read_json(self, reply: Reply, where: str, advice: str) -> Any:
         """The JSON of a reply."""
         try:
-            return reply.response.json()
-        except ValueError:
+            return json.loads(self.conceal(reply.response.text))
+        except (ValueError, RecursionError):
             kind = reply.response.headers.get("content-type", "no content-type")
             raise InputError(f"{where}: the answer is not JSON ({kind}): {self.excerpt(reply)}; {advice}") from None
 
@@ -123,10 +130,24 @@ class Client:
         return shown(text, EXCERPT) if text else "an empty answer"
 
     def conceal(self, text: str) -> str:
-        """A text without the secrets."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        """A text without the secrets, however they are spelled in it."""
+        return conceal(text, self._hidden)
+
+    def _fetch(self, method: str, url: str, content: bytes | None, where: str) -> httpx.Response:
+        """A whole response. The time limit is for all of it, and not for each of its pieces."""
+        import httpx
+
+        end, size, pieces = time.monotonic() + self.timeout, 0, []
+        with self._connect().stream(method, url, content=content) as response:
+            for piece in response.iter_bytes():
+                size += len(piece)
+                pieces.append(piece)
+                if size > self.largest:
+                    raise InputError(f"{where}: the answer is larger than {self.largest >> 20:,} MB; ask for less")
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout("the answer came too slowly")
+        headers = [(k, v) for k, v in response.headers.items() if k not in ("content-encoding", "content-length")]
+        return httpx.Response(response.status_code, headers=headers, content=b"".join(pieces), request=response.request)
 
     def close(self) -> None:
         with self._lock:

@@ -12,7 +12,8 @@ from karat.retrieve.client import Client, RetryPolicy, require_httpx
 from karat.retrieve.json_path import JsonPath, describe
 from karat.retrieve.protocol import Answer, Base, read_answer
 from karat.retrieve.registry import retriever
-from karat.retrieve.request import fill, fill_url, places, read_json, variable_of, with_secrets
+from karat.retrieve.request import fill, fill_url, places, read_json
+from karat.retrieve.secrets import expand, expand_url, refuse_written_out, variable_of, with_secrets, without_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,12 +60,14 @@ class Http(Base):
     ) -> None:
         require_httpx("http", "jsonpath")
         self.url = _check_url(url)
+        refuse_written_out(self.url, None, f"http {without_query(self.url)}")  # before anything shows the address
         self.where = f"http {self.url}"
         if not ids:
             raise UsageError(
                 f"{self.where}: ids is missing; name the path to the ids in the answer, for example ids=$.hits[*].id"
             )
         self._body = None if body is None else read_json(body, "http: body")
+        refuse_written_out(self.url, self._body, self.where)
         if "query" not in places(self.url) | places(self._body):
             raise UsageError(f"{self.where}: neither url nor body has {{query}}, so all requests would be the same")
         self.method = (method or ("GET" if body is None else "POST")).upper()
@@ -106,6 +109,9 @@ class Http(Base):
         if not isinstance(headers, Mapping):
             raise UsageError(f"{self.where}: headers must be a mapping of names to texts, found {shown(headers)}")
         out, secrets = with_secrets(headers, self.where)
+        self._full_url, of_url = expand_url(self.url, self.where)
+        self._body, of_body = expand(self._body, self.where)
+        secrets += of_url + of_body
         if key_env and login_env:
             raise UsageError(f"{self.where}: key_env and login_env are both given; expected one of them")
         login = None
@@ -117,7 +123,7 @@ class Http(Base):
             if not colon:
                 raise UsageError(f"{self.where}: environment variable {login_env} must hold user:password")
             login = (user, password)
-            secrets.append(password)
+            secrets += [password, f"{user}:{password}"]
         out = {"Accept": "application/json", **out}
         if self._body is not None:
             out.setdefault("Content-Type", "application/json")
@@ -125,7 +131,7 @@ class Http(Base):
 
     def _ask(self, query: Query, k: int) -> Answer:
         where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
-        url = fill_url(self.url, query, k)
+        url = fill_url(self._full_url, query, k)
         content = None if self._body is None else json.dumps(fill(self._body, query, k), default=str).encode()
         reply = self._client.send(self.method, url, where, content=content)
         if not reply.ok:

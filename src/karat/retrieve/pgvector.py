@@ -12,7 +12,7 @@ from karat.read.objects import text_id
 from karat.retrieve.embedding import Embedding, in_order
 from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.request import variable_of
+from karat.retrieve.secrets import conceal, spellings, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -289,7 +289,7 @@ class PgVector(Base):
     def _explain(self, error: Exception) -> InputError:
         text = " ".join(str(error).split())
         secret = self._pg.conninfo.conninfo_to_dict(self._dsn).get("password")
-        text = text.replace(secret, "***") if secret else text
+        text = conceal(text, spellings([secret])) if secret else text
         errors = self._pg.errors
         if isinstance(error, self._pg.OperationalError) and getattr(error, "sqlstate", None) is None:
             why = f"cannot be reached ({shown(text, 160)}); is the server running, and is the address right?"

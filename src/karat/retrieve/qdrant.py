@@ -12,7 +12,7 @@ from karat.retrieve.embedding import Embedding, in_order, rows_with_text
 from karat.retrieve.framework import id_of
 from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.request import variable_of
+from karat.retrieve.secrets import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

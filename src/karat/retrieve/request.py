@@ -14,9 +14,7 @@ from karat.errors import InputError, UsageError, shown
 if TYPE_CHECKING:
     from karat.retrieve.protocol import Query
 
-_PLACE = re.compile(r"\{(?P<name>query|k|language|field\.[^{}:]+)(?::-(?P<other>[^{}]*))?\}")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-_SECRET = re.compile(r"(?i)authorization|cookie|(^|[-_])(api[-_]?)?(key|token|secret|password)$")
+_PLACE = re.compile(r"(?<!\$)\{(?P<name>query|k|language|field\.[^{}:]+)(?::-(?P<other>[^{}]*))?\}")
 
 
 def read_json(source: Any, what: str) -> Any:
@@ -93,32 +91,3 @@ def _value(place: re.Match[str], query: Query | str, k: int) -> Any:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def with_secrets(headers: Mapping[str, object], where: str) -> tuple[dict[str, str], list[str]]:
-    """Headers with `${NAME}` replaced from the environment, and the values that must never be printed."""
-    out: dict[str, str] = {}
-    secrets: list[str] = []
-    for name, text in headers.items():
-        if not isinstance(text, (str, int, float)):
-            raise UsageError(f"{where}: header {name} must be a text, found {shown(text)}")
-        variables = _VARIABLE.findall(str(text))
-        if _SECRET.search(name) and not variables:
-            raise UsageError(
-                f"{where}: header {name} is written out; put it into an environment variable and write "
-                f'{name}: "${{NAME}}", so that it appears in no file, run or log'
-            )
-        values = {variable: variable_of(variable, where) for variable in variables}
-        secrets += values.values()
-        out[str(name)] = _VARIABLE.sub(lambda place, values=values: values[place[1]], str(text))  # type: ignore[misc]
-    return out, secrets
-
-
-def variable_of(name: str, where: str) -> str:
-    """The value of an environment variable, without surrounding white space."""
-    value = os.environ.get(name, "").strip()
-    if not value:
-        raise UsageError(f"{where}: environment variable {name} is not set; set it to what {where} needs")
-    if not value.isprintable() or not value.isascii():
-        raise UsageError(f"{where}: environment variable {name} has characters that no request can hold; set it again")
-    return value
