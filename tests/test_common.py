@@ -166,7 +166,7 @@ def test_every_need_of_a_metric_is_known() -> None:
     of_pipeline = {"route", "expected_source", "retrieved", "needs_retrieval", "scores", "no_answer"}
     of_log = {"doc_version", "as_of", "latency", "cost", "returned", "item_scores"}
     of_docs = {"embeddings", "gold_embeddings", "texts"}
-    assert parts <= {"gold", "items", "subtopics", *of_log, *of_docs, *of_pipeline}
+    assert parts <= {"gold", "items", "subtopics", "ontology", *of_log, *of_docs, *of_pipeline}
 
 
 def test_the_examples_use_every_parameter_of_every_metric() -> None:

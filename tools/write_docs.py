@@ -42,6 +42,7 @@ _NEEDS = {
     "gold_embeddings": "embeddings of the gold",
     "texts": "title and text of the docs returned (`--docs`)",
     "subtopics": "gold by subtopic (a column `subtopic`, or `--subtopics`)",
+    "ontology": "an ontology whose terms gold and runs name (`--ontology hpo` or an OBO file)",
 }
 
 

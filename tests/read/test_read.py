@@ -221,10 +221,10 @@ def test_results_of_chroma_are_read() -> None:
 
 
 def test_ids_of_chroma_that_are_under_another_name_are_noted() -> None:
-    run = {"q": {"ids": [["0", "1"]], "metadatas": [[{"hpo_id": "HP:1"}, {"hpo_id": "HP:2"}]]}}
+    run = {"q": {"ids": [["0", "1"]], "metadatas": [[{"article_id": "HP:1"}, {"article_id": "HP:2"}]]}}
     notes = karat.evaluate({"q": {"HP:2": 1}}, run, "mrr").notes
     assert notes[0] == "no judged doc was returned for any query: check the ids"
-    assert any("the metadata also hold 'hpo_id'" in note and "call it 'doc_id'" in note for note in notes)
+    assert any("the metadata also hold 'article_id'" in note and "call it 'doc_id'" in note for note in notes)
 
 
 def test_the_library_warns_as_the_command_line_does() -> None:

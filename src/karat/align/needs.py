@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.align.hits import Aligned, Hits, ReturnedDoc
+    from karat.align.terms import TermNeeds
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.items import Log
@@ -44,6 +45,7 @@ class Needs:
     embeddings: Embeddings | None = None
     docs: Docs | None = None
     """The table of docs, for their texts."""
+    terms: TermNeeds | None = None
 
     @staticmethod
     def of(
@@ -54,6 +56,7 @@ class Needs:
         embeddings: Any = None,
         model: str | None = None,
         docs: Docs | None = None,
+        ontology: Any = None,
     ) -> Needs:
         """What these measures need, with the dates of the queries where they are among it."""
         own = tuple(m for m in measures if m.needs != GOLD_ALONE)
@@ -77,6 +80,10 @@ class Needs:
                 f"{needs.first('texts')} needs the texts of the docs; give a table of docs with docs= "
                 "(--docs FILE, dataset.corpus in karat.yaml)"
             ).about(needs.first("texts"))
+        if "ontology" in parts:
+            from karat.align.terms import TermNeeds
+
+            needs = replace(needs, terms=TermNeeds.of([m for m in own if "ontology" in m.needs], ontology))
         if "as_of" not in parts:
             return needs
         from karat.read.log_lists import as_of_days
@@ -168,6 +175,11 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
 
             items = with_contents(items, docs, aligned, qrels, needs)
         rankings = replace(rankings, items=items)
+    if needs.terms is not None:
+        from karat.align.terms import pair_terms
+
+        terms = pair_terms(aligned, needs.terms, depth=needs.deepest("ontology"), run=run.name)
+        rankings = replace(rankings, terms=terms)
     if "subtopics" in needs.parts:
         from karat.align.contents import topics
 

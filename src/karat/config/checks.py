@@ -201,7 +201,8 @@ def config_options(read: Read) -> StatedOptions:
         if part is None or key not in part.model_fields_set:
             continue
         value = getattr(part, key)
-        stated[option.name] = read.place(value) if option.kind == "path" and value is not None else value
+        is_place = option.kind == "path" and value is not None and value not in option.names
+        stated[option.name] = read.place(value) if is_place else value
     return cast("StatedOptions", {name: value for name, value in stated.items() if value is not None})
 
 

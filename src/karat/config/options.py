@@ -30,6 +30,7 @@ class DataOptions(TypedDict, total=False):
     docs: Any
     embeddings: Any
     embedding_model: str | None
+    ontology: Any
     subtopics: bool | None
     qrels_format: str | None
     run_format: str | None
@@ -51,6 +52,13 @@ class Data(OptionGroup):
     )
     embedding_model: str | None = option(
         None, "The model that made the vectors; by default the name in the file, or its fingerprint.", metavar="NAME"
+    )
+    ontology: Any = option(
+        None,
+        "Ontology whose terms gold and runs name: hpo, or an OBO file (max_ont_sim).",
+        kind="path",
+        metavar="hpo|FILE.obo",
+        names=("hpo",),
     )
     subtopics: bool | None = option(None, "Read the second column of TREC qrels as a subtopic.")
     qrels_format: str | None = option(

@@ -73,7 +73,7 @@ class Metric:
     """The value for a query without relevant docs in the gold; None and NaN as above."""
     needs: tuple[str, ...] = GOLD_ALONE
     """What it reads: gold, returned (how many docs), items (all docs returned), item_scores, doc_version, as_of,
-    latency, cost, embeddings (of the items), gold_embeddings, texts, subtopics, route, …; nothing else is read."""
+    latency, cost, embeddings (of the items), gold_embeddings, texts, subtopics, ontology, route, …; nothing else."""
     needs_when: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """What it reads instead for a value of a parameter; the first match counts: {("kind", "subtopic"): ("gold", …)}."""
     no_results_when: Mapping[tuple[str, str], float | None] = field(default_factory=dict)

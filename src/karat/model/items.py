@@ -80,6 +80,24 @@ class Topics:
 
 
 @dataclass(frozen=True)
+class TermPairs:
+    """Each expected term of a query beside each term of an ontology that was returned for it.
+
+    `gold_query` and `gold_grade` are one row per expected term that the ontology knows, sorted by query. `expected`
+    (a row of these), `rank` and the arrays of `similarity` are one row per pair.
+    """
+
+    gold_query: NDArray[np.int64]
+    gold_grade: Values
+    expected: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    similarity: Mapping[tuple[str, str], Values]
+    """By the names of the similarity and of the information content."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the ids: those that the release does not know, and others."""
+
+
+@dataclass(frozen=True)
 class Items:
     """The top docs of each query, judged or not, sorted by query and rank.
 

@@ -34,6 +34,8 @@ class Option:
     choices: tuple[str, ...] = ()
     least: int = 0
     metavar: str | None = None
+    names: tuple[str, ...] = ()
+    """Names that a path may be instead of a place: those of data that packages bring."""
     off: str = ""
     """The help of the flag that switches the option off."""
     selects: Callable[[RankedDocs, Any], Any] | None = None
@@ -99,6 +101,7 @@ def option(
     choices: tuple[str, ...] = (),
     least: int = 1,
     metavar: str | None = None,
+    names: tuple[str, ...] = (),
     off: str = "",
     selects: Callable[[RankedDocs, Any], Any] | None = None,
     by_gold: bool = False,
@@ -109,7 +112,8 @@ def option(
     `selects` and `regrades` say what a convention does; they are called with the option's value, if it is not the
     default.
     """
-    about = {"help": help, "kind": kind, "key": key, "choices": choices, "least": least, "metavar": metavar, "off": off}
+    about = {"help": help, "kind": kind, "key": key, "choices": choices, "least": least, "metavar": metavar}
+    about |= {"names": names, "off": off}
     return field(default=default, metadata=about | {"selects": selects, "by_gold": by_gold, "regrades": regrades})
 
 

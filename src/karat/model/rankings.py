@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.items import Items, Log, Topics
+    from karat.model.items import Items, Log, TermPairs, Topics
 
     Values = NDArray[np.float64]
     Counts = NDArray[np.int64]
@@ -58,6 +58,8 @@ class Rankings:
     """All queries of the run, with gold or without, where a metric reads only what the run says itself."""
     topics: Topics | None = None
     """The subtopics of relevant docs, where a metric needs them."""
+    terms: TermPairs | None = None
+    """Expected and returned terms of an ontology, where a metric needs them."""
 
     def __len__(self) -> int:
         return len(self.query_ids)

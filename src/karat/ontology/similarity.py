@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.ontology.information import CONTENTS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -88,6 +90,13 @@ SIMILARITIES: dict[str, Callable[[Meeting], Values]] = {
     "path": path,
     "hybrid": hybrid,
 }
+BY_CONTENT = ("lin", "resnik", "jiang_conrath")
+"""The similarities that look at information content."""
+
+
+def content_name(sim: str, ic: str) -> str:
+    """The information content that a similarity looks at; those of paths need none, and take the first."""
+    return ic if sim in BY_CONTENT else CONTENTS[0]
 
 
 def similarities(

@@ -15,6 +15,8 @@ from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.read.problems import Problems
 
+_CHROMA_DOC = ("doc_id", "hpo_id")
+"""Fields of Chroma's metadata that name the doc of an entry; the first that is there counts."""
 DOCS_TO_CHECK = 300_000
 """Docs of a run in memory whose ids are all checked before the run is trusted."""
 
@@ -243,7 +245,7 @@ def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[st
             continue
         lists[q] = [i for i in texts if i is not None]
         parents[q] = [
-            str(m["doc_id"]) if m and "doc_id" in m else parent_of(i, separator)
+            next((str(m[name]) for name in _CHROMA_DOC if m and name in m), parent_of(i, separator))
             for i, m in zip(lists[q], metadata, strict=True)
         ]
     problems.check()
@@ -257,7 +259,7 @@ def _note_other_ids(results: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
     metadata = [m for one in nested for m in (one if isinstance(one, (list, tuple)) else (one,))]
     names = {str(name) for m in metadata if isinstance(m, Mapping) for name in m}
     others = sorted(name for name in names if name.lower().endswith("id"))
-    if "doc_id" in names or not others:
+    if names.intersection(_CHROMA_DOC) or not others:
         return ()
     return (
         f"docs are named by Chroma's ids; the metadata also hold {', '.join(map(repr, others))}: if the gold names "

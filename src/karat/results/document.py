@@ -326,6 +326,9 @@ class FingerprintsJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     embeddings: Annotated[
         dict[str, str] | UnsetType, Meta(description="By metric: the model of the embeddings that it looks at.")
     ] = UNSET
+    ontologies: Annotated[
+        dict[str, str] | UnsetType, Meta(description="By metric: the release of the ontology that it looks at.")
+    ] = UNSET
     metrics: dict[str, str]
 
 

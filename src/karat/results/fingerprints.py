@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
 
-EMBEDDING_MODEL = "embedding_model"
-"""The convention that names the model of the embeddings."""
+OF_METRICS = frozenset(("embedding_model", "ontology"))
+"""Conventions that name what some metrics look at: they count for these metrics alone."""
 COUNTED = ("text", "as_of", "no_answer", "conversation", "weight")
 """The fields of a query that can change a result; others only slice it."""
 PART = 8
@@ -54,6 +54,8 @@ class Fingerprints:
     embeddings: Mapping[str, str] = field(default_factory=dict)
     """By metric: the model of the embeddings that it looks at."""
     metrics: Mapping[str, str] = field(default_factory=dict)
+    ontologies: Mapping[str, str] = field(default_factory=dict)
+    """By metric: the release of the ontology that it looks at."""
 
     def __bool__(self) -> bool:
         return self.gold is not None or bool(self.metrics)
@@ -135,10 +137,10 @@ def fingerprint_file(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
+def fingerprint_metric(measure: Measure, model: str | None = None, ontology: str | None = None) -> str:
     """A metric's definition: its declaration, its parameters, and the code of one that Karat does not bring.
 
-    The model of the embeddings that it looks at is part of it.
+    The model of the embeddings that it looks at is part of it, and so is the release of the ontology.
     """
     m = measure.metric
     parts = [
@@ -154,6 +156,8 @@ def fingerprint_metric(measure: Measure, model: str | None = None) -> str:
         parts.append(_code(m.compute))
     if model is not None:
         parts.append({"embedding_model": model})
+    if ontology is not None:
+        parts.append({"ontology": ontology})
     return _short(parts)
 
 
@@ -194,7 +198,7 @@ def find_differences(
         if here.hashes.get(what) != there.hashes.get(what):
             out.append(_difference(what, getattr(here, what), getattr(there, what)))
     ours, theirs = conventions
-    for name in sorted({*ours, *theirs} - {EMBEDDING_MODEL}):  # that counts for the metrics that look at embeddings
+    for name in sorted({*ours, *theirs} - OF_METRICS):
         if ours.get(name) != theirs.get(name):
             pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in conventions]
             out.append(Difference(f"convention {name}", *pair))
@@ -202,6 +206,10 @@ def find_differences(
         models = [f.embeddings.get(name) for f in (here, there)]
         if models[0] != models[1] or UNNAMED in models:
             out.append(Difference(f"the embedding model of {name}", *(m or "none" for m in models)))
+            continue
+        releases = [f.ontologies.get(name) for f in (here, there)]
+        if releases[0] != releases[1]:
+            out.append(Difference(f"the ontology of {name}", *(r or "none" for r in releases)))
             continue
         definitions = [f.metrics.get(name) for f in (here, there)]
         if definitions[0] != definitions[1] or None in definitions:

@@ -285,6 +285,8 @@ class Result(Tabular):
     """The file of docs: where gold is by chunk, the result rests on it."""
     models: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By metric: the model of the embeddings that it looks at."""
+    ontologies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By metric: the release of the ontology that it looks at."""
     provenance: Provenance | None = field(default=None, repr=False)
     """When and from what it was saved; None for a fresh one."""
     basis: Fingerprints | None = field(default=None, repr=False)
@@ -307,7 +309,8 @@ class Result(Tabular):
             fingerprint_queries(self.queries) if self.queries is not None else None,
             fingerprint_file(self.corpus) if self.corpus is not None and by_chunk else None,
             self.models,
-            {n: fingerprint_metric(parse(n), self.models.get(n)) for n in self.metrics},
+            {n: fingerprint_metric(parse(n), self.models.get(n), self.ontologies.get(n)) for n in self.metrics},
+            self.ontologies,
         )
 
     def __getitem__(self, name: str) -> RunResult:

@@ -187,6 +187,7 @@ def _fingerprints(prints: FingerprintsJson | None) -> Fingerprints:
         prints.corpus or None,
         prints.embeddings or {},
         prints.metrics,
+        prints.ontologies or {},
     )
 
 

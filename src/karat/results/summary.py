@@ -131,6 +131,7 @@ def _fingerprints(prints: Fingerprints) -> FingerprintsJson | UnsetType:
         else UNSET,
         corpus=prints.corpus if prints.corpus is not None else UNSET,
         embeddings=dict(prints.embeddings) or UNSET,
+        ontologies=dict(prints.ontologies) or UNSET,
         metrics=dict(prints.metrics),
     )
 

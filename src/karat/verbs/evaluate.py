@@ -97,7 +97,13 @@ def evaluate(
         from karat.align.needs import Needs
 
         job.needs = Needs.of(
-            measures, table, settings.policy, embeddings=data.embeddings, model=data.embedding_model, docs=docs_table
+            measures,
+            table,
+            settings.policy,
+            embeddings=data.embeddings,
+            model=data.embedding_model,
+            docs=docs_table,
+            ontology=data.ontology,
         )
     job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
     runs = [job.run(name, source, measures) for name, source in sources]
@@ -108,8 +114,11 @@ def evaluate(
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
+    terms = job.needs.terms if job.needs is not None else None
+    if terms is not None:
+        conventions["ontology"] = terms.ontology.release
     corpus = os.fspath(data.docs) if isinstance(data.docs, (str, os.PathLike)) else None
-    return Result(tuple(runs), conventions, table, corpus, job.models)
+    return Result(tuple(runs), conventions, table, corpus, job.models, terms.basis if terms is not None else {})
 
 
 def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
@@ -347,8 +356,9 @@ def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
     from karat.metrics.budget import undated
 
     dated = [m for m in needs.measures if {"items", "doc_version"} <= set(m.needs)]
+    terms = rankings.terms.notes if rankings.terms is not None else ()
     left_out = [(m.name, undated(rankings_for(m, rankings), None if m.k is None else int(m.k))) for m in dated]
-    return [f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n]
+    return [*terms, *(f"{name}: {n} item{'s' if n > 1 else ''} without doc_version" for name, n in left_out if n)]
 
 
 LOGGED = frozenset(("latency", "cost", "doc_version"))

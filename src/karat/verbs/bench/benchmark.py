@@ -377,6 +377,8 @@ class _Job:
             settings = settings.change(queries=table)
         if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             settings = settings.change(by=LANGUAGE)
+        if settings.data.ontology is None:
+            settings = settings.change(ontology=self.dataset.ontology)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
         unknown = unknown_ids(logs, runs.corpora)
         notes = [*runs.notes, *list_warnings(self.dataset, unknown, metrics, self.k)]

@@ -45,6 +45,7 @@ class Dataset:
     docs: Any
     embeddings: Any = None
     embedding_model: str | None = None
+    ontology: str | None = None
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -204,6 +205,7 @@ def _from_config(name: str, path: str) -> Dataset:
         options["docs"],
         options.get("embeddings"),
         options.get("embedding_model"),
+        options.get("ontology"),
     )
 
 
