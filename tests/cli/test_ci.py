@@ -33,6 +33,18 @@ def test_every_input_of_the_action_is_used_and_every_used_one_is_declared() -> N
     assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
 
 
+def test_what_the_action_uses_is_pinned() -> None:
+    used = re.findall(r"uses: (\S+)", (ROOT / "action.yml").read_text("utf-8"))
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one) for one in used)
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h"])
+def test_arguments_that_judge_nothing_ship_nothing(place: Path, argument: str) -> None:
+    code, outputs, _, told = checked(place, config="bad.yaml", args=argument)
+    assert (code, outputs["verdict"]) == (2, "")
+    assert "judge nothing" in told
+
+
 def test_no_input_is_part_of_a_script_and_every_script_is_bash() -> None:
     scripts = [step for step in STEPS if "run" in step]
     assert len(scripts) == 2

@@ -688,3 +688,17 @@ def test_markdown_without_a_verdict_shows_every_metric_segment_and_difference() 
             f"{markdown.text(str(d.figure))} | {markdown.text(p_text(d.p_adjusted))} | {d.wins}/{d.ties}/{d.losses}"
         )
         assert f"{start}`{d.metric}` | {figures} | {d.n} |" in text
+
+
+def test_tables_hold_no_formulas(tmp_path: Path) -> None:
+    import csv
+
+    from karat.report.files import write_rows
+
+    ids = ["=cmd|calc", "+1+1", "-2+3", "@sum(a)", "-5", "d-1", "q=1"]
+    write_rows([(id, id, "mrr", 1.0) for id in ids], str(tmp_path / "t.csv"))
+    with open(tmp_path / "t.csv", newline="") as file:
+        cells = [row[1] for row in csv.reader(file)][1:]
+    assert cells == ["'=cmd|calc", "'+1+1", "'-2+3", "'@sum(a)", "-5", "d-1", "q=1"]
+    write_rows([(id, id, "mrr", 1.0) for id in ids], str(tmp_path / "t.jsonl"))
+    assert [json.loads(line)["query_id"] for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ids

@@ -480,3 +480,23 @@ def test_the_page_names_every_retriever_and_parameter() -> None:
         assert f"`{name}`" in page or f"`{name}(" in page, name
         for param in kind.params:
             assert re.search(rf"\b{param}\b", page), (name, param)
+
+
+def test_the_working_folder_hides_no_installed_package(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "bm25s.py").write_text("raise SystemError('the package of this name was hidden')\n")
+    (tmp_path / "mine.py").write_text("def find(query, k):\n    return ['d1']\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
+    code = (
+        "from karat.retrieve import make_retriever\nfrom karat.retrieve.registry import import_object\n"
+        "make_retriever('mine:find'); import bm25s; print(bm25s.__file__)\n"
+        "from karat.errors import UsageError\n"
+        "try:\n    import_object('leaves:find')\nexcept UsageError as error:\n    print(error)\n"
+    )
+    program = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) not in done.stdout.splitlines()[0]
+    assert "module 'leaves' cannot be imported (SystemExit" in done.stdout

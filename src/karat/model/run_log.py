@@ -131,12 +131,13 @@ class RunLog:
     @cached_property
     def facts(self) -> Facts:
         """What the lines say of the run as a whole; a list of values where they differ."""
-        values: dict[str, list[Json]] = {}
+        values: dict[str, dict[object, Json]] = {}
         for trace in self.traces.values():
             for name, value in trace.facts.items():
-                if value not in values.setdefault(name, []):
-                    values[name].append(value)
-        return {name: several[0] if len(several) == 1 else several for name, several in values.items()}
+                key = value if isinstance(value, (str, int)) else msgspec.json.encode(value)
+                values.setdefault(name, {}).setdefault(key, value)
+        several = {name: list(distinct.values()) for name, distinct in values.items()}
+        return {name: each[0] if len(each) == 1 else each for name, each in several.items()}
 
     @cached_property
     def stage_names(self) -> tuple[str, ...]:

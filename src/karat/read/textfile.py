@@ -91,6 +91,8 @@ class TextFile:
                     buffer[end] = NEWLINE
                     end += 1
                 cut = end if last else self._last_query_start(buffer, end)
+                if cut == PAD:
+                    size *= 2  # a query, or a line, that is longer than this piece: what it holds is copied seldom
                 rest = bytes(memoryview(buffer)[cut:end])
                 if buffer[PAD:cut].strip() if last else cut > PAD:
                     empty = False

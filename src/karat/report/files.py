@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -67,9 +68,18 @@ def write_rows(rows: Iterable[tuple[str, str, str, float | None]], path: str) ->
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
+    if kind == ".csv":
+        rows = ((safe_cell(run), safe_cell(query), metric, value) for run, query, metric, value in rows)
     writer.writerows(rows)
     table = encoded(buffer.getvalue())
     write_atomically(path, table if kind == ".csv" else _parquet(table))
+
+
+def safe_cell(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; plain ids and numbers stay as they are."""
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"[-+]?[\w.#:]*", cell):
+        return f"'{cell}"
+    return cell
 
 
 def _parquet(table: bytes) -> bytes:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
-from karat.report.files import write_text
+from karat.report.files import safe_cell, write_text
 from karat.report.markdown import code, text
 from karat.report.terminal.console import console, line
 
@@ -61,7 +60,7 @@ def as_csv(misses: Misses, top: int | None = None) -> str:
             cells = [miss.query_id, _flat(miss.text, 0), gold, str(i + 1)]
             for doc in (mine, other):
                 cells += [doc.doc, _grade(doc), _flat(doc.text, SHORT)] if doc is not None else ["", "", ""]
-            writer.writerow(_safe(c) for c in cells)
+            writer.writerow(safe_cell(c) for c in cells)
     return out.getvalue()
 
 
@@ -148,10 +147,3 @@ def _flat(words: str, limit: int) -> str:
     """Text on one line, without characters that a terminal obeys, and short where a limit is given."""
     line = " ".join("".join(c if c.isprintable() else " " for c in words).split())
     return line if not limit or len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _safe(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula; plain ids and numbers stay as they are."""
-    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"[-+]?[\w.#:]*", cell):
-        return f"'{cell}"
-    return cell

@@ -140,16 +140,16 @@ def _refuse_args(spec: Spec) -> None:
 
 
 def import_object(path: str) -> Any:
-    """The object that `module:name` names; modules in the current folder work too."""
+    """The object that `module:name` names; modules in the current folder work too, after those installed."""
     module, _, name = path.partition(":")
     if module.endswith(".py"):
         raise UsageError(f"{path}: name the module, not its file: {module.removesuffix('.py')}:{name}")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
     try:
         value: Any = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{path}: module {module!r} cannot be imported ({type(error).__name__}: {error})") from error
     for part in name.split("."):
         if not hasattr(value, part):
