@@ -202,11 +202,13 @@ class _Posterior:
         for _ in range(STEPS):
             parts = (out[:, :, None] - self.means) / self.deviations
             score = ndtri(np.clip((self.shares * ndtr(parts)).sum(axis=2), 1e-12, 1 - 1e-12))
-            if bool((np.abs(score - target) < CLOSE).all()):
+            settled = np.abs(score - target) < CLOSE
+            if bool(settled.all()):
                 break
             low, high = np.where(score < target, out, low), np.where(score > target, out, high)
             density = (self.shares * np.exp(-(parts**2) / 2) / self.deviations).sum(axis=2)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 step = out - (score - target) * np.exp(-(score**2) / 2) / density
-            out = np.where((step > low) & (step < high), step, (low + high) / 2)
+            step = np.where((step > low) & (step < high), step, (low + high) / 2)
+            out = np.where(settled, out, step)
         return out
