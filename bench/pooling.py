@@ -79,8 +79,8 @@ def main() -> int:
     report.note(
         f"{samples:,} samples per cell. Percentages; truths of segments are drawn with the deviation (sd) stated."
     )
-    write_levels(report, [(c, r) for c, r in rates if not c.change])
-    write_changes(report, [(c, r) for c, r in rates if c.change])
+    write_levels(report, [(c, r) for c, r in rates if not c.change], samples)
+    write_changes(report, [(c, r) for c, r in rates if c.change], samples)
     write_interaction(report, levels, samples)
     finish("pooling", report, begun, asked.quick)
     return 0 if all(bar.passed for bar in report.bars) else 1
@@ -208,25 +208,41 @@ def interaction_level(cell: Cell, samples: int) -> tuple[float, float]:
 # --- what is written ---------------------------------------------------------------------------------------------
 
 
-def write_levels(report: Report, rows: list[tuple[Cell, Rates]]) -> None:
+def report_coverage(report: Report, name: str, rows: list[tuple[Cell, Rates]], samples: int) -> None:
+    """The cells that hold too few truths: below the limit, and below it by two standard errors of the simulation."""
+    figures = [(c, spread, x) for c, r in rows for spread, x in zip(SPREADS, r.coverage, strict=True)]
+    below = [one for one in figures if one[2] < COVERAGE]
+    clearly = [
+        f"{c.label} {c.segments} × {c.n} sd {spread:g} {x:.1f}%"
+        for c, spread, x in below
+        if x < COVERAGE - 2 * (COVERAGE * (100 - COVERAGE) / (samples * c.segments)) ** 0.5
+    ]
+    least = min(x for *_, x in figures)
+    report.bar(
+        f"{name}: at least {COVERAGE:g}% of truths held, allowing two standard errors of the simulation",
+        f"least {least:.1f}%; {len(below)} of {len(figures)} figures below {COVERAGE:g}%, "
+        f"by more than that: {'; '.join(clearly) or 'none'}",
+        not clearly,
+    )
+
+
+def write_levels(report: Report, rows: list[tuple[Cell, Rates]], samples: int) -> None:
     """Coverage, SHIP and false SHIP of levels."""
     report.heading("levels")
     report.table(HEAD, [_row(c, r) for c, r in rows])
     ours = [(c, r) for c, r in rows if c.label.startswith("DL19")]
-    worst = min(ours, key=lambda x: min(x[1].coverage))
-    least = min(worst[1].coverage)
-    report.bar(
-        f"DL19 ndcg@10: at least {COVERAGE:g}% of truths held at every sd",
-        f"least {least:.1f}% ({worst[0].label}, {worst[0].segments} × {worst[0].n})",
-        least >= COVERAGE - 0.6,
-    )
+    report_coverage(report, "DL19 ndcg@10", ours, samples)
     for n, limit in SHIPS.items():
-        ships = [r.ship for c, r in ours if (c.segments, c.n) == (4, n)]
+        ships = {c.label: r.ship for c, r in ours if (c.segments, c.n) == (4, n)}
+        short = [f"{label} {ship:.1f}%" for label, ship in ships.items() if ship < limit]
         report.bar(
-            f"DL19 ndcg@10, 4 × {n}, all {ABOVE:g} above the gate: SHIP at least {limit:g}% (mean of five systems)",
-            f"{np.mean(ships):.1f}% ({min(ships):.1f}–{max(ships):.1f}%)",
-            float(np.mean(ships)) >= limit,
+            f"DL19 ndcg@10, 4 × {n}, all {ABOVE:g} above the gate: SHIP at least {limit:g}% for each system",
+            f"mean {np.mean(list(ships.values())):.1f}%, least {min(ships.values()):.1f}%"
+            + (f"; below: {', '.join(short)}" if short else ""),
+            not short,
         )
+    others = [(c, r) for c, r in rows if not c.label.startswith("DL19")]
+    report_coverage(report, "SciFact and the demo", others, samples)
     most = max(r.at_gate for _, r in rows)
     report.bar(f"all truths at the gate: false SHIP at most {FALSE:g}%", f"at most {most:.1f}%", most <= FALSE)
 
@@ -242,12 +258,11 @@ def _row(cell: Cell, rates: Rates) -> list[str]:
     return [cell.label, f"{cell.segments} × {cell.n}", *(f"{x:.1f}" for x in figures)]
 
 
-def write_changes(report: Report, rows: list[tuple[Cell, Rates]]) -> None:
+def write_changes(report: Report, rows: list[tuple[Cell, Rates]], samples: int) -> None:
     """The same of differences between runs."""
     report.heading("differences")
     report.table(HEAD, [_row(c, r) for c, r in rows])
-    least = min(min(r.coverage) for _, r in rows)
-    report.bar(f"differences: at least {COVERAGE:g}% of truths held", f"least {least:.1f}%", least >= COVERAGE - 0.6)
+    report_coverage(report, "differences", rows, samples)
 
 
 def write_interaction(report: Report, rows: list[tuple[Cell, tuple[float, float]]], samples: int) -> None:
