@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, LOG_METRICS, all_metrics
+from karat.read.cases import case_schema
 from karat.read.formats import all_formats
 from karat.report.terminal.metrics import constant, example, over_queries, value_range
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
@@ -361,6 +362,7 @@ def main(arguments: list[str]) -> int:
         DOCS / "metrics.md": metrics_page(),
         DOCS / "validate.md": validate_page(),
         diagnosis: diagnosis_page(before),
+        DOCS / "schemas" / "cases.schema.json": json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n",
         DOCS / "schemas" / "config.schema.json": config_schema(),
         DOCS / "schemas" / "result.schema.json": result_schema(),
     }

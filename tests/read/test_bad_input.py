@@ -367,6 +367,12 @@ REFUSED = [
     option(
         "format-jsonl-forced", ("--run-format", "jsonl"), "run.txt:1: not JSON", "q1 Q0 d2", "one JSON object per line"
     ),
+    gold(
+        "cases-without-ids",
+        b'[\n{"text": "Krampf", "expected_ids": []}]',
+        "qrels.txt:2: case",
+        "expected_ids must hold at least one id",
+    ),
     option(
         "format-json-forced", ("--qrels-format", "json"), "qrels.txt:1: not JSON", "q1 0 d1", "{query: {doc: value}}"
     ),

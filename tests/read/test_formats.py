@@ -29,6 +29,7 @@ def parquet() -> bytes:
 
 
 SAMPLES = {
+    "cases": b'[{"case_id": "q1", "text": "words", "expected_ids": ["d1"]}]',
     "csv": b"query_id,doc_id,grade,score\nq1,d1,1,1\n",
     "json": b'{"q1": {"d1": 1}}',
     "jsonl": b'{"query_id": "q1", "doc_id": "d1", "grade": 1, "score": 1}\n',

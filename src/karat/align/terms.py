@@ -10,9 +10,8 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.model.items import TermPairs
 from karat.model.policy import earns_gain
-from karat.ontology.load import HPO, load_content, load_ontology
+from karat.ontology.load import HPO, load_content, open_ontology
 from karat.ontology.similarity import content_name, similarities
-from karat.ontology.terms import Ontology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from karat.align.hits import Aligned
     from karat.metrics.grammar import Measure
     from karat.ontology.information import InformationContent
-    from karat.ontology.terms import Resolution
+    from karat.ontology.terms import Ontology, Resolution
 
     Numbers = NDArray[np.int64]
 
@@ -39,7 +38,7 @@ class TermNeeds:
     """By metric: the release that it looks at, with fingerprints of what was read."""
 
     @staticmethod
-    def of(measures: Sequence[Measure], source: object) -> TermNeeds:
+    def of(measures: Sequence[Measure], source: Ontology | str | None) -> TermNeeds:
         """What these measures look at in an ontology, which is read here."""
         first = measures[0].name
         if source is None:
@@ -47,7 +46,7 @@ class TermNeeds:
                 f"{first} needs an ontology; name it with ontology= (--ontology {HPO}|FILE.obo, dataset.ontology in "
                 "karat.yaml)"
             ).about(first)
-        ontology = source if isinstance(source, Ontology) else load_ontology(str(source))
+        ontology = open_ontology(source)
         choices = {m.name: (m.param("sim"), content_name(m.param("sim"), m.param("ic"))) for m in measures}
         contents = {name: load_content(ontology, name) for name in dict.fromkeys(ic for _, ic in choices.values())}
         basis = {

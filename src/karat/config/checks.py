@@ -18,7 +18,7 @@ from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
-from karat.read.queries import read_queries
+from karat.read.queries import read_queries, read_queries_of_gold
 from karat.read.sources import run_files
 from karat.results.sampling import GOLD, plain_field, split_fields, split_groups
 from karat.results.saved import NOT_BLESSED
@@ -248,8 +248,11 @@ def evaluation_of(
     measures = parse_all([*(names or DEFAULT_METRICS), *figures], like=settings.like)
     slices = split_groups(settings.intervals.by)
     tables = {*slices, *(g.fields for g in gates if g.every and not g.where)}
+    table = settings.data.queries
+    if table is None:
+        table = read_queries_of_gold(qrels, settings.data.qrels_format)
     settings = settings.change(
-        queries=queries_of(read, gates, settings.data.queries),
+        queries=queries_of(read, gates, table),
         by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
         details=settings.engine.details or "save" in config.outputs.places() or components,
     )

@@ -29,6 +29,17 @@ T = TypeVar("T")
 DEFAULT_METRICS = ("hit@{1,3,5,10}", "recall@{1,3,5,10}", "precision@5", "ndcg@{5,10}", "mrr", "map@10")
 LOG_METRICS = ("distinct_docs@5", "latency.p50", "latency.p90")
 """What joins the default metrics where all runs are run logs with latency."""
+TERM_METRICS = ("max_ont_sim@{1,3,5,10}",)
+"""What joins the default metrics where an ontology is named."""
+CASE_METRICS = (
+    "hit@{1,3,5,10}",
+    "ndcg@{1,3,5,10}",
+    "recall@{1,3,5,10}",
+    "precision@{1,3,5,10}",
+    "map(norm=min)@{1,3,5,10}",
+    "mrr",
+)
+"""The default metrics of case files: short texts, each with a few expected terms."""
 PRIMARY = "ndcg@10"
 LARGEST = 10**9
 """The largest cutoff, and the largest number that a parameter takes: beyond it lies nothing but overflow."""

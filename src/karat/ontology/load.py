@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError, missing_package
 from karat.ontology.information import annotation_content, structural_content
 from karat.ontology.obo import parse_obo
-from karat.ontology.terms import build_ontology
+from karat.ontology.terms import Ontology, build_ontology
 from karat.read.files import check_path, open_input
 
 if TYPE_CHECKING:
     from karat.ontology.information import InformationContent
-    from karat.ontology.terms import Ontology
 
 HPO = "hpo"
 """The name of the Human Phenotype Ontology."""
@@ -29,6 +28,11 @@ def load_ontology(name: str) -> Ontology:
     path = find_hpo() if name == HPO else check_path(name)
     status = os.stat(path)
     return _load(path, name, status.st_mtime_ns, status.st_size)
+
+
+def open_ontology(source: Ontology | str | os.PathLike[str]) -> Ontology:
+    """An ontology as an option of a verb names it: itself, `hpo`, or a path."""
+    return source if isinstance(source, Ontology) else load_ontology(os.fspath(source))
 
 
 @lru_cache(maxsize=2)

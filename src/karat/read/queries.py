@@ -11,7 +11,7 @@ from karat.model.queries import Queries, yes_or_no
 from karat.read import frames
 from karat.read.columns import QUERIES
 from karat.read.files import check_path, open_input
-from karat.read.formats import read_table_rows
+from karat.read.formats import all_formats, read_table_rows, recognise_format
 from karat.read.objects import text_id
 from karat.read.problems import Problems
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 def read_queries(source: Any) -> Queries:
     """A table of queries from a path, a frame, a dict of fields, or `karat.Queries`."""
     return read_table(source, QUERIES)
+
+
+def read_queries_of_gold(source: Any, format: str | None = None) -> Queries | None:
+    """The queries that a file of gold holds itself; None for formats that hold judgments alone."""
+    if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
+        return None
+    file = open_input(os.fspath(source))
+    form = all_formats().get(format) if format is not None else recognise_format(file, "qrels") if file.head else None
+    return read_queries(source) if form is not None and form.holds_queries else None
 
 
 def read_table(source: Any, kind: TableKind) -> Queries:

@@ -18,13 +18,15 @@ from karat.align.mismatch import check_common_queries, describe_mismatch
 from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, shown
-from karat.metrics.grammar import DEFAULT_METRICS, parse_all
+from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import is_relevant
 from karat.model.run import Run
+from karat.read.cases import PUBLISHABLE
 from karat.read.files import is_packed
 from karat.read.frames import is_frame
+from karat.read.queries import read_queries_of_gold
 from karat.read.sources import read_run, run_files
 from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
@@ -74,8 +76,11 @@ def evaluate(
     """
     settings = Settings.of(options)
     data = settings.data
-    table = _table(data.queries) if data.queries is not None else None
+    cases = read_queries_of_gold(qrels, data.qrels_format)
+    table = _table(data.queries) if data.queries is not None else cases
     job = _Job(qrels, settings, table)
+    if cases is not None and data.ontology is not None and table is not None:
+        table = job.queries = _with_domains(table, job.gold, data.ontology)
     sources = named_runs(run)
     if qrels is None and metrics is None:
         from karat.verbs.log_metrics import default_log_metrics
@@ -83,7 +88,8 @@ def evaluate(
         sources = [(name, job.read(name, source)) for name, source in sources]
         metrics = default_log_metrics([source for _, source in sources], table, ks)
     if metrics is None:
-        metrics = _default_metrics(ks, [source for _, source in sources] if settings.like is None else ())
+        names = (*(DEFAULT_METRICS if cases is None else CASE_METRICS), *(TERM_METRICS if data.ontology else ()))
+        metrics = _default_metrics(names, ks, [source for _, source in sources] if settings.like is None else ())
     measures = parse_all(metrics, ks, settings.like)
     job.needs_gold = any("gold" in m.needs for m in measures)
     if qrels is None:
@@ -93,6 +99,8 @@ def evaluate(
         job.parents = docs_table.parents
         unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
         job.notes = (unmatched.note,) if unmatched else ()
+    if cases is not None and len(cases) < PUBLISHABLE:
+        job.notes = (*job.notes, f"{len(cases):,} cases, not for publication: at least {PUBLISHABLE} are needed")
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
 
@@ -132,9 +140,10 @@ def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
         )
 
 
-def _default_metrics(ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
+def _default_metrics(names: Sequence[str], ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
     """The metrics where none is named; with cutoffs of the caller's own, the same ones without theirs."""
-    names = DEFAULT_METRICS if ks is None else dict.fromkeys(m.metric.name for m in parse_all(DEFAULT_METRICS))
+    if ks is not None:
+        names = list(dict.fromkeys(replace(m, k=None).name for m in parse_all(names)))
     return [*names, *log_panel(runs, ks)]
 
 
@@ -152,6 +161,21 @@ def _table(queries: Any) -> Queries:
     from karat.read.queries import read_queries
 
     return read_queries(queries)
+
+
+def _with_domains(cases: Queries, gold: Gold | None, source: Any) -> Queries:
+    """The cases; one that names no domain takes the branch of the ontology of its first expected term."""
+    from karat.ontology.domains import domains_of
+    from karat.ontology.load import open_ontology
+
+    assert gold is not None
+    first = {q: next(iter(gold.qrels.for_query(q))) for q in gold.qrels.query_ids}
+    domains = domains_of(open_ontology(source), first.values())
+    fields = {
+        q: {"domain": domains.get(first.get(q, "")), **{n: v for n, v in own.items() if v is not None}}
+        for q, own in cases.fields.items()
+    }
+    return replace(cases, fields=fields)
 
 
 def _docs(docs: Any, policy: Policy) -> Docs:

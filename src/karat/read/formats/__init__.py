@@ -68,6 +68,8 @@ class InputFormat:
     """Read gold or a run."""
     read_table: Callable[[InputFile, Problems, TableKind], Iterable[FieldRow]] | None = None
     """Read a table of queries or docs."""
+    holds_queries: bool = False
+    """Whether a file of gold is a table of its queries too."""
     ranks: Callable[[InputFile], Mapping[int, float]] | None = None
     """The rank on each line, where the file states ranks beside its scores: the linter compares them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
-from karat.read.formats import InputFormat, jsonl
+from karat.read.formats import InputFormat, cases, jsonl
 
 if TYPE_CHECKING:
     from karat.model.json_data import JsonObject
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def recognise(file: InputFile) -> bool:
-    """Whether this is JSON, and not one object per line."""
-    return file.head.lstrip()[:1] in (b"{", b"[") and not jsonl.recognise(file)
+    """Whether this is JSON, and neither one object per line nor a file of cases."""
+    others = (jsonl.recognise, cases.recognise)
+    return file.head.lstrip()[:1] in (b"{", b"[") and not any(recognises(file) for recognises in others)
 
 
 def read(file: InputFile, role: Role, problems: Problems) -> JsonObject:
