@@ -153,3 +153,16 @@ def test_the_german_cases_of_the_shared_data_run(name: str, size: int, unknown: 
     run = {q: ["HP:0001250"] for q in gold.query_ids}
     result = karat.evaluate(path, run, "max_ont_sim@1,mrr", ontology="hpo")
     assert [f"{unknown} of {size} queries" in note for note in result.notes].count(True) == (1 if unknown else 0)
+
+
+def test_validate_warns_of_wrong_gold_in_the_german_cases_of_the_shared_data() -> None:
+    if not (SHARED / "hpo-german").is_dir():
+        pytest.skip("needs ../shared/data/hpo-german")
+    warnings = {
+        name: [
+            (f.code, f.count) for f in karat.validate(SHARED / "hpo-german" / name).findings if f.severity == "warning"
+        ]
+        for name in ("tiny_v1.json", "70cases_o3_v1.json", "200cases_o3_v1.json")
+    }
+    # "Epilepsie mit Anfällen" is not ataxia, and a Down syndrome not an abnormality of the ear.
+    assert warnings == {"tiny_v1.json": [("T703", 2)], "70cases_o3_v1.json": [], "200cases_o3_v1.json": [("T701", 2)]}

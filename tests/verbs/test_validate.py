@@ -185,6 +185,15 @@ def config(words: str) -> Change:
     return lambda f: f.update({"karat.yaml": words})
 
 
+def cases(number: int = 1, **values: Any) -> Change:
+    """A case file beside the data: two good cases, of which the last few are changed."""
+    good = {"description": "Seizures", "expected_ids": ["HP:0001250"]}
+    rows = [
+        {"text": text, **good, **(values if i >= 2 - number else {})} for i, text in enumerate(("Anfall", "Krampf"))
+    ]
+    return lambda f: f.update({"cases.json": "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n"})
+
+
 DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     # F: any file
     "a line with three columns": ("F001", "error", "gold.txt:3", line("gold.txt", 3, lambda x: x.rsplit(" ", 1)[0])),
@@ -566,6 +575,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
             {"own.run": "".join(f"{q} Q0 {d} 1 {g} tag\n" for q, _, d, g in map(str.split, f["gold.txt"].splitlines()))}
         ),
     ),
+    # T: case files
+    "an expected id that HPO does not know": ("T701", "warning", "cases.json:3", cases(expected_ids=["HP:9999999"])),
+    "an alternative id of HPO": ("T702", "warning", "cases.json:3", cases(expected_ids=["HP:0001453"])),
+    "a description of another term": ("T703", "warning", "cases.json:3", cases(description="Short stature")),
+    "ids of an ontology that nobody names": ("T704", "info", "cases.json", cases(2, expected_ids=["GO:1"])),
+    "a few cases": ("T705", "info", "cases.json", cases()),
     "a hard negative that is relevant": (
         "X519",
         "error",

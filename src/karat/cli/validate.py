@@ -33,6 +33,9 @@ def validate(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE", help="Not these checks.")] = None,
     separator: o.Separator = None,
+    ontology: Annotated[
+        str | None, typer.Option(metavar="hpo|FILE.obo", help="What expected ids of case files are checked against.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     json: o.JsonFile = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")] = False,
@@ -43,6 +46,8 @@ def validate(
     karat validate qrels.tsv queries.jsonl corpus.jsonl bm25.run dense.jsonl
 
     karat validate karat.yaml
+
+    karat validate cases/de/standard_v1.json --ontology hpo
 
     karat validate --qrels labels.csv --run out.csv --ignore Q204 --strict
 
@@ -61,6 +66,7 @@ def validate(
         select=select or (),
         ignore=ignore or (),
         separator=separator,
+        ontology=ontology,
     )
     if json is not None:
         outputs.write_json(validation, json)

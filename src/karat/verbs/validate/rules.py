@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from karat.verbs.validate.rules_of_cases import RULES_OF_CASES
 from karat.verbs.validate.rules_of_files import RULES_OF_FILES
 from karat.verbs.validate.rules_of_sets import RULES_OF_SETS
 
@@ -13,6 +14,7 @@ RULE_GROUPS = {
     "C": "Corpus",
     "X": "Files together",
     "K": "Configurations",
+    "T": "Case files",
 }
 """What a rule looks at, by the first letter of its code."""
-LINT_RULES = {rule.code: rule for rule in (*RULES_OF_FILES, *RULES_OF_SETS)}
+LINT_RULES = {rule.code: rule for rule in (*RULES_OF_FILES, *RULES_OF_SETS, *RULES_OF_CASES)}

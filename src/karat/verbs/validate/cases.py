@@ -1,0 +1,101 @@
+"""Checks of case files against an ontology."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karat.errors import InputError, MissingPackage
+from karat.read.cases import PUBLISHABLE, read_cases
+from karat.read.files import InputFile, read_head
+from karat.read.formats import recognise_format
+from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.overlap import fold, words_of
+from karat.verbs.validate.tables import place
+from karat.verbs.validate.tolerant import FileProblems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karat.ontology.terms import Ontology
+    from karat.read.cases import Case
+    from karat.verbs.validate.findings import LintFinding
+
+_STEM = 4
+"""Letters that two words share at their beginning where they are forms of one: seizure, seizures."""
+
+
+def holds_cases(path: str) -> bool:
+    """Whether a file of gold is one of cases, which are queries too."""
+    head = read_head(path)
+    return bool(head) and recognise_format(InputFile(path, head), "qrels").holds_queries
+
+
+def check_cases(path: str, ontology: str | None) -> Iterator[LintFinding]:
+    """All checks of one case file; what cannot be read in it is said elsewhere."""
+    try:
+        cases = read_cases(InputFile(path, read_head(path)), FileProblems(path))
+    except InputError:
+        return
+    terms = _ontology_of(cases, ontology)
+    if terms is None:
+        yield make_finding("T704", path, "no ontology is named that has the expected ids", [path])
+    else:
+        yield from _check_ids(path, cases, terms)
+        yield from _check_descriptions(path, cases, terms)
+    if len(cases) < PUBLISHABLE:
+        text = f"{many(len(cases), 'case')}, fewer than the {PUBLISHABLE} that a publication needs"
+        yield make_finding("T705", path, text, [path])
+
+
+def _ontology_of(cases: list[Case], name: str | None) -> Ontology | None:
+    """The ontology that was named; without one, HPO for its ids where the package with its data is installed."""
+    from karat.ontology.load import HPO, load_ontology
+
+    if name is not None:
+        return load_ontology(name)
+    try:
+        of_hpo = any(each.startswith("HP:") for case in cases for each in case.expected)
+        return load_ontology(HPO) if of_hpo else None
+    except MissingPackage:
+        return None
+
+
+def _check_ids(path: str, cases: list[Case], ontology: Ontology) -> Iterator[LintFinding]:
+    lines: dict[str, int] = {}
+    for case in cases:
+        for each in case.expected:
+            lines.setdefault(each, case.line)
+    resolution = ontology.resolve(lines)
+    kinds = {
+        "T701": (("unknown",), f"unknown, or newer than {ontology.release}"),
+        "T702": (("obsolete", "replaced", "alternative"), f"obsolete or alternative in {ontology.release}"),
+    }
+    for code, (statuses, text) in kinds.items():
+        mine = [each for each, status in zip(resolution.ids, resolution.status, strict=True) if status in statuses]
+        if mine:
+            current = {each: ontology.known.get(each, (-1, ""))[0] for each in mine}
+            names = [each + (f" (now {ontology.ids[n]})" if (n := current[each]) >= 0 else "") for each in mine]
+            message = f"{many(len(mine), 'expected id is', 'expected ids are')} {text}: {list_some(names)}"
+            yield make_finding(code, path, message, [place(path, lines[each]) for each in mine], len(mine))
+
+
+def _check_descriptions(path: str, cases: list[Case], ontology: Ontology) -> Iterator[LintFinding]:
+    """Descriptions without a word of an expected term; only the cases that have one, in English, can be checked."""
+    unlike: list[tuple[Case, str]] = []
+    for case in cases:
+        resolution = ontology.resolve(case.expected)
+        stems = _stems(case.description)
+        for each, term in zip(resolution.ids, resolution.term.tolist(), strict=True):
+            if stems and term >= 0:
+                label = " ".join((ontology.names[term], *ontology.synonyms[term]))
+                if stems.isdisjoint(_stems(label)):
+                    unlike.append((case, f"{each} {ontology.names[term]!r} for {case.description!r}"))
+    if unlike:
+        many_terms = many(len(unlike), "expected term shares", "expected terms share")
+        message = f"{many_terms} no word with the description of the case: {list_some([text for _, text in unlike])}"
+        yield make_finding("T703", path, message, [place(path, case.line) for case, _ in unlike], len(unlike))
+
+
+def _stems(text: str) -> set[str]:
+    """The beginnings of the words of a text; short words say nothing."""
+    return {word[:_STEM] for word in words_of(fold(text)) if len(word) >= _STEM and word not in ("with", "from")}
