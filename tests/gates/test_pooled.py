@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import karat
 from karat.errors import InputError
-from karat.gates.wording import describe
+from karat.gates.wording import describe, note_pooling
+from karat.report import junit, latex, markdown
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
+from karat.report.terminal.check import show_check
+from karat.report.view import view_of
 from karat.results.result import Result
 
 LANGUAGES = ("de", "en", "es", "pt")
 EACH = 60
 
 
-def evaluated(*shares: float, conversations: int = 0) -> Result:
-    """Two runs: `old` and `new`, which ranks the one relevant doc first in a share of each language's queries."""
+def evaluated(*shares: float, conversations: int = 0, last: int = 0) -> Result:
+    """Two runs: `old` and `new`, which ranks the one relevant doc first in a share of each language's queries.
+
+    `last` is the number of queries in one more language.
+    """
     qrels, queries, old, new = {}, {}, {}, {}
-    for language, share in zip(LANGUAGES, shares, strict=False):
-        for i in range(EACH):
+    sizes = [*[EACH] * len(shares), last]
+    for language, share, size in zip(LANGUAGES, (*shares, 1.0), sizes, strict=False):
+        for i in range(size):
             q = f"{language}{i:02}"
             qrels[q] = {"d": 1}
             queries[q] = {"language": language} | ({"conversation": str(i // conversations)} if conversations else {})
@@ -82,14 +93,43 @@ def test_two_segments_are_judged_each_by_itself_and_the_reason_says_so() -> None
     gates = ["hit@1 >= 0.70 for every language", "hit@1 >= 0.70 for every language (pooled)"]
     raw, pooled = (karat.check(result, [gate], candidate="new").rows for gate in gates)
     assert [(r.found.low, r.outcome) for r in raw] == [(r.found.low, r.outcome) for r in pooled]
-    assert all("not pooled: fewer than 3 segments" in row.judged.why for row in pooled)
+    reason = "not pooled: fewer than 3 segments have at least 10 queries"
+    assert {row.found.not_pooled for row in pooled} == {reason}
     assert "(pooled)" not in describe(pooled[0])
 
 
 def test_segments_that_share_conversations_are_judged_each_by_itself() -> None:
     result = evaluated(0.8, 0.8, 0.8, 0.8, conversations=2)
     rows = karat.check(result, ["hit@1 >= 0.70 for every language (pooled)"], candidate="new").rows
-    assert all("segments share queries" in row.judged.why for row in rows)
+    assert {row.found.not_pooled for row in rows} == {"not pooled: segments share conversations"}
+    assert {row.document().not_pooled for row in rows} == {"not pooled: segments share conversations"}
+
+
+@pytest.mark.parametrize("share", [0.8, 1.0])
+def test_every_output_says_why_a_gate_is_not_pooled_whether_it_passes_or_not(
+    share: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = evaluated(*[share] * 4, conversations=2)
+    check = karat.check(result, ["hit@1 >= 0.70 for every language (pooled)"], candidate="new")
+    assert check.verdict == ("SHIP" if share == 1 else "INCONCLUSIVE")
+    view = view_of(check)
+    show_check(check, "gold")
+    reason = "not pooled: segments share conversations"
+    texts = [capsys.readouterr().out, markdown.render(view), latex.render(view), junit.render(view).decode()]
+    assert all(reason in " ".join(text.split()) for text in texts)
+    assert latex.render(view).count(reason) == junit.render(view).count(b"<testcase") == 4
+    check.save(str(tmp_path / "c.json"))
+    for source in (check, str(tmp_path / "c.json")):
+        (gate,) = page_of(source_of(source)).gates
+        assert gate.note.endswith("Not pooled: segments share conversations.")
+
+
+def test_a_small_segment_beside_pooled_ones_is_named() -> None:
+    shares = (0.8, 0.8, 0.8)
+    result = evaluated(*shares, last=7)
+    rows = karat.check(result, ["hit@1 >= 0.70 for every language of at least 5 (pooled)"], candidate="new").rows
+    assert [row.found.method for row in rows].count("pooled") == 3
+    assert note_pooling(rows) == "not pooled: fewer than 10 queries (language = pt)"
 
 
 def test_segments_show_pooled_means_beside_their_own(alike: Result) -> None:

@@ -20,6 +20,8 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSp
 import karat
 from karat.gates import wording
 from karat.report import junit, latex, markdown
+from karat.report.html.sections import page_of
+from karat.report.html.source import source_of
 from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
 from karat.report.view import view_of
@@ -666,7 +668,7 @@ def test_a_fall_over_all_queries_names_its_segments_in_one_line() -> None:
     view = view_of(karat.check(result, gates=["mrr >= 0.1"], baseline="old"))
     assert len(view.falls) == 2  # mrr and hit@1, each with five segments
     text = view.falls[0].statement
-    assert "also where topic = t" in text and text.endswith("and 2 more segments")
+    assert re.search(r"; also where topic = t\d; topic = t\d; topic = t\d; and in 2 more segments$", text)
     assert markdown.render(view).count("is worse than old") == 2
 
 
@@ -702,3 +704,46 @@ def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     assert cells == ["'=cmd|calc", "'+1+1", "'-2+3", "'@sum(a)", "-5", "d-1", "q=1"]
     write_rows([(id, id, "mrr", 1.0) for id in ids], str(tmp_path / "t.jsonl"))
     assert [json.loads(line)["query_id"] for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ids
+
+
+def test_a_relative_gate_says_in_every_output_what_its_difference_is_measured_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    new = {q: ["x", "a"] if i % 2 else ["a", "x"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"old": {q: ["a", "x"] for q in gold}, "new": new}, "mrr")
+    gates = ["mrr no worse than baseline by 3%", "mrr no worse than baseline by 90%"]
+    check = karat.check(result, gates, baseline="old")
+    assert [row.outcome for row in check.rows] == ["fail", "pass"]
+    check_view.show_check(check, "gold")
+    view = view_of(check)
+    note = "Δ to 97% of the baseline's value"
+    assert note in capsys.readouterr().out and note in markdown.render(view)
+    rendered = junit.render(view).decode()
+    assert note in rendered and "Δ to 10% of the baseline's value" in rendered
+    assert r"$\Delta$ to 97\% of the baseline's value" in latex.render(view)
+    notes = {g.gate: g.note for g in page_of(source_of(check)).gates}
+    assert notes[gates[0]].endswith(f" {note}.")
+    assert notes[gates[1]] == "Δ to 10% of the baseline's value."
+
+
+def test_a_gate_at_the_mean_says_so_in_the_headline() -> None:
+    check = judged("run", ["hit@1 >= 0.99 at the mean"])
+    assert check.why.endswith("; at least 0.99 is required at the mean")
+
+
+def test_a_segment_that_fails_two_gates_has_a_line_for_each_with_its_gate() -> None:
+    topics = {f"q{i}": {"topic": "t"} for i in range(40)}
+    gold, run = {q: ["a"] for q in topics}, {q: ["x", "a"] for q in topics}
+    result = karat.evaluate(gold, {"r": run}, "hit@1", queries=topics, by="topic")
+    check = karat.check(result, ["hit@1 >= 0.9 where topic = t", "hit@1 >= 0.8 for every topic"])
+    section = markdown.render(view_of(check)).split("**Segments that fail**")[1]
+    assert "topic = t: `hit@1 >= 0.9 where topic = t`: 0.0" in section
+    assert "topic = t: `hit@1 >= 0.8 for every topic`: 0.0" in section
+
+
+def test_a_value_without_interval_is_followed_by_its_comma() -> None:
+    gold = {f"q{i}": ["a"] for i in range(20)}
+    result = karat.evaluate(gold, {"r": {q: ["x"] for q in gold}}, "hit@1", method="none")
+    text = markdown.render(view_of(karat.check(result, ["hit@1 >= 0.5 at the mean"])))
+    assert " ," not in text and "0.0000, 20 queries" in text

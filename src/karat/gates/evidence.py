@@ -13,7 +13,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.language import BASELINE
-from karat.gates.pooled import note_raw, pool_gate, rows_of, with_pool
+from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import explain_lack_of_gold
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
@@ -105,6 +105,7 @@ class Judgment:
             n_eff=UNSET if math.isnan(found.n_eff) else rounded(found.n_eff),
             ci_method=found.method or UNSET,
             identical_lists=True if found.same_lists else UNSET,
+            not_pooled=found.not_pooled or UNSET,
             unsteady=True if self.judged.unsteady else UNSET,
             confidence=rounded(found.confidence),
             more_queries=self.judged.more,
@@ -274,8 +275,7 @@ class _View:
         def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
             if self.sampling.sequential:
                 found = keep_every_look(gate, found, self._units)
-            ruling = note_raw(gate, found, self._judged(gate, found))
-            return Judgment(gate, self.run.name, segment, found, ruling, against)
+            return Judgment(gate, self.run.name, segment, found, self._judged(gate, found), against)
 
         if not gate.fields:
             return [told(None, self._evidence(gate, None))]
@@ -284,8 +284,8 @@ class _View:
             return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
         if gate.every:
             found = self._with_gold(gate, found)
-        pools = pool_gate(gate, self.run, self.base, found, self._levels)
-        judged = [told(s.by, with_pool(self._evidence(gate, s), one)) for s, one in zip(found, pools, strict=True)]
+        pool = pool_gate(gate, self.run, self.base, found, self._levels)
+        judged = [told(s.by, with_pool(self._evidence(gate, s), pool, i)) for i, s in enumerate(found)]
         if gate.least is not None:
             kept = [j for j in judged if j.found.n >= gate.least]
             if not kept:

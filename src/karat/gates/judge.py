@@ -58,6 +58,8 @@ class GateEvidence:
     """How many random draws the ends rest on; 0: none."""
     same_lists: bool = False
     """Whether the ranked lists of both runs are identical, and determine the metric."""
+    not_pooled: str = ""
+    """Why a segment of a pooled gate is judged by itself."""
     missing: str = ""
     """Why the value is undefined, if more can be said than that."""
     statistic: Statistic = Statistic()

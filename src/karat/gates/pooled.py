@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,47 +11,64 @@ import numpy as np
 from karat.metrics.grammar import parse
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
-from karat.stats.pooling import LEAST_SEGMENTS, POOLED, pool_changes, pool_figures
+from karat.stats.aggregates import score_differences
+from karat.stats.pooling import LEAST_SEGMENTS, POOLED, find_obstacle, pool_changes, pool_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.gates.judge import GateEvidence, Ruling
+    from karat.gates.judge import GateEvidence
     from karat.gates.language import Gate
     from karat.results.result import RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval
+    from karat.stats.pooling import PoolingObstacle
 
     Rows = NDArray[np.int64]
 
-NOT_POOLED = f"not pooled: fewer than {LEAST_SEGMENTS} segments are large enough, or segments share queries"
+_OBSTACLES: Mapping[PoolingObstacle, str] = {
+    "too few segments": f"fewer than {LEAST_SEGMENTS} segments have at least {{least}}",
+    "shared queries": "segments share queries",
+    "shared conversations": "segments share conversations",
+    "no spread": "the values of a segment show no spread",
+}
+
+
+@dataclass(frozen=True)
+class GatePool:
+    """What a pooled gate judges its segments by."""
+
+    segments: Sequence[tuple[Interval, ...]]
+    """For each segment its interval at the level of a pass and of a fail; empty where it is not pooled."""
+    obstacle: str = ""
+    """Why those without an interval are not pooled."""
 
 
 def pool_gate(
     gate: Gate, run: RunResult, base: RunResult | None, segments: Sequence[Segment], levels: Sequence[Sampling]
-) -> list[tuple[Interval, ...]]:
-    """The pooled interval of each segment at the level of a pass and of a fail; empty where it is not pooled."""
+) -> GatePool:
+    """The pooled estimates of a gate's segments, or why there are none; neither for a gate that is not pooled."""
     if not gate.pooled:
-        return [() for _ in segments]
+        return GatePool([() for _ in segments])
     statistic, sampling = statistic_of(parse(gate.metric)), levels[0]
-    shares = [one.confidence for one in levels]
+    shares, least = [one.confidence for one in levels], sampling.minimum
     if base is None:
         values, units = run.values[gate.metric], sampling.units(run.query_ids)
         groups = [s.rows for s in segments]
-        return pool_figures(values, statistic, units, groups, levels=shares, minimum=sampling.minimum)
-    both = paired(base, run, [gate.metric])
-    return pool_changes(
-        both.base[0],
-        both.candidate[0],
-        statistic,
-        sampling.units(both.query_ids),
-        rows_of(both.query_ids, run, segments),
-        levels=shares,
-        minimum=sampling.minimum,
-        factor=gate.factor,
-    )
+        pooled = pool_figures(values, statistic, units, groups, levels=shares, minimum=least)
+    else:
+        both = paired(base, run, [gate.metric])
+        units, groups = sampling.units(both.query_ids), rows_of(both.query_ids, run, segments)
+        before, after = both.base[0], both.candidate[0]
+        values = score_differences(statistic, before, after, gate.factor)
+        pooled = pool_changes(before, after, statistic, units, groups, levels=shares, minimum=least, factor=gate.factor)
+    enough = f"{least} queries" if units.plain else f"{least} independent queries"
+    if any(pooled):
+        return GatePool(pooled, f"not pooled: fewer than {enough}")
+    obstacle = find_obstacle(values, units, groups, minimum=least)
+    return GatePool(pooled, f"not pooled: {_OBSTACLES[obstacle].format(least=enough)}")
 
 
 def rows_of(query_ids: Sequence[str], run: RunResult, segments: Sequence[Segment]) -> list[Rows]:
@@ -60,10 +77,14 @@ def rows_of(query_ids: Sequence[str], run: RunResult, segments: Sequence[Segment
     return [np.array([place[q] for i in s.rows if (q := run.query_ids[i]) in place], dtype=np.int64) for s in segments]
 
 
-def with_pool(evidence: GateEvidence, intervals: Sequence[Interval]) -> GateEvidence:
-    """The evidence of a segment with its pooled estimate; how many queries would decide it nobody can say."""
+def with_pool(evidence: GateEvidence, pool: GatePool, number: int) -> GateEvidence:
+    """The evidence of a segment with its pooled estimate, or with why it has none although it is judged.
+
+    How many queries would decide a pooled one nobody can say.
+    """
+    intervals = pool.segments[number]
     if not intervals:
-        return evidence
+        return replace(evidence, not_pooled=pool.obstacle) if evidence.units >= evidence.minimum else evidence
     passing, failing = intervals[0], intervals[-1]
     return replace(
         evidence,
@@ -76,9 +97,3 @@ def with_pool(evidence: GateEvidence, intervals: Sequence[Interval]) -> GateEvid
         fail_high=failing.high,
         method=POOLED,
     )
-
-
-def note_raw(gate: Gate, evidence: GateEvidence, ruling: Ruling) -> Ruling:
-    """The ruling of a pooled gate, which says so where its segments are judged each by itself."""
-    raw = gate.pooled and not evidence.missing and evidence.method != POOLED and evidence.units >= evidence.minimum
-    return replace(ruling, why=f"{ruling.why}; {NOT_POOLED}") if raw else ruling

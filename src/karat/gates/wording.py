@@ -12,6 +12,8 @@ from karat.results.words import plural
 from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.gates.evidence import Judgment
     from karat.gates.language import Gate
     from karat.results.figures import Figure
@@ -71,7 +73,8 @@ def limit(gate: Gate) -> str:
     kind = gate.kind
     template = kind.limit if gate.value or not kind.compares else kind.limit_without_margin or kind.limit
     upper = gate.value if gate.upper is None else gate.upper
-    return template.format(amount=f"{gate.value:g}{unit}", upper=f"{upper:g}{unit}", gain=gain, loss=loss)
+    text = template.format(amount=f"{gate.value:g}{unit}", upper=f"{upper:g}{unit}", gain=gain, loss=loss)
+    return f"{text} at the mean" if gate.at_mean else text
 
 
 def threshold_text(gate: Gate) -> str:
@@ -91,7 +94,21 @@ def note_reference(row: Judgment) -> str:
     return f"Δ to {reference(row)}" if relative else ""
 
 
+def note_pooling(rows: Sequence[Judgment]) -> str:
+    """Why segments of a pooled gate are judged each by itself, and which, where others are pooled."""
+    raw = [row for row in rows if row.found.not_pooled]
+    if not raw:
+        return ""
+    some = any(row.found.method == POOLED for row in rows)
+    return raw[0].found.not_pooled + (f" ({'; '.join(row.where for row in raw)})" if some else "")
+
+
 UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
+
+
+def notes_of(row: Judgment) -> tuple[str, ...]:
+    """What is to be said of a judgment beside its figures, in every output."""
+    return tuple(filter(None, (note_reference(row), advise(row))))
 
 
 def advise(row: Judgment) -> str:

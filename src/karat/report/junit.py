@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from karat.gates.wording import advise, describe, label_gate, note_reference
+from karat.gates.wording import describe, label_gate, note_pooling, notes_of
 
 if TYPE_CHECKING:
     from karat.gates.evidence import Judgment
@@ -75,14 +75,16 @@ def _case(row: Judgment) -> ET.Element:
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
-    notes = dict.fromkeys((describe(row), row.judged.why, advise(row), note_reference(row)))
-    message = _clean("; ".join(filter(None, notes)))
+    notes = (*notes_of(row), note_pooling([row]))
+    message = _clean("; ".join(dict.fromkeys(filter(None, (describe(row), row.judged.why, *notes)))))
     if outcome != "pass" and row.gate.level == "warn":
         ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})
     elif outcome == "fail":
         ET.SubElement(case, "failure", {"message": message, "type": "gate"}).text = message
     elif outcome == "undecided":
         ET.SubElement(case, "error", {"message": message, "type": "undecided"}).text = message
+    elif any(notes):
+        ET.SubElement(case, "system-out").text = message
     return case
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
+from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
@@ -286,13 +286,15 @@ def _gates(view: View) -> str:
         count = sum(r.judged.outcome == group.outcome for r in group.rows)
         some = f": {count} of {len(group.rows)} segments {'fail' if group.outcome == 'fail' else 'undecided'}"
         detail = some if len(group.rows) > 1 else f": {_evidence(first)}"
+        detail += "".join(f"; {text(note, SENTENCE)}" for note in [note_pooling(group.rows)] if note)
         mark = "!" if group.warning else MARKS[group.outcome]
         lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
     if good:
-        texts = list(dict.fromkeys(label_gate(g.gate) for g in good))
-        names = ", ".join(map(code, texts[:GATES])) + (", …" if len(texts) > GATES else "")
+        notes = {label_gate(g.gate): note_pooling(g.rows) for g in good}
+        parts = [code(gate) + (f" ({text(note, SENTENCE)})" if note else "") for gate, note in notes.items()]
+        names = ", ".join(parts[:GATES]) + (", …" if len(parts) > GATES else "")
         warn = sum(g.gate.level == "warn" for g in good)
         lines.append(f"- {MARKS['pass']} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
@@ -301,7 +303,9 @@ def _gates(view: View) -> str:
 def _segments(view: View) -> str:
     """The first segments that fail a gate."""
     rows = [r for r in view.gate_rows if r.segment and r.judged.outcome == "fail"]
-    lines = [f"- {text(r.run)}, {text(r.where)}: {code(r.gate.metric)} {_evidence(r)}" for r in rows[:SEGMENTS]]
+    lines = [
+        f"- {text(r.run)}, {text(r.where)}: {code(label_gate(r.gate), 100)}: {_evidence(r)}" for r in rows[:SEGMENTS]
+    ]
     more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
     return "**Segments that fail**\n\n" + "\n".join(lines + more) if lines else ""
 
@@ -319,8 +323,8 @@ def _evidence(row: Judgment) -> str:
     one = figure_of(row)
     if not one.defined:
         return text(row.judged.why, SENTENCE)
-    value = f"{text(value_text(row))} {text(one.interval)}, {queries_text(row.found.n)}"
-    return "; ".join([value, *(text(note, SENTENCE) for note in (note_reference(row), advise(row)) if note)])
+    value = f"{text(value_text(row))} {text(one.interval)}".rstrip()
+    return "; ".join([f"{value}, {queries_text(row.found.n)}", *(text(note, SENTENCE) for note in notes_of(row))])
 
 
 def _components(view: View) -> list[str]:

@@ -15,7 +15,7 @@ from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of, unjudged
 from karat.results.result import Result
-from karat.results.words import queries_text, segment_text
+from karat.results.words import plural, queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
@@ -84,9 +84,10 @@ class Fall:
         if not self.segments:
             return self.decision.statement
         largest = sorted(self.segments, key=lambda d: -abs(d.delta))
-        names = ", ".join(segment_text(d.segment) for d in largest[:QUERIES])
-        more = f" and {len(largest) - QUERIES} more segments" if len(largest) > QUERIES else ""
-        return f"{self.decision.statement}; also where {names}{more}"
+        names = "; ".join(segment_text(d.segment) for d in largest[:QUERIES])
+        more = plural(len(largest) - QUERIES, "more segment")
+        rest = f"; and in {more}" if len(largest) > QUERIES else ""
+        return f"{self.decision.statement}; also where {names}{rest}"
 
 
 @dataclass(frozen=True)

@@ -222,6 +222,9 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     identical_lists: Annotated[
         bool | UnsetType, Meta(description="Whether both runs return the same lists, which then decides.")
     ] = UNSET
+    not_pooled: Annotated[str | UnsetType, Meta(description="Why a segment of a pooled gate is judged by itself.")] = (
+        UNSET
+    )
     unsteady: Annotated[
         bool | UnsetType,
         Meta(description="Whether another seed of the random draws behind the interval may decide otherwise."),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ POOLED = "pooled"
 """The method of an interval of a partially pooled mean."""
 LEAST_SEGMENTS = 3
 """With fewer segments nothing is known of how far segments differ, and none is pooled."""
+PoolingObstacle = Literal["too few segments", "shared queries", "shared conversations", "no spread"]
+"""Why segments are not pooled."""
 GRID, STEPS, CLOSE = 40, 60, 1e-9
 
 
@@ -89,11 +91,9 @@ def _pool(
     """Pool the segments of at least `minimum` units, if there are enough and none shares a unit with another."""
     out: Pooled = [() for _ in groups]
     ((_, part, own, places),) = defined_alike(values[None, :], units, groups)
-    if np.isnan(part).any():
-        return out
     members = [own.take(place) for place in places]
-    chosen = [i for i, mine in enumerate(members) if mine.effective >= max(minimum, 2)]
-    if len(chosen) < LEAST_SEGMENTS or share_units([own.unit[places[i]] for i in chosen]):
+    chosen = _choose(members, minimum)
+    if np.isnan(part).any() or _find_obstacle(own, places, chosen) is not None:
         return out
     seen = [UnitMeans.of(part[:, places[i]], members[i]) for i in chosen]
     segments = measure_segments(seen, bounds=np.array([bounds]), changes=changes)
@@ -107,6 +107,25 @@ def _pool(
             for middle, low, high in ends
         )
     return out
+
+
+def find_obstacle(values: Floats, units: Units, groups: Sequence[Rows], *, minimum: float) -> PoolingObstacle:
+    """Why segments of these values, or differences, that are not pooled are not."""
+    ((_, _, own, places),) = defined_alike(values[None, :], units, groups)
+    return _find_obstacle(own, places, _choose([own.take(place) for place in places], minimum)) or "no spread"
+
+
+def _choose(members: Sequence[Units], minimum: float) -> list[int]:
+    """The segments that are large enough to be pooled."""
+    return [i for i, mine in enumerate(members) if mine.effective >= max(minimum, 2)]
+
+
+def _find_obstacle(units: Units, places: Sequence[Rows], chosen: Sequence[int]) -> PoolingObstacle | None:
+    if len(chosen) < LEAST_SEGMENTS:
+        return "too few segments"
+    if share_units([places[i] for i in chosen]):
+        return "shared queries"
+    return "shared conversations" if share_units([units.unit[places[i]] for i in chosen]) else None
 
 
 @dataclass(frozen=True)

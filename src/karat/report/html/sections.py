@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.gates.left_out import describe_left_out
 from karat.gates.units import describe_directions
-from karat.gates.wording import advise, figure_of, threshold_text, value_text
+from karat.gates.wording import advise, figure_of, note_pooling, note_reference, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
 from karat.report.html.clean_text import cut, plain
@@ -285,7 +285,7 @@ def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
         groups.setdefault((row.run, row.gate), []).append(row)
     out = []
     for group in groups.values():
-        members = sorted(map(_gate, group), key=lambda g: ORDER.index(g.outcome))
+        members = sorted((_gate(row, in_group=len(group) > 1) for row in group), key=lambda g: ORDER.index(g.outcome))
         if len(members) == 1:
             out.append(members[0])
             continue
@@ -302,7 +302,7 @@ def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
                 where="",
                 outcome=first.outcome,
                 mark=first.mark,
-                note=f"{len(members)} segments: {note}.",
+                note=_sentences(f"{len(members)} segments: {note}", note_pooling(group)),
                 value=None,
                 text="",
                 ends="",
@@ -315,9 +315,11 @@ def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
     return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
 
 
-def _gate(row: Judgment) -> GateRow:
+def _gate(row: Judgment, *, in_group: bool) -> GateRow:
     gate, it = row.gate, figure_of(row)
-    note = {"fail": f"Fails: {row.judged.why}.", "undecided": f"Undecided: {advise(row)}."}.get(row.outcome, "")
+    reason = {"fail": f"Fails: {row.judged.why}", "undecided": f"Undecided: {advise(row)}"}.get(
+        row.outcome, advise(row)
+    )
     return GateRow(
         gate=str(gate),
         name=gate.name,
@@ -326,7 +328,7 @@ def _gate(row: Judgment) -> GateRow:
         where=segment_name(row.segment) if row.segment and gate.every else "",
         outcome=row.judged.outcome,
         mark=MARKS[row.outcome],
-        note=note,
+        note=_sentences(reason, note_reference(row), "" if in_group else note_pooling([row])),
         value=known(it.value),
         text=typeset(value_text(row)),
         ends=typeset(it.interval),
@@ -334,6 +336,11 @@ def _gate(row: Judgment) -> GateRow:
         n=row.found.n,
         strip=_strip(row),
     )
+
+
+def _sentences(*parts: str) -> str:
+    """Notes as sentences; those that are empty are left out."""
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
 def _strip(row: Judgment) -> Strip | None:

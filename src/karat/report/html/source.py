@@ -157,6 +157,8 @@ def _judgment(row: GateJson) -> Judgment:
         row.n,
         confidence=number(row.confidence),
         method=row.ci_method or "",
+        same_lists=row.identical_lists is True,
+        not_pooled=row.not_pooled or "",
         scale=row.scale or "difference",
     )
     ruling = Ruling(row.outcome, row.why, row.more_queries, row.unsteady is True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from karat.gates.wording import advise, figure_of, label_gate, note_reference, value_text
+from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.report.terminal import components as components_view
 from karat.report.terminal.console import console, line, note
 from karat.report.terminal.evaluate import show_readings, show_scope
@@ -102,7 +102,8 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
             table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
         passes = sum(r.judged.outcome == "pass" for r in rows)
-        label.append_text(line(f"\n{passes} of {len(rows)} segments pass", style="dim"))
+        tally = "; ".join(filter(None, (f"{passes} of {len(rows)} segments pass", note_pooling(rows))))
+        label.append_text(line(f"\n{plain(tally)}", style="dim"))
         table.add_row(*start, label, "", "", "")
         small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]
         together = len(small) > 1 and not verbose
@@ -128,7 +129,7 @@ def _too_small(rows: Sequence[Judgment]) -> Text:
 
 def _below(row: Judgment, indent: str = "") -> Text:
     """What to do, on a line of its own."""
-    text = "; ".join(part for part in (note_reference(row), advise(row)) if part)
+    text = "; ".join(notes_of(row))
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
