@@ -30,6 +30,14 @@ def bench(
             "[NAME=]… and several compare over datasets. Without it: karat.yaml here.",
         ),
     ] = None,
+    cases: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            rich_help_panel=_RUN,
+            help="Case files: texts with expected terms of --ontology (hpo), whose labels and synonyms are searched.",
+        ),
+    ] = None,
     retriever: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,6 +107,8 @@ def bench(
 
     karat bench -d en=data/en -d de=data/de -r bm25 -r dense    (per language, and over all)
 
+    karat bench --cases cases/de --ontology hpo -r bm25 -r "dense(model=…)"
+
     A benchmark that was stopped resumes where it stopped: run the same command again.
     """
     from karat.report.terminal import bench as bench_view
@@ -108,6 +118,7 @@ def bench(
         return
     from karat import bench as run_bench
     from karat.report.outputs import Files
+    from karat.verbs.bench.cases import case_files
     from karat.verbs.bench.request import read_request
 
     request = read_request(
@@ -115,6 +126,7 @@ def bench(
         retriever,
         metric,
         options,
+        cases=case_files(cases) if cases else None,
         k=k,
         out=out,
         split=split,
@@ -125,7 +137,7 @@ def bench(
     )
     files = Files.of(outputs)
     single = [name for name in files.places if name != "json"]
-    if len(request["dataset"]) > 1 and single:
+    if len(request["dataset"] or ()) + len(request.get("cases", ())) > 1 and single:
         flag = f"--{single[0].replace('_', '-')}"
         raise UsageError(
             f"{flag} is for one dataset; with several, each dataset's folder has its own result and report"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from karat import __version__
 from karat.config.options import Settings, StatedOptions, takes_options
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.metrics.grammar import parse_all
+from karat.metrics.grammar import CASE_METRICS, TERM_METRICS, parse_all
 from karat.read.sources import read_run
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
@@ -23,6 +23,7 @@ from karat.retrieve.store import Store
 from karat.store.codec import as_plain, write_document
 from karat.store.lock import folder_lock
 from karat.verbs.bench.dataset import datasets_of
+from karat.verbs.bench.entries import entries_to_ask
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
 from karat.verbs.bench.runner import PART, Progress, Task, inspect_log, run, slug
@@ -155,10 +156,11 @@ class Bench(Tabular):
 
 @takes_options
 def bench(
-    dataset: Any,
+    dataset: Any = None,
     retrievers: Sequence[object] | Mapping[str, object] | str | None = None,
     metrics: str | Iterable[str | Measure] | None = None,
     *,
+    cases: Any = None,
     k: int = 100,
     out: str = "runs",
     baseline: str | None = None,
@@ -175,7 +177,9 @@ def bench(
     A retriever is written as `bm25`, `dense(model=…)`, `name=hybrid(bm25, dense)` or `module:function`, or is an
     object with `index` and `retrieve`; a mapping names them. Run logs go to the folder `out`, line by line: a
     benchmark that was stopped resumes where it stopped. `chunks` cuts the corpus anew (words, overlap), and runs
-    every retriever on each. The keyword arguments of `compare` for tests (`tests`, `alpha`, `margin`…) are taken too.
+    every retriever on each. `cases` are case files, or folders of them: retrievers search labels and synonyms of the
+    terms of `ontology` (HPO by default), and runs hold terms, each at the rank of its best entry. The keyword
+    arguments of `compare` for tests (`tests`, `alpha`, `margin`…) are taken too.
     """
     for name, number, least in (("k", k, 1), ("workers", workers, 1), ("warmup", warmup, 0)):
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
@@ -184,7 +188,13 @@ def bench(
     own = {name: value for name, value in options.items() if name not in OF_COMPARE}
     settings = Settings.of(cast("Options", {**own, "details": True}))
     specs = _specs(DEFAULT if retrievers is None else retrievers)
-    datasets = datasets_of(dataset, split)
+    datasets = datasets_of(dataset, split) if dataset is not None or cases is None else ()
+    if cases is not None:
+        from karat.ontology.load import HPO
+        from karat.verbs.bench.cases import case_datasets
+
+        files = [cases] if isinstance(cases, (str, os.PathLike)) else cases
+        datasets = (*datasets, *case_datasets(files, settings.data.ontology or HPO))
     names = _names(specs, chunks)
     if baseline is not None and baseline not in names:
         near = nearest(baseline, names)
@@ -301,6 +311,7 @@ class _Job:
                 self.workers,
                 self.warmup,
                 identities[name].complete,
+                entries_to_ask(corpora[name], self.k) if self.dataset.entries else None,
             )
             for name, spec in specs.items()
         }
@@ -380,7 +391,7 @@ class _Job:
         if settings.data.ontology is None:
             settings = settings.change(ontology=self.dataset.ontology)
         logs = {name: read_run(path, name=name) for name, path in runs.logs.items()}
-        unknown = unknown_ids(logs, runs.corpora)
+        unknown = {} if self.dataset.entries else unknown_ids(logs, runs.corpora)
         notes = [*runs.notes, *list_warnings(self.dataset, unknown, metrics, self.k)]
         needs = {need for m in metrics for need in m.needs}
         if needs & {"embeddings", "gold_embeddings"} and settings.data.embeddings is None:
@@ -398,6 +409,8 @@ class _Job:
         return DatasetBench(self.dataset, comparison.result, comparison, runs.logs, runs.reused, tuple(notes))
 
     def _default_metrics(self) -> list[str]:
+        if self.dataset.entries:
+            return [*CASE_METRICS, *TERM_METRICS, "latency.p50", "latency.p90"]
         k, top = self.k, min(10, self.k)
         deep = [f"recall@{k}"] if k > top else []
         return [

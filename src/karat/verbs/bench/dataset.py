@@ -45,7 +45,9 @@ class Dataset:
     docs: Any
     embeddings: Any = None
     embedding_model: str | None = None
-    ontology: str | None = None
+    ontology: Any = None
+    entries: bool = False
+    """Whether docs are entries of terms: runs hold terms, each at the rank of its best entry."""
 
     @cached_property
     def corpus(self) -> Corpus:

@@ -37,7 +37,8 @@ class RunOptions(TypedDict):
 class BenchRequest(BenchOptions, total=False):
     """The arguments of `bench` by name."""
 
-    dataset: Required[list[str]]
+    dataset: Required[list[str] | None]
+    cases: list[str]
     out: Required[str]
     chunks: Required[list[Chunks]]
     retrievers: Sequence[object] | Mapping[str, object]
@@ -54,18 +55,22 @@ def read_request(
     retrievers: Sequence[str] | None,
     metrics: Sequence[str] | None,
     options: Options,
+    *,
+    cases: Sequence[str] | None = None,
     **arguments: Unpack[RunOptions],
 ) -> BenchRequest:
     """The arguments of `bench`; a config supplies those that the command line does not state."""
-    read = _config(datasets)
+    read = _config(datasets) if datasets or not cases else None
     bench = read.config.bench if read is not None else None
     sources = list(datasets) if datasets else [read.path] if read is not None else None
-    if sources is None:
+    if sources is None and not cases:
         raise UsageError(
             "no dataset; name a folder with corpus.jsonl, queries.jsonl and qrels/test.tsv: karat bench -d FOLDER"
         )
     chunks = arguments["chunks"] if arguments["chunks"] is not None or bench is None else bench.chunks
     out: dict[str, object] = {"out": "runs", "dataset": sources}
+    if cases:
+        out["cases"] = list(cases)
     if retrievers:
         out["retrievers"] = list(retrievers)
     elif bench is not None:

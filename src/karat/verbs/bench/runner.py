@@ -21,6 +21,7 @@ from karat.retrieve.protocol import RetrieverFacts, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
+from karat.verbs.bench.entries import collapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +76,8 @@ class Task:
     warmup: int = 5
     resumable: bool = True
     """Whether an unfinished log may be resumed."""
+    depth: int | None = None
+    """Where passages are entries of terms: how many to ask for, so that they hold k terms."""
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,10 @@ def _ask(task: Task, query: Query) -> tuple[Answer, float]:
     where = f"{task.label}, query {shown(query.id or str(query))}"
     start = time.perf_counter()
     try:
-        answers = task.retriever.retrieve([query], task.k)
+        answers = task.retriever.retrieve([query], task.depth or task.k)
         ms = (time.perf_counter() - start) * 1000
         answer = read_answer(next(iter(answers)), where)
+        answer = answer if task.depth is None else collapse(answer, task.corpus)
     except StopIteration:
         raise InputError(f"{where}: nothing was returned; expected one list for each query") from None
     except KaratError as error:
