@@ -97,7 +97,7 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(outco
             "No gate fails, but these queries are too few to tell whether all pass.",
             "middling: hit@1 >= 0.5: undecided",
             "    hit@1: 0.5500 [[]0.385, 0.707], n = 40",
-            "    about * more queries would settle it",
+            "    at least about * more queries would settle it",
         ]
     )
 

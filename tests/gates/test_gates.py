@@ -16,10 +16,13 @@ from statsmodels.stats.power import TTestPower
 import karat
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
+from karat.gates.judge import Ruling
 from karat.gates.kinds import KINDS, GateKind
+from karat.gates.wording import more_text
 from karat.metrics.grammar import parse
 from karat.stats.aggregates import Statistic
-from karat.stats.intervals import quantile_interval, wilson
+from karat.stats.groups import interval
+from karat.stats.intervals import Interval, quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
@@ -124,26 +127,26 @@ TABLE = [
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=10, minimum=10), "pass", "right side", None),
     ("ndcg@10 >= 0.5 where topic = x at the mean", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9", 1),
     ("ndcg@10 >= 0.5", mean(0.7, NAN, NAN, method="all equal"), "undecided", "all values are equal", None),
-    # 1 − .025^(1/100) = .0362, which is 1 in 28.
+    # 1 − .025^(1/100) = .0362, which is 1 in 28; log(.025) / log(.99) = 367 queries have an interval of .01.
     (
         "recall@5 >= 0.99",
         mean(1, 0.9638, 1, deviation=0),
         "undecided",
         "all 100 values are 1, but about 1 query in 28",
-        1211,
+        262,
     ),
     (
         "mrr no worse than a by 0.01",
         mean(0, -0.0362, 0.0362, deviation=0),
         "undecided",
         "all 100 differences are 0",
-        1211,
+        262,
     ),
     # Conversations and weights: what counts is how many units of equal weight say as much.
     ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=4.0, minimum=5), "undecided", "60 queries count as 4 ind", 15),
     ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=5.0, minimum=5), "pass", "right side", None),
     # A fail has an interval of its own, wider where it is one of many.
-    ("ndcg@10 >= 0.5", mean(0.4, 0.35, 0.45, **WIDER), "undecided", "inside", 24),
+    ("ndcg@10 >= 0.5", mean(0.4, 0.35, 0.45, **WIDER), "undecided", "inside", 135),
 ]
 
 
@@ -153,6 +156,38 @@ def test_a_gate_is_judged(text: str, found: GateEvidence, outcome: str, why: str
     assert judged.outcome == outcome
     assert why in judged.why
     assert judged.more == more
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold"),
+    [
+        (np.repeat([1.0, 0.5, 0.0], [70, 12, 8]), 0.79),
+        (np.repeat([1.0, 0.0], [75, 15]), 0.78),
+        (np.linspace(0.1, 0.9, 45), 0.55),
+        (np.concatenate((np.zeros(60), np.linspace(0.2, 1, 30))), 0.15),
+    ],
+)
+def test_queries_still_needed_decide_in_8_of_10_samples(values: np.ndarray, threshold: float) -> None:
+    def interval_of(sample: np.ndarray) -> Interval:
+        return interval(sample, bounds=(0, 1))
+
+    one, n = interval_of(values), len(values)
+    kind = "share" if set(values) <= {0.0, 1.0} else "mean"
+    found = GateEvidence(one.estimate, one.low, one.high, n, float(values.std(ddof=1)), kind)  # type: ignore[arg-type]
+    ruling = judge(parse_gate(f"recall@5 >= {threshold}"), found)
+    assert ruling.outcome == "undecided" and ruling.more is not None
+    rng = np.random.default_rng(5)
+    samples = [interval_of(rng.choice(values, n + ruling.more)) for _ in range(400)]
+    assert np.mean([threshold not in one for one in samples]) == pytest.approx(0.8, abs=0.08)
+    assert ruling.fewest is not None and ruling.fewest < ruling.more
+    assert ruling.most is None or ruling.more < ruling.most
+
+
+def test_what_would_settle_a_gate_is_a_range_over_what_the_truth_may_be() -> None:
+    gate = parse_gate("recall@5 >= 0.90")
+    assert more_text(judge(gate, mean(0.92, 0.88, 0.95))).startswith("at least about ")
+    assert more_text(judge(gate, mean(0.94, 0.89, 0.97))) == "about 97 to 1,708 more queries"
+    assert more_text(Ruling("undecided", "", 1)) == "1 more query"
 
 
 def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:

@@ -109,7 +109,7 @@ def test_a_junit_consumer_counts_what_was_judged(tmp_path: Path) -> None:
     messages = [c.result[0].message if c.result else None for c in cases]
     assert "hit@1 is 0.500 [0.291, 0.709]; at least 0.95 is required" in messages[0]
     assert "whole interval is on the wrong side" in messages[0]
-    assert re.search(r"about [\d,]+ more queries would settle it", messages[1])
+    assert re.search(r"about [\d,]+( to [\d,]+)? more queries would settle it", messages[1])
     assert messages[6].startswith("warning, fail: ")
     told = {p.name: p.value for p in suite.properties()}
     assert told["verdict"] == "BLOCK" and told["fingerprint.gold"]
@@ -328,7 +328,7 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     order = [gates.index(f"{mark} ") for mark in ("✗", "?", "✓", "!")]
     assert order == sorted(order)  # what fails, what is undecided, what passes, warnings
     assert "0.5000  [0.291, 0.709]  n=24" in table
-    assert re.search(r"about [\d,]+ more queries would settle it", table)
+    assert re.search(r"about [\d,]+( to [\d,]+)? more queries would settle it", table)
     assert table.index("n=24") < table.index("metric")
 
 

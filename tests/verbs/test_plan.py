@@ -210,3 +210,12 @@ def test_two_runs_without_a_gate_ask_how_many_queries_show_which_is_better(tmp_p
     assert [str(one.gate) for one in outlook.gates] == ["ndcg@10 better than baseline"]
     with pytest.raises(UsageError, match="name a gate to plan for"):
         karat.plan(gold, files[:1])
+
+
+def test_a_gate_that_short_lists_leave_undecided_asks_for_no_queries(tmp_path: Path) -> None:
+    gold = {f"q{i}": {f"d{i}": 1, f"e{i}": 1} for i in range(30)}
+    run = {f"q{i}": [f"d{i}", f"e{i}" if i % 3 else "x"] for i in range(30)}
+    result = karat.evaluate(gold, {"new": run}, ["recall@1000"])
+    outlook = karat.plan(result, None, "recall@1000 >= 0.6", truth=0.1, sizes=(25,))
+    assert outlook.work == ()
+    assert any("rank 2" in note for note in outlook.notes)

@@ -109,6 +109,7 @@ class Judgment:
             unsteady=True if self.judged.unsteady else UNSET,
             confidence=rounded(found.confidence),
             more_queries=self.judged.more,
+            more_queries_range=UNSET if self.judged.fewest is None else [self.judged.fewest, self.judged.most],
             against=self.against if self.against is not None else UNSET,
             margin=rounded(gate.value) if self.against is not None else UNSET,
             relative=gate.relative if self.against is not None else UNSET,

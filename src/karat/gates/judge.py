@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from karat.gates.kinds import is_same
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
-from karat.stats.intervals import ALL_EQUAL, draw_error
+from karat.stats.intervals import ALL_EQUAL, draw_error, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["pass", "fail", "undecided"]
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
+HALF = 0.674
+"""The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
 
 
@@ -86,7 +88,11 @@ class Ruling:
     outcome: Outcome
     why: str
     more: int | None = None
-    """The queries, beside those there are, that would decide an undecided gate."""
+    """The queries, beside those there are, that would decide an undecided gate if the truth is as observed."""
+    fewest: int | None = None
+    """The same if the truth is at that end of its 50% interval which is farther from the gate."""
+    most: int | None = None
+    """The same at the nearer end; None where the truth may be at the gate, and no number would be enough."""
     unsteady: bool = False
     """Whether the threshold is so near to an end that another seed of its random draws may decide otherwise."""
 
@@ -148,18 +154,20 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
         return Ruling("fail", "the whole interval is on the wrong side")
     if any(unbounded):
         side = "below" if unbounded[0] else "above"
-        return Ruling("undecided", f"too few queries to bound it from {side}", _needed(gate, found))
+        return Ruling("undecided", f"too few queries to bound it from {side}", *_needed(gate, found))
     if any(is_same(found.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
-    more = _needed(gate, found)
+    needed = _needed(gate, found)
     if is_outside(region, found.low, found.high):
         level = f"{round(100 * found.fail_confidence, 2):g}%"
-        return Ruling("undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", more)
+        return Ruling(
+            "undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", *needed
+        )
     if tie := describe_tie(gate, found):
-        return Ruling("undecided", tie, more)
-    if more is None and not math.isnan(found.deviation):
+        return Ruling("undecided", tie, *needed)
+    if needed.here is None and not math.isnan(found.deviation):
         return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
-    return Ruling("undecided", "the threshold is inside the interval", more)
+    return Ruling("undecided", "the threshold is inside the interval", *needed)
 
 
 def describe_tie(gate: Gate, found: GateEvidence) -> str:
@@ -179,30 +187,65 @@ def is_outside(region: Region, low: float, high: float) -> bool:
     return too_low or (not math.isnan(low) and not region.below_high(low))
 
 
-def _needed(gate: Gate, found: GateEvidence) -> int | None:
+def _needed(gate: Gate, found: GateEvidence) -> _Needed:
     """How many more queries: at n + more the interval leaves the threshold with probability .8."""
     passes = gate.region.holds(found.estimate) or math.isnan(found.fail_confidence)
     alpha, threshold = 1 - (found.confidence if passes else found.fail_confidence), gate.region.nearest(found.estimate)
+    below = threshold < found.estimate
+    ends = (found.low, found.high) if passes else found.outer
     if found.kind == "quantile":
-        defined = found.values[~np.isnan(found.values)]
-        below = float(np.mean(defined <= threshold))
-        total = queries_needed_for_share(below, found.statistic.quantile, alpha=alpha)
-    elif found.kind == "share":
-        total = queries_needed_for_share(found.estimate, threshold, alpha=alpha)
-    elif math.isnan(found.deviation):
-        return None
+        value, limit = float(np.mean(found.values[~np.isnan(found.values)] <= threshold)), found.statistic.quantile
+        reach = 0.0
     else:
-        value, limit = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold))
-        total = queries_needed(value - limit, found.deviation, alpha=alpha)
-        total = None if total is None else math.ceil(max(total * found.n / found.units, _to_shrink(found, threshold)))
-    return None if total is None else max(total - found.n, 1)
+        end = ends[0] if below else ends[1]
+        value, limit, end = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold, end))
+        reach = abs(value - end)
+    counted = found.kind in ("quantile", "share")
+    deviation = math.sqrt(value * (1 - value)) if counted else found.deviation
+    if math.isnan(deviation):
+        return _Needed(None)
+    error = deviation / math.sqrt(found.units)
+    usual = _wilson_reach(value, found.units, alpha, below) if counted else error * _student(found.units, alpha)
+    beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
+
+    def more(shift: float) -> int | None:
+        """With the truth moved by this, away from the threshold."""
+        apart = abs(value - limit) + shift
+        if apart <= 0:
+            return None
+        truth = limit + math.copysign(apart, value - limit)
+        if counted:
+            total = queries_needed_for_share(min(max(truth, 0.0), 1.0), limit, alpha=alpha)
+        else:
+            total = queries_needed(apart, deviation, alpha=alpha)
+        if total is None:
+            return None
+        # What is beyond the usual reach falls as 1/n, and the rest as 1/√n: apart · r² = apart · root · r + beyond.
+        root = math.sqrt(total / found.units) if deviation or counted else 0.0
+        ratio = (root + math.sqrt(root**2 + 4 * beyond / apart)) / 2
+        return max(math.ceil(found.n * ratio**2 - 1e-6) - found.n, 1)
+
+    here = more(0.0)
+    return _Needed(here, more(HALF * error), more(-HALF * error))
 
 
-def _to_shrink(found: GateEvidence, threshold: float) -> float:
-    """How many queries an interval needs, at the least, to end at the threshold: its length falls as 1/√n."""
-    end, apart = (found.low if threshold < found.estimate else found.high), abs(found.estimate - threshold)
-    reach = abs(found.estimate - end)
-    return found.n * (reach / apart) ** 2 if math.isfinite(reach) and apart > 0 else 0.0
+class _Needed(NamedTuple):
+    """How many more queries would decide, if the truth is as observed, farther from the gate, and nearer to it."""
+
+    here: int | None
+    fewest: int | None = None
+    most: int | None = None
+
+
+def _student(units: float, alpha: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(units - 1, 1), 1 - alpha / 2))
+
+
+def _wilson_reach(share: float, n: float, alpha: float, below: bool) -> float:
+    low, high = wilson(share * n, max(round(n), 1), 1 - alpha)
+    return share - low if below else high - share
 
 
 def verdict_of(outcomes: Iterable[tuple[str, Outcome]]) -> Verdict:

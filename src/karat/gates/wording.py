@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.gates.evidence import Judgment
+    from karat.gates.judge import Ruling
     from karat.gates.language import Gate
     from karat.results.figures import Figure
 
@@ -116,6 +117,17 @@ def advise(row: Judgment) -> str:
     return "; ".join(part for part in (_explain(row), UNSTEADY if row.judged.unsteady else "") if part)
 
 
+def more_text(ruling: Ruling) -> str:
+    """How many more queries, as a range over what the truth may be: `about 46 to 190 more queries`."""
+    fewest = ruling.fewest or ruling.more or 1
+    if ruling.fewest is not None and ruling.most is None:
+        return f"at least about {plural(fewest, 'more query', 'more queries')}"
+    most = ruling.most or fewest
+    if most > fewest:
+        return f"about {fewest:,} to {most:,} more queries"
+    return ("" if fewest == 1 else "about ") + plural(fewest, "more query", "more queries")
+
+
 def _explain(row: Judgment) -> str:
     if row.found.same_lists:
         return row.judged.why
@@ -125,7 +137,6 @@ def _explain(row: Judgment) -> str:
         return row.judged.why
     if row.found.n < row.found.minimum:
         return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
-    about = "" if row.judged.more == 1 else "about "
-    text = f"{about}{plural(row.judged.more, 'more query', 'more queries')} would settle it"
+    text = f"{more_text(row.judged)} would settle it"
     explained = is_outside(row.gate.region, row.found.low, row.found.high) or describe_tie(row.gate, row.found)
     return f"{row.judged.why}; {text}" if explained else text

@@ -215,7 +215,10 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     n: int
     confidence: Annotated[Number, Meta(description="Of the interval, which a pass is judged by.")]
     more_queries: Annotated[
-        int | None, Meta(description="How many more would decide an undecided gate with probability .8.")
+        int | None,
+        Meta(
+            description="How many more would decide an undecided gate with probability .8 if the truth is as observed."
+        ),
     ]
     n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
     ci_method: str | UnsetType = UNSET
@@ -225,6 +228,13 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     not_pooled: Annotated[str | UnsetType, Meta(description="Why a segment of a pooled gate is judged by itself.")] = (
         UNSET
     )
+    more_queries_range: Annotated[
+        list[int | None] | UnsetType,
+        Meta(
+            description="The same at both ends of the interval that holds the truth with a chance of one half; "
+            "null where that reaches the threshold, and no number would be enough."
+        ),
+    ] = UNSET
     unsteady: Annotated[
         bool | UnsetType,
         Meta(description="Whether another seed of the random draws behind the interval may decide otherwise."),

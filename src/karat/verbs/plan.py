@@ -14,6 +14,7 @@ from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError
 from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
+from karat.gates.judge import judge
 from karat.gates.kinds import is_same
 from karat.gates.language import BASELINE, parse_gate
 from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text, units_text
@@ -209,7 +210,11 @@ def plan(
         cases = _cases(judged, gate, rows, rule)
         if str(gate) in texts_named:
             forecasts.append(_forecast_gate(gate, cases, wishes, notes))
-        work += [_work(case, power) for case in cases if case.row.outcome == "undecided" and dialogue is None]
+        for case in cases if dialogue is None else ():
+            if case.row.outcome == "undecided" and judge(case.row.gate, case.row.found).outcome == "undecided":
+                work.append(_work(case, power))
+            elif case.row.outcome == "undecided":  # not for want of queries
+                notes.append(f"{label_gate(gate)}: {case.row.judged.why}")
     if any(case.units < FEW for case in forecasts):
         notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     if any(run.sampling.sequential for run in judged.result.runs):

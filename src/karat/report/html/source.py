@@ -161,5 +161,6 @@ def _judgment(row: GateJson) -> Judgment:
         not_pooled=row.not_pooled or "",
         scale=row.scale or "difference",
     )
-    ruling = Ruling(row.outcome, row.why, row.more_queries, row.unsteady is True)
+    fewest, most = row.more_queries_range or (None, None)
+    ruling = Ruling(row.outcome, row.why, row.more_queries, fewest, most, row.unsteady is True)
     return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)
