@@ -14,7 +14,15 @@ import numpy as np
 from karat.align.columns import NotGrouped
 from karat.align.gold import GoldIndex, unjudged_queries
 from karat.align.hits import Aligned, Hits, RepeatedDocs, into_rankings
-from karat.align.lists import add_parents, align_ordered, align_scored, align_selected, order_lists, rows_of_lists
+from karat.align.lists import (
+    add_parents,
+    align_ordered,
+    align_scored,
+    align_selected,
+    count_level_lists,
+    order_lists,
+    rows_of_lists,
+)
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
@@ -64,6 +72,8 @@ def find(
     content = run.content
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
+    if isinstance(content, ScoredLists) and (hits.at_doc or run.parents or policy.selects):  # aligned as ordered lists
+        hits = replace(hits, level=count_level_lists(qrels, content, policy))
     return (replace(hits, chunked=True) if chunked else hits), notes
 
 

@@ -51,6 +51,7 @@ class BlockHits:
     without_gold: tuple[bytes, ...]
     duplicates: int
     ascending: int
+    level: int
     repeats: list[tuple[str, str]]
     items: dict[int, list[ReturnedDoc]]
     extent: Extent | None
@@ -86,7 +87,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
     keys = gold.keys(words, query)
     rank = np.arange(1, len(rows) + 1) - starts[group]
     repeats = _find_repeats(keys)
-    scores, unsorted, ascending = _order(rows, words, group, policy)
+    scores, unsorted, ascending, level = _order(rows, words, group, policy)
     again = np.concatenate((group[repeats], unsorted))
     dropped = np.zeros(0, dtype=np.int64)
     if len(again):
@@ -130,6 +131,7 @@ def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_
         without_gold=without,
         duplicates=len(dropped),
         ascending=ascending,
+        level=level,
         repeats=pairs,
         items=_items(rows, rank, query, keep_items),
         extent=extent,
@@ -160,6 +162,7 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
         without_gold=[q.decode() for q in dict.fromkeys(q for p in parts for q in p.without_gold)],
         duplicates=sum(p.duplicates for p in parts),
         ascending=sum(p.ascending for p in parts),
+        level=sum(p.level for p in parts),
         items={q: top for p in parts for q, top in p.items.items()},
         extent_before=_join_extents([p.extent for p in parts if p.extent is not None]),
     )
@@ -215,11 +218,13 @@ def _find_repeats(keys: Words) -> Indices:
     return twice if len(shared) == 0 else np.concatenate((twice, lost[np.isin(keys[lost], shared)]))
 
 
-def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tuple[NDArray[np.float64], Indices, int]:
-    """The scores as they are compared, the groups that are not in order, and how many of these only rise."""
+def _order(
+    rows: Rows, words: list[Words], group: Indices, policy: Policy
+) -> tuple[NDArray[np.float64], Indices, int, int]:
+    """The scores as they are compared, the groups that are not in order, how many only rise, how many are all equal."""
     scores = rows.score
     if len(rows) < 2:
-        return scores, np.zeros(0, dtype=np.int64), 0
+        return scores, np.zeros(0, dtype=np.int64), 0, 0
     within = group[1:] == group[:-1]
     if rows.near is not None:
         scores = _settle_close_scores(rows, scores, within, policy)
@@ -227,14 +232,16 @@ def _order(rows: Rows, words: list[Words], group: Indices, policy: Policy) -> tu
     rising = (scores[1:] > scores[:-1]) & within
     tied = np.flatnonzero((scores[1:] == scores[:-1]) & within)
     wrong = np.flatnonzero(rising)
-    ascending = 0
+    ascending = level = 0
     if 3 * len(wrong) >= len(rows):  # lists of two that rise have a step for two rows
         falling = (scores[1:] < scores[:-1]) & within
         ascending = len(np.setdiff1d(group[wrong], group[1:][falling]))
     if len(tied):
+        steps = np.bincount(group[tied], minlength=int(group[-1]) + 1)
+        level = int(((steps > 0) & (steps == np.bincount(group) - 1)).sum())
         here, above = (ranked_by_bytes([w[tied + i] for w in words]) for i in (1, 0))
         wrong = np.concatenate((wrong, tied[_greater(here, above)]))
-    return scores, group[wrong], ascending
+    return scores, group[wrong], ascending, level
 
 
 def _settle_close_scores(rows: Rows, scores: NDArray[np.float64], within: Mask, policy: Policy) -> NDArray[np.float64]:

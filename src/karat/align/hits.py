@@ -72,6 +72,8 @@ class Hits:
     duplicates: int = 0
     ascending: int = 0
     """The queries whose scores only rise from row to row, where rows come with scores and in an order."""
+    level: int = 0
+    """The queries of several docs whose scores are all equal, where scores say the order."""
     at_doc: bool = False
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool = False

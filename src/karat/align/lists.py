@@ -51,8 +51,25 @@ def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int
         rank,
         returned,
         without_gold=_without_gold(run.lists, qrels, returned),
+        level=_count_level(scores, starts, sizes),
         items=_top(mine, policy, keep_items),
     )
+
+
+def _count_level(scores: NDArray[np.float64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> int:
+    """How many lists of several docs have but one score; lists whose first two scores differ are not looked through."""
+    several = np.flatnonzero(sizes > 1)
+    several = several[scores[starts[several]] == scores[starts[several] + 1]]
+    lists = (scores[a : a + n] for a, n in zip(starts[several].tolist(), sizes[several].tolist(), strict=True))
+    return sum(bool((own == own[0]).all()) for own in lists)
+
+
+def count_level_lists(qrels: Qrels, run: ScoredLists, policy: Policy) -> int:
+    """How many lists of judged queries hold several docs with one and the same score."""
+    lists = [docs for q in qrels.query_ids if (docs := run.lists.get(q))]
+    sizes = np.array([len(docs) for docs in lists], dtype=np.int64)
+    scores = _all_scores(lists, int(sizes.sum()))
+    return 0 if scores is None else _count_level(policy.comparable(scores), np.cumsum(sizes) - sizes, sizes)
 
 
 def _without_gold(lists: Collection[str], qrels: Qrels, returned: NDArray[np.int64]) -> list[str]:

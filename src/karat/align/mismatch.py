@@ -8,35 +8,57 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, shown
-from karat.model.ids import find_twins
+from karat.model.ids import are_plain, find_twins
 from karat.model.policy import parent_of
+from karat.model.rankings import place_in_group
 from karat.model.run import OrderedLists, ScoredLists, Table
+from karat.model.strings import equal_words
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from karat.align.hits import Hits
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
-    from karat.model.run import Rows, Run
+    from karat.model.run import Rows, Run, StreamedFile
 
-FEW = 0.2
-"""The share of judged docs, of those that could have been returned, below which ids are looked at."""
+RELEVANT = 0.02
+"""The share of ids in another spelling from which it is said."""
 MOST = 0.9
 """The share of queries from which rising scores belong to the whole run."""
+SOME = 0.1
+"""The share of lists from which equal scores are said."""
+PROBE = 50
+"""Judgments, from end to end of the gold, that show with their lists whether spellings can differ at all."""
+FIRST = 4
+"""Docs of each such list that are looked at."""
 SAMPLE = 5_000
-"""Results whose ids are looked at."""
+"""Results whose ids are compared with the gold."""
+DEPTH = 100
+"""Results of each list among them: of long lists the first ones, so that there are several lists."""
+FEW_ROWS = 1 << 14
+"""Bytes of a file that are read again for a probe; for a sample it is a block."""
 HEAD = 1 << 16
 """Bytes of a file whose ranks are looked at."""
 
 
-def describe_mismatch(qrels: Qrels, run: Run, hits: Hits, policy: Policy) -> tuple[str, ...]:
-    """What makes it look as if run and gold write their ids differently, or as if lower scores were better.
+def describe_mismatch(
+    qrels: Qrels, run: Run, hits: Hits, policy: Policy, *, corpus: Collection[str] = ()
+) -> tuple[str, ...]:
+    """What makes it look as if run and gold write their ids differently, or as if scores were not what ranks docs.
 
-    Costs nothing where most judged docs are found and scores descend.
+    `corpus` is the ids of all docs, where they are known. Costs next to nothing where all judged docs are found, or ids
+    have only one spelling, and scores descend.
     """
-    notes = (_query_ids(qrels, hits), _doc_ids(qrels, run, hits, policy), _scores(run, hits))
+    notes = (
+        _query_ids(qrels, hits),
+        _doc_ids(qrels, run, hits, policy, corpus),
+        _scores(run, hits),
+        _level_scores(hits),
+    )
     return tuple(note for note in notes if note)
 
 
@@ -78,54 +100,109 @@ def _query_ids(qrels: Qrels, hits: Hits) -> str:
     return _spelling(hits.without_gold, [qrels.query_ids[i] for i in np.flatnonzero(missing).tolist()])
 
 
-def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy) -> str:
-    judgments = np.bincount(qrels.query_of, minlength=len(qrels))
-    possible = int(np.minimum(judgments, np.maximum(hits.returned, 0)).sum())
-    if not possible or len(hits.gold) >= FEW * possible:
+def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy, corpus: Collection[str]) -> str:
+    """Returned docs that the gold, or else the corpus, has in another spelling alone."""
+    absent = (hits.returned > 0)[qrels.query_of]
+    absent[hits.gold] = False
+    where = np.flatnonzero(absent)
+    if not len(where):
         return ""
-    sample = _sample(run)
-    gold = dict.fromkeys(doc for q in sample if q in qrels.query_index for doc in qrels.for_query(q))
-    chunks = dict.fromkeys(doc for docs in sample.values() for doc in docs)
-    docs = chunks | dict.fromkeys(parent_of(doc, policy.separator) for doc in chunks)
-    alike = [doc for doc in docs if doc in gold]
-    twins = find_twins((doc for doc in docs if doc not in gold), islice(gold, SAMPLE))
-    if len(twins) <= len(alike):
+    few = where[:: -(-len(where) // PROBE)]
+    if are_plain([qrels.docs[i] for i in few.tolist()]) and are_plain(
+        _probe(run, [qrels.query_ids[i] for i in qrels.query_of[few].tolist()])
+    ):
         return ""
-    here, there = twins[0]
+    sample = _sample(run, [qrels.query_ids[i] for i in np.unique(qrels.query_of[where]).tolist()])
+    lists = {q: docs | _parents(docs, run, policy) for q, docs in sample.items()}
+    return _unlike_gold(qrels, lists, absent) or (_unlike_corpus(sample, run, policy, corpus) if corpus else "")
+
+
+def _parents(docs: Iterable[str], run: Run, policy: Policy) -> dict[str, None]:
+    return dict.fromkeys(run.parents.get(doc) or parent_of(doc, policy.separator) for doc in docs)
+
+
+def _unlike_gold(qrels: Qrels, lists: Mapping[str, Collection[str]], absent: NDArray[np.bool_]) -> str:
+    twins: list[tuple[str, str]] = []
+    matches = 0
+    for q, docs in lists.items():
+        i = qrels.query_index.get(q)
+        if i is None:
+            continue
+        own = range(int(qrels.offsets[i]), int(qrels.offsets[i + 1]))
+        matches += sum(not absent[j] for j in own)
+        lonely = [qrels.docs[j] for j in own if absent[j]]
+        if lonely:
+            graded = qrels.for_query(q)
+            twins += find_twins(lonely, (doc for doc in docs if doc not in graded))
+    if not twins or len(twins) < RELEVANT * (matches + len(twins)):
+        return ""
+    there, here = twins[0]
     return (
-        f"hardly any returned doc is in the gold, and ids differ in spelling: the run writes {shown(here)}, "
-        f"the gold {shown(there)}; write them alike"
+        f"{len(twins):,} of {matches + len(twins):,} judged docs in {len(lists):,} lists are not recognized: ids "
+        f"differ in spelling: the run writes {shown(here)}, the gold {shown(there)}; write them alike"
     )
 
 
-def _sample(run: Run) -> dict[str, list[str]]:
-    """Some results of a run: docs by query."""
+def _unlike_corpus(lists: Mapping[str, Collection[str]], run: Run, policy: Policy, corpus: Collection[str]) -> str:
+    docs = dict.fromkeys(doc for own in lists.values() for doc in own)
+    lonely = [
+        doc for doc in docs if doc not in corpus and not any(one in corpus for one in _parents((doc,), run, policy))
+    ]
+    twins = find_twins(lonely, corpus) if len(lonely) >= RELEVANT * len(docs) else []
+    if not twins or len(twins) < RELEVANT * len(docs):
+        return ""
+    here, there = twins[0]
+    return (
+        f"{len(twins):,} of {len(docs):,} distinct docs in {len(lists):,} lists are not recognized: ids differ in "
+        f"spelling: the run writes {shown(here)}, the corpus {shown(there)}; write them alike"
+    )
+
+
+def _probe(run: Run, queries: Sequence[str]) -> list[str]:
+    """A few docs of each of these queries, or the first ones of a file or a table."""
     content = run.content
-    out: dict[str, list[str]] = {}
+    if isinstance(content, (ScoredLists, OrderedLists)):
+        return [doc for q in queries for doc in islice(content.lists.get(q, ()), FIRST)]
+    rows = _first_rows(content, FEW_ROWS)
+    return [] if rows is None else rows.doc.take(np.arange(min(FIRST * PROBE, len(rows)))).texts()
+
+
+def _sample(run: Run, queries: Sequence[str]) -> dict[str, dict[str, None]]:
+    """Some results of a run: docs, and those that their chunks belong to by the run's own word, by query.
+
+    Of lists they are those of the `queries`, of a file or a table the first ones.
+    """
+    content = run.content
+    out: dict[str, dict[str, None]] = {}
     pairs: Iterable[tuple[str, str]]
     if isinstance(content, (ScoredLists, OrderedLists)):
-        parents = content.parents if isinstance(content, OrderedLists) else None
-        pairs = ((q, doc) for lists in (content.lists, parents or {}) for q, docs in lists.items() for doc in docs)
+        columns = [content.lists]
+        if isinstance(content, OrderedLists) and content.parents is not None:
+            columns.append(content.parents)
+        pairs = ((q, doc) for q in queries for lists in columns for doc in islice(lists.get(q, ()), DEPTH))
     else:
-        rows = (
-            _first_rows(content)
-            if isinstance(content, TextFile)
-            else content.rows
-            if isinstance(content, Table)
-            else None
-        )
-        if rows is None:
+        rows = _first_rows(content)
+        if rows is None or not len(rows):
             return {}
-        some = rows.take(np.arange(min(SAMPLE, len(rows))))
-        pairs = zip(some.query.texts(), some.doc.texts(), strict=True)
-    for q, doc in islice(pairs, SAMPLE):
-        out.setdefault(q, []).append(doc)
+        words = rows.query.words()
+        same = equal_words([w[1:] for w in words], [w[:-1] for w in words])
+        places = place_in_group(np.cumsum(np.concatenate(([False], ~same))))
+        some = rows.take(np.flatnonzero(places <= DEPTH)[:SAMPLE])
+        ids = [some.doc] if some.parent is None else [some.doc, some.parent]
+        pairs = ((q, doc) for column in ids for q, doc in zip(some.query.texts(), column.texts(), strict=True))
+    for q, doc in islice(pairs, 2 * SAMPLE):  # docs and their parents
+        out.setdefault(q, {})[doc] = None
     return out
 
 
-def _first_rows(file: TextFile) -> Rows | None:
+def _first_rows(content: Table | StreamedFile, size: int | None = None) -> Rows | None:
+    """All rows of a table, or those in the first block of a file; None where these are not regular."""
+    if isinstance(content, Table):
+        return content.rows
+    if not isinstance(content, TextFile):
+        return None
     try:
-        return file.rows(next(file.blocks()))
+        return content.rows(next(content.blocks(size)))
     except (Irregular, StopIteration):
         return None
 
@@ -143,6 +220,14 @@ def _scores(run: Run, hits: Hits) -> str:
         f"scores rise {what} in {hits.ascending:,} of {several:,} queries, and the highest score counts as the best: "
         "if lower is better, negate the scores"
     )
+
+
+def _level_scores(hits: Hits) -> str:
+    """Lists that their scores do not order."""
+    several = int((hits.returned > 1).sum())
+    if not hits.level or hits.level < SOME * several:
+        return ""
+    return f"the scores of {hits.level:,} of {several:,} lists are all equal: ranked by doc id, descending"
 
 
 def _rank_steps(file: TextFile) -> int | None:

@@ -165,7 +165,7 @@ def _rank_rows(
     later_gold: list[int] = []
     later_rank: list[int] = []
     items: dict[int, list[ReturnedDoc]] = {}
-    duplicates = 0
+    duplicates = level = 0
     for share in range(shares):
         parent = ", arg_max(parent, score) AS parent" if at_doc or keep_items else ""
         engine.run(f"CREATE OR REPLACE TEMP TABLE best AS {BEST.format(shares=shares, share=share, parent=parent)}")
@@ -173,9 +173,11 @@ def _rank_rows(
         engine.run("DROP TABLE best")
         if policy.duplicates == "error":
             _refuse(engine)
-        for query, n, copies in engine.fetch("SELECT query, count(*), sum(copies) FROM ranked GROUP BY query"):
+        counts = "SELECT query, count(*), sum(copies), max(score) = min(score) FROM ranked GROUP BY query"
+        for query, n, copies, equal in engine.fetch(counts):
             returned[query] = n
             duplicates += int(copies) - n
+            level += n > 1 and bool(equal)
         on = "parent" if at_doc else "doc"
         hits = engine.fetch(
             f"SELECT g.id, r.place FROM ranked r JOIN gold g ON r.query = g.query AND r.{on} = g.doc "
@@ -199,6 +201,7 @@ def _rank_rows(
         np.array(later_gold, dtype=np.int64),
         np.array(later_rank, dtype=np.int64),
         duplicates=duplicates,
+        level=level,
         items=items,
     )
 

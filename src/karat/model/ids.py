@@ -11,7 +11,7 @@ from karat.errors import shown
 from karat.model.policy import is_relevant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from karat.model.docs import Docs
     from karat.model.qrels import Qrels
@@ -47,6 +47,16 @@ def fold_id(id: str) -> str:
     if is_decimal(id):
         id = id.partition(".")[0]
     return _LEADING_ZEROS.sub("", id)
+
+
+def are_plain(ids: Sequence[str]) -> bool:
+    """Whether folding changes none of these ids, as far as a look at all of them at once can tell."""
+    text = "\n".join(ids)
+    if not text.isascii() or len(text.split()) != len(ids) or text != text.lower() or ".0" in text:
+        return False
+    if text.replace("\n", "").isdigit():
+        return "\n0" not in text and text[:1] != "0"
+    return _LEADING_ZEROS.search(text) is None
 
 
 def find_twins(lonely: Iterable[str], others: Iterable[str]) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from karat.model.run_log import Facts
 
-VERSION = 6
+VERSION = 7
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 LIMIT = 512 << 20

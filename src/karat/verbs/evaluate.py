@@ -39,7 +39,7 @@ from karat.store.cache import Cache, StoredRun
 from karat.verbs.log_panel import log_panel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -96,7 +96,7 @@ def evaluate(
         _check_needs_no_gold(measures)
     docs_table = _docs(data.docs, settings.policy) if data.docs is not None else None
     if docs_table is not None:
-        job.parents = docs_table.parents
+        job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
         unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
         job.notes = (unmatched.note,) if unmatched else ()
     if cases is not None and len(cases) < PUBLISHABLE:
@@ -224,6 +224,8 @@ class _Job:
         self.needs_gold = True
         """Whether some metric looks at judgments."""
         self.parents: Mapping[str, str] = {}
+        self.corpus: Collection[str] = ()
+        """The ids of all docs, where a corpus names them."""
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -278,7 +280,7 @@ class _Job:
         )
 
     def _entry(self, source: Any) -> Entry | None:
-        beyond = self.policy.as_of_filter or self.needs is not None or self.parents
+        beyond = self.policy.as_of_filter or self.needs is not None or self.corpus
         if self.cache is None or self.gold is None or beyond:
             return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
@@ -343,7 +345,7 @@ class _Job:
                     gold=os.fspath(where) if isinstance(where, (str, os.PathLike)) else "the gold",
                     no_answer=self.queries.no_answer if self.queries else (),
                 )
-            notes = (*describe_mismatch(gold, run, found, chosen), *notes)
+            notes = (*describe_mismatch(gold, run, found, chosen, corpus=self.corpus), *notes)
         stored = StoredRun(
             aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
         )
