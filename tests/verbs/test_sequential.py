@@ -172,6 +172,18 @@ def test_the_flag_and_the_level_as_a_number_work(tmp_path: Path) -> None:
     assert document["intervals"]["confidence"] == 0.9
 
 
+def test_queries_without_dates_are_one_error_with_their_number(tmp_path: Path) -> None:
+    config = write_project(tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "queries.jsonl").read_text().splitlines()]
+    kept = [{k: v for k, v in line.items() if k != "added"} for line in lines[:100]]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    with pytest.raises(InputError) as error:
+        karat.check(config)
+    first, second = str(error.value).splitlines()
+    assert "queries.jsonl:1: query \"q0\" and 99 more lack 'added'; sequential intervals need" in first
+    assert 'queries.jsonl: query "q100" and 19 more are not in this table; ' in second
+
+
 # --- looks -------------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +204,19 @@ def test_the_second_look_at_a_gold_that_grew_is_warned_about(tmp_path: Path) -> 
     lines = (tmp_path / "karat.looks.json").read_text().splitlines()
     assert lines[0] == '{"format": "karat looks 1", "looks": ['
     assert [json.loads(line.rstrip(","))["queries"] for line in lines[1:-1]] == [100, 120]
+
+
+def test_looks_are_counted_in_their_order_whatever_their_size(tmp_path: Path) -> None:
+    numbers = [look_at(tmp_path, n).second_look.partition(":")[0] for n in (90, 89, 120)]
+    changed = "at a gold that has changed"
+    assert numbers == ["", f"look 2 {changed} (90 queries, now 89)", f"look 3 {changed} (90, 89 queries, now 120)"]
+    gold = write_project(tmp_path, 120, looks="karat.looks.json", confidence={}).parent / "qrels.tsv"
+    first, second, *rest = gold.read_text().splitlines()
+    gold.write_text("\n".join([first, f"{second[:-1]}{1 + int(second[-1])}", *rest]) + "\n")  # judged anew
+    again = karat.check(tmp_path / "karat.yaml").second_look
+    assert again.startswith(f"look 4 {changed} (90, 89, 120 queries, now 120): ")
+    looks = json.loads((tmp_path / "karat.looks.json").read_text())["looks"]
+    assert [look["queries"] for look in looks] == [90, 89, 120, 120]
 
 
 def test_every_output_shows_the_second_look(tmp_path: Path) -> None:

@@ -159,12 +159,18 @@ def _days(queries: Queries | None, intervals: Intervals) -> dict[str, float]:
 def refuse_undated(queries: Queries, query_ids: Iterable[str], days: Mapping[str, float]) -> None:
     """Refuse queries without the date that sequential intervals take them in the order of."""
     problems = Problems(queries.source)
-    for q in query_ids:
-        if q not in days:
-            lack = f"lacks {ADDED!r}" if q in queries.fields else "is not in this table"
+    undated = [q for q in query_ids if q not in days]
+    lines = [q for q in undated if q in queries.fields]
+    strangers = [q for q in undated if q not in queries.fields]
+    for ids, one, several in (
+        (lines, f"lacks {ADDED!r}", f"lack {ADDED!r}"),
+        (strangers, "is not in this table", "are not in this table"),
+    ):
+        if ids:
+            lack = one if len(ids) == 1 else f"and {len(ids) - 1:,} more {several}"
             problems.add(
-                queries.lines.get(q),
-                f"query {shown(q)} {lack}; sequential intervals need the date on which it joined the set, "
+                queries.lines.get(ids[0]),
+                f"query {shown(ids[0])} {lack}; sequential intervals need the date on which a query joined the set, "
                 f"such as {ADDED}: 2025-04-01",
             )
     problems.check()

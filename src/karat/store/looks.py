@@ -1,4 +1,4 @@
-"""Looks at a growing gold: one line for each gold that gates were judged on, in a small file to be committed."""
+"""Looks at a gold that changes: one line for each gold that gates were judged on, in a small file to be committed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMAT = "karat looks 1"
 SEQUENTIAL = "`confidence: {sequential: true}` gives intervals that hold at every look"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Look:
     """A gold that gates were judged on, and the first verdict on it."""
 
@@ -26,7 +26,7 @@ class Look:
 
 
 def read_looks(path: str) -> tuple[Look, ...]:
-    """The looks of a file; none where there is no file yet."""
+    """The looks of a file in the order they were taken; none where there is no file yet."""
     if not os.path.lexists(path):
         return ()
     todo = "restore it from version control, or name another file under looks"
@@ -44,7 +44,7 @@ def read_looks(path: str) -> tuple[Look, ...]:
         if not _is_look(row):
             names = ", ".join(field.name for field in fields(Look))
             raise InputError(f"{path}: look {number} is damaged: expected {names}, found {row!r}; {todo}")
-    return tuple(sorted(Look(**row) for row in rows))
+    return tuple(Look(**row) for row in rows)
 
 
 def _is_look(row: object) -> bool:
@@ -58,19 +58,19 @@ def record_look(path: str, before: tuple[Look, ...], look: Look) -> str:
     """Write a new look down, and warn of it if it is not the first; to check the same gold again is not a new one."""
     looks = before
     if all(one.gold != look.gold for one in before):
-        looks = tuple(sorted((*before, look)))
+        looks = (*before, look)
         _write_looks(path, looks)
     return _warn(looks, look)
 
 
 def _write_looks(path: str, looks: tuple[Look, ...]) -> None:
-    """Write the looks, one per line in the order of their sizes, so that two branches merge."""
+    """Write the looks, one per line in the order they were taken: the number of a look is its place."""
     lines = ",\n".join(json.dumps(asdict(look), ensure_ascii=False) for look in looks)
     write_atomically(path, encoded(f'{{"format": "{FORMAT}", "looks": [\n{lines}\n]}}\n'))
 
 
 def _warn(looks: tuple[Look, ...], look: Look) -> str:
-    """What to know of a gold that was looked at before it grew; nothing at the first look, or where looks are free."""
+    """What to know of a gold that was looked at before it changed; nothing at the first look or if sequential."""
     number = 1 + next(i for i, one in enumerate(looks) if one.gold == look.gold)
     if number == 1 or look.sequential:
         return ""
