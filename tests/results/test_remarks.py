@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import karat
 from karat.results.remarks import remarks_of, unjudged
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUERIES = [f"q{i}" for i in range(30)]
 GOLD = {q: {"a": 1} for q in QUERIES} | {"empty": {"a": 0}}
@@ -32,3 +38,15 @@ def test_unjudged_docs_are_counted_of_how_many() -> None:
     result = karat.evaluate(GOLD, {"a": LISTS, "b": {q: ["a"] for q in QUERIES}}, "mrr")
     # 30 lists of three docs, one of them judged; 30 lists of one judged doc.
     assert unjudged(result) == ["unjudged docs in the top 10 (counted as not relevant): a 60 of 90, b 0 of 30"]
+
+
+def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_path: Path) -> None:
+    lines = [{"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"search": 5}} for q in [*QUERIES, "no gold"]]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = {q: {"conversation": f"c{i // 3}"} for i, q in enumerate([*QUERIES, "no gold"])}
+    gold = {q: {"a": 1} for q in QUERIES}
+    for metrics in ("mrr", "mrr, latency.p50", "latency.p50, mrr"):
+        result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=table)
+        (text,) = [remark.text for remark in remarks_of(result.runs) if "independent" in remark.text]
+        assert text == "30 queries count as 10 independent ones (conversations)"
+        assert result.runs[0].intervals["mrr"].n_eff == 10

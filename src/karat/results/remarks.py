@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import choose_primary, parse
 from karat.results.depths import describe_depths
 from karat.results.words import plural
 
@@ -54,14 +55,17 @@ def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str) -> list[str]:
 
 
 def describe_units(run: RunResult) -> str:
-    """How many independent queries these say as much as, where conversations or weights make them fewer."""
-    units = run.sampling.units(run.query_ids)
+    """How many independent queries say as much as those of the primary metric, by conversations or weights."""
+    names = [n for n in run.values if "gold" in parse(n).needs] or list(run.values)
+    defined = ~np.isnan(run.values[choose_primary(names)]) if names else np.ones(len(run.query_ids), dtype=bool)
+    query_ids = list(compress(run.query_ids, defined))
+    units = run.sampling.units(query_ids)
     if units.plain or not len(units):
         return ""
-    causes = (len(units) < len(run.query_ids), bool((units.weight != units.weight[0]).any()))
+    causes = (len(units) < len(query_ids), bool((units.weight != units.weight[0]).any()))
     cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
     count = f"{round(units.effective, 1):g}"
-    return f"{plural(len(run.query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
+    return f"{plural(len(query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
 
 
 def describe_days(run: RunResult) -> str:
