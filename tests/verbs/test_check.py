@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -937,6 +938,29 @@ def test_init_in_an_empty_folder_writes_a_config_to_fill_in(tmp_path: Path) -> N
     )
     done = run_karat("check", cwd=tmp_path)
     assert done.returncode == 2 and "runs/main.jsonl" in done.stderr
+
+
+def test_init_without_runs_says_how_to_make_one(tmp_path: Path) -> None:
+    done = run_karat("init", cwd=tmp_path)
+    assert done.stdout.splitlines()[1] == (
+        "wrote ./karat.yaml; look through it, write what your system returned to runs/main.jsonl, then run: karat check"
+    )
+    folder = tmp_path / "data"
+    folder.mkdir()
+    words = ["wing", "heat", "shock", "wave"]
+    lines = {
+        "corpus.jsonl": [{"_id": f"d{i}", "text": f"the {word} of a body"} for i, word in enumerate(words)],
+        "queries.jsonl": [{"_id": f"q{i}", "text": word} for i, word in enumerate(words)],
+    }
+    for name, rows in lines.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(4)))
+    step = run_karat("init", "data", cwd=tmp_path).stdout.splitlines()[1]
+    begin, bench, check = re.split(r": (?=karat )|, and check it: ", step)
+    assert begin == "wrote data/karat.yaml; look through it, then make a first run"
+    for command in (bench, check):
+        done = run_karat(*command.split()[1:], cwd=tmp_path)
+        assert done.returncode in (0, 1, 3), done.stderr
 
 
 def test_init_prints_the_schema(tmp_path: Path) -> None:

@@ -40,4 +40,4 @@ def init(
     write_text(config.text, path)
     typer.echo(config.summary, err=path == "-")
     if path != "-":
-        typer.echo(f"wrote {path}; look through it, then run: karat check {'' if path == './karat.yaml' else path}")
+        typer.echo(f"wrote {path}; look through it, {config.next_step(path)}")

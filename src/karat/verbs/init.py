@@ -42,6 +42,8 @@ MINUTE = 60
 """Files written within a minute of each other are of the same age: a checkout writes all at once."""
 GATE_METRICS = ("recall@10", "ndcg@10")
 LATENCIES = ("latency.p90", "latency.p50")
+MAIN_RUN = "runs/main.jsonl"
+"""Where a config expects the run of a folder that has none yet."""
 MARGINS = (0.02, 0.05, 0.1)
 MOST_PARTS = 20
 """Segments that one field may make."""
@@ -63,6 +65,20 @@ class Starter:
 
     text: str
     summary: str
+    has_runs: bool
+    can_bench: bool
+    """Whether there are gold, queries and a corpus, so that Karat can make a run."""
+
+    def next_step(self, path: str) -> str:
+        """What to do with the config at this path: it can be checked once its runs are there."""
+        check = "karat check" if path == "./karat.yaml" else f"karat check {path}"
+        if self.has_runs:
+            return f"then run: {check}"
+        run = os.path.normpath(os.path.join(os.path.dirname(path), MAIN_RUN))
+        if not self.can_bench:
+            return f"write what your system returned to {run}, then run: {check}"
+        bench = f"karat bench -d {os.path.normpath(path)} -r main=bm25 -o {os.path.dirname(run)}"
+        return f"then make a first run: {bench}, and check it: {check}"
 
 
 def init(folder: str = ".") -> str:
@@ -84,7 +100,8 @@ def make_starter(folder: str = ".") -> Starter:
     names = run_files(files.run) if files.run else {}
     base, candidate = _choose_runs(names, result)
     text = "\n".join(_lines(files, names, folder, result, base, candidate, fields)) + "\n"
-    return Starter(text, _summarize(files, list(names), folder, base, candidate))
+    can_bench = bool(files.qrels and files.queries and files.corpus)
+    return Starter(text, _summarize(files, list(names), folder, base, candidate), bool(names), can_bench)
 
 
 def _summarize(files: FolderFiles, names: list[str], folder: str, base: str | None, candidate: str | None) -> str:
@@ -207,7 +224,7 @@ def _lines(
     for name, path in names.items():
         yield f"  {_quote(name)}: {relative(path)}"
     if not names:
-        yield "  main: runs/main.jsonl   # what your system returned"
+        yield f"  main: {MAIN_RUN}   # what your system returned"
     yield ""
     if base is not None and candidate is not None:
         yield "# The run that the gates judge: the newest that is not a known baseline."
