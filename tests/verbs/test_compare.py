@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import karat
+from command import run_karat
 from karat.cli import main
 from karat.report.terminal.compare import show
 from karat.results.decisions import read_decision
@@ -17,6 +20,9 @@ from karat.results.figures import p_text
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import paired_test
 from places import DL19 as SHARED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 A = [0.95, 0.90, 0.20, 0.10, 0.70, 0.60, 0.40, 0.85, 0.30, 0.50]
 B = [0.90, 0.86, 0.17, 0.08, 0.64, 0.55, 0.37, 0.80, 0.28, 0.44]
@@ -315,3 +321,15 @@ def test_segments_that_differ_are_flagged_and_pooled() -> None:
     assert [read_decision(row).pooled is None for row in document.comparisons or ()] == [
         row.pooled is None for row in comparison.rows
     ]
+
+
+def test_a_table_that_is_piped_cuts_no_figure(tmp_path: Path) -> None:
+    rows = [(q, rank) for q in range(30) for rank in (1, 2)]
+    (tmp_path / "gold.txt").write_text("".join(f"{q} 0 d{1 + q % 3} 1\n" for q in range(30)))
+    names = [f"{'a-rather-long-name-of-a-run-' * 3}{i}.run" for i in (1, 2)]
+    for i, name in enumerate(names):
+        (tmp_path / name).write_text("".join(f"{q} Q0 d{rank + i} {rank} {9 - rank} t\n" for q, rank in rows))
+    done = run_karat("compare", "gold.txt", *names, "-m", "mrr,recall@2", cwd=tmp_path)
+    head, first = (line for line in done.stdout.splitlines() if line.startswith(("metric ", "mrr ")))
+    assert "…" not in done.stdout and all(name.removesuffix(".run") in head for name in names)
+    assert first.rstrip().endswith(" 30") and len(first) > 160 and re.search(r"\[[-+.\d]+, [-+.\d]+\]", first)

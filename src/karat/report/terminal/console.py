@@ -24,17 +24,28 @@ if TYPE_CHECKING:
 HEAD = 24
 """The characters of a run's name that head a column on a terminal."""
 PIPE = 160
-"""The width of what is piped: tables stay whole."""
+"""The width of what is piped; a table that needs more has it, so that no figure is cut."""
 
 
 def console(stderr: bool = False) -> Console:
     """A console that reads no markup, and has colours only on a terminal."""
     from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
 
     class PlainConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
             options["markup"] = options["emoji"] = False
             return super().render_str(without_controls(text), **options)
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            width = self.width
+            if not stream.isatty():
+                free = self.options.update(max_width=sys.maxsize)
+                tables = (one for one in objects if isinstance(one, Table))
+                self.width = max(width, *(Measurement.get(self, free, one).maximum for one in tables), 0)
+            super().print(*objects, **options)
+            self.width = width
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE
