@@ -108,8 +108,8 @@ def similarities(
     """
     out = {name: np.empty(len(one)) for name in names}
     depth = ontology.depth.astype(np.float64)
-    for pairs, (best, deepest, steps) in _meet(ontology, content.values, one, other):
-        a, b = one[pairs], other[pairs]
+    for pairs, a, (best, deepest, steps) in _meet(ontology, content.values, one, other):
+        b = other[pairs]
         meeting = Meeting(best, deepest, steps, (content.values[a], content.values[b]), (depth[a], depth[b]))
         same = a == b
         for name, values in out.items():
@@ -119,11 +119,14 @@ def similarities(
     return out
 
 
-def _meet(ontology: Ontology, content: Values, one: Numbers, other: Numbers) -> Iterator[tuple[Pairs, _Places]]:
-    """Where the terms of each pair meet, in blocks of pairs."""
+def _meet(
+    ontology: Ontology, content: Values, one: Numbers, other: Numbers
+) -> Iterator[tuple[Pairs, Numbers, _Places]]:
+    """Where the terms of each pair meet, in blocks of pairs; beside them the first terms, or the one that all share."""
     counts = np.bincount(one, minlength=len(ontology))
     if len(one) < _DENSE * np.count_nonzero(counts):
-        yield from _meet_pairs(ontology, content, one, other)
+        for block, places in _meet_pairs(ontology, content, one, other):
+            yield block, one[block], places
         return
     order = None if (np.diff(one) >= 0).all() else np.argsort(one, kind="stable")
     end = 0
@@ -132,7 +135,7 @@ def _meet(ontology: Ontology, content: Values, one: Numbers, other: Numbers) -> 
         pairs: Pairs = slice(start, end) if order is None else order[start:end]
         best, depth, steps = _meet_all(ontology, content, term)
         mine = other[pairs]
-        yield pairs, (best[mine], depth[mine], steps[mine])
+        yield pairs, np.array([term]), (best[mine], depth[mine], steps[mine])
 
 
 def _meet_pairs(ontology: Ontology, content: Values, one: Numbers, other: Numbers) -> Iterator[tuple[slice, _Places]]:
