@@ -24,7 +24,9 @@ from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
 from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
+from karat.report.terminal import compare as compare_view
 from karat.report.view import view_of
+from karat.results.decisions import read_decision
 from karat.results.figures import p_text
 from places import ROOT, SUPPORT
 
@@ -598,7 +600,7 @@ def test_what_is_odd_about_the_data_stands_beside_the_verdict(
     assert "% note: no judged doc was returned" in (tmp_path / "c.tex").read_text("utf-8")
     document = json.loads((tmp_path / "c.json").read_text("utf-8"))
     RESULT.validate(document)
-    assert len(document["warnings"]) == 2
+    assert len(document["warnings"]) == 3  # and the docs that nobody judged
 
 
 def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_asked_for(
@@ -747,3 +749,82 @@ def test_a_value_without_interval_is_followed_by_its_comma() -> None:
     result = karat.evaluate(gold, {"r": {q: ["x"] for q in gold}}, "hit@1", method="none")
     text = markdown.render(view_of(karat.check(result, ["hit@1 >= 0.5 at the mean"])))
     assert " ," not in text and "0.0000, 20 queries" in text
+
+
+def test_all_outputs_have_the_same_notes_and_none_of_a_metric_that_is_not_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = {f"q{i}": ["a"] for i in range(40)}
+    lists = {q: ["x", "a"] if i % 4 else ["a", "x"] for i, q in enumerate(gold)}
+    karat.evaluate(gold, {"new": {q: ["a", "x"] for q in gold}}, "hit@1,recall@1000").save(str(tmp_path / "b.json"))
+    base = karat.load(str(tmp_path / "b.json"))
+    check = karat.check(karat.evaluate(gold, {"new": lists}, "hit@1"), ["hit@1 >= 0.1"], baseline=base)
+    notes = ["unjudged docs in the top 10 (counted as not relevant): new 40 of 80"]
+    assert [remark.text for remark in check.remarks] == check.as_json()["warnings"] == notes
+    check_view.show_check(check, "gold")
+    view = view_of(check)
+    texts = [markdown.render(view), junit.render(view).decode(), latex.render(view), capsys.readouterr().out]
+    assert [text.count(notes[0]) for text in texts] == [1, 1, 1, 1]
+    check.save(str(tmp_path / "c.json"))
+    for source in (check, str(tmp_path / "c.json")):
+        assert [remark.text for remark in page_of(source_of(source)).remarks] == notes
+
+
+def test_a_baseline_with_the_name_of_the_run_is_called_the_baseline_in_every_output() -> None:
+    gold = {f"q{i}": ["a"] for i in range(40)}
+    base = karat.evaluate(gold, {"new": {q: ["a", "x"] for q in gold}}, "hit@1")
+    result = karat.evaluate(gold, {"new": {q: ["x", "a"] for q in gold}}, "hit@1")
+    check = karat.check(result, ["hit@1 no worse than baseline by 0.1"], baseline=base)
+    statement = "hit@1: new is worse than the baseline, Δ -1.000"
+    document = check.as_json()
+    (row,), (gate,) = document["comparisons"], document["gates"]  # type: ignore[misc]
+    assert (row["baseline"], row["candidate"], gate["against"]) == ("baseline", "new", "baseline")  # type: ignore[index, call-overload]
+    assert document["baseline"]["name"] == "baseline"  # type: ignore[index, call-overload]
+    page = page_of(source_of(check))
+    assert page.run_names == ["baseline", "new"]
+    for text in (row["statement"], markdown.render(view_of(check)), page.runs[0].sentence.replace("−", "-")):  # type: ignore[index, call-overload]
+        assert statement in str(text)
+
+
+@pytest.mark.parametrize("block", ["query", "conversation"])
+def test_the_test_of_all_pairs_names_its_blocks_alike_in_every_output(
+    block: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = {f"q{i}": ["a"] for i in range(40)}
+    queries = {q: {"conversation": str(i // 2) if block == "conversation" else str(i)} for i, q in enumerate(gold)}
+    runs = {"old": {q: ["a", "x"] for q in gold}, "new": {q: ["x", "a"] for q in gold}}
+    comparison = karat.compare(gold, runs, "hit@1", queries=queries, all_pairs=True)
+    compare_view.show(comparison)
+    texts = [capsys.readouterr().out, latex.render(view_of(comparison))]
+    assert all(f"randomised Tukey HSD, blocked by {block}, " in text for text in texts)
+
+
+def test_latex_says_over_how_many_queries_each_interval_is(tmp_path: Path) -> None:
+    rows = [{"query_id": f"q{i}", "topk": [{"doc_id": "a"}], "latency_ms": {"total": 5 + i}} for i in range(25)]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["a"] for i in range(20)}
+    result = karat.evaluate(gold, str(tmp_path / "run.jsonl"), "hit@1,mrr,latency.p50")
+    assert r"95\% confidence intervals over 20 queries (latency.p50: 25)." in latex.render(view_of(result))
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_comparison_of_identical_lists_says_so(
+    saved: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = {f"q{i}": ["a"] for i in range(40)}
+    lists = {q: ["x", "a"] if i % 2 else ["a", "x"] for i, q in enumerate(gold)}
+    other = {q: [*docs, "y"] for q, docs in lists.items()}  # the same values from other lists
+    if saved:
+        for name, docs in {"old": lists, "new": lists, "longer": other}.items():
+            karat.evaluate(gold, {name: docs}, "hit@1", details=True).save(str(tmp_path / f"{name}.json"))
+        new = [str(tmp_path / "new.json"), str(tmp_path / "longer.json")]
+        comparison = karat.compare(str(tmp_path / "old.json"), new)
+    else:
+        comparison = karat.compare(gold, {"old": lists, "new": dict(lists), "longer": other}, "hit@1")
+    statement = "hit@1: no difference (40 queries): the ranked lists are identical"
+    same, changed = comparison.of("hit@1", "new")[0], comparison.of("hit@1", "longer")[0]
+    assert (same.statement, same.outcome) == (statement, "no significant difference")
+    assert read_decision(same.document()).statement == statement
+    assert not changed.same_lists and "40 can detect" in changed.statement
+    compare_view.show(comparison)
+    assert statement in capsys.readouterr().out

@@ -994,8 +994,8 @@ def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, m
     with opened(browser, blessed.path) as page:
         drawn(page)
         assert page.logged == []
-        assert "candidate against baseline (candidate)" in page.title()
-        cell = "#metrics td[data-metric='ndcg@10'][data-run='baseline (candidate)']"
+        assert "candidate against baseline" in page.title()
+        cell = "#metrics td[data-metric='ndcg@10'][data-run='baseline']"
         assert float(page.get_attribute(cell, "data-value")) == pytest.approx(runs["old"]["metrics"]["ndcg@10"]["mean"])
         page.select_option("#outcome", "broken")
         assert set(page.column(1)) == {q for q in before if after[q] < before[q]}
@@ -1004,12 +1004,12 @@ def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, m
         assert "holds values, not lists" in page.inner_text("#query")
         assert page.locator("#query .lists > div").count() == 1
         # What a file does not hold is not called missed.
-        assert "baseline (candidate)" not in page.inner_text("#misses")
+        assert "baseline" not in page.inner_text("#misses")
 
 
 def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(blessed.folder)
-    assert page_of(source_of("check.json")).run_names == ["baseline (candidate)", "candidate"]
+    assert page_of(source_of("check.json")).run_names == ["baseline", "candidate"]
 
 
 # ---- decisions ----

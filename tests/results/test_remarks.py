@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import karat
-from karat.results.remarks import remarks_of, unjudged
+from karat.results.remarks import data_remarks, describe_unjudged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ LISTS = {q: ["a", "x", "y"] for q in QUERIES}
 
 
 def texts(runs: dict[str, dict[str, list[str]]]) -> list[str]:
-    return [remark.text for remark in remarks_of(karat.evaluate(GOLD, runs, "mrr", level="doc").runs)]
+    return [remark.text for remark in data_remarks(karat.evaluate(GOLD, runs, "mrr", level="doc").runs)]
 
 
 def test_what_is_said_of_the_gold_is_said_once() -> None:
@@ -37,7 +37,9 @@ def test_what_holds_for_several_runs_is_said_once_with_their_names() -> None:
 def test_unjudged_docs_are_counted_of_how_many() -> None:
     result = karat.evaluate(GOLD, {"a": LISTS, "b": {q: ["a"] for q in QUERIES}}, "mrr")
     # 30 lists of three docs, one of them judged; 30 lists of one judged doc.
-    assert unjudged(result) == ["unjudged docs in the top 10 (counted as not relevant): a 60 of 90, b 0 of 30"]
+    assert describe_unjudged(result.runs) == [
+        "unjudged docs in the top 10 (counted as not relevant): a 60 of 90, b 0 of 30"
+    ]
 
 
 def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_path: Path) -> None:
@@ -47,6 +49,6 @@ def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_pat
     gold = {q: {"a": 1} for q in QUERIES}
     for metrics in ("mrr", "mrr, latency.p50", "latency.p50, mrr"):
         result = karat.evaluate(gold, tmp_path / "log.jsonl", metrics, queries=table)
-        (text,) = [remark.text for remark in remarks_of(result.runs) if "independent" in remark.text]
+        (text,) = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
         assert text == "30 queries count as 10 independent ones (conversations)"
         assert result.runs[0].intervals["mrr"].n_eff == 10

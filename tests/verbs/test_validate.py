@@ -284,7 +284,7 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     "a configuration that only warns": ("K605", "warning", "karat.yaml:1", config("gates: [warn: mrr > 0]\n" + NAMED)),
     "a gate on a value that no query has": (
         "K606",
-        "warning",
+        "error",
         "karat.yaml:1",
         config("gates: ['mrr > 0 where language = eng']\n" + NAMED),
     ),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 from karat.config.options import Settings, stated_options
 from karat.errors import InputError, KaratError, UsageError, nearest
 from karat.gates.evidence import NO_BASELINE
-from karat.gates.language import BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
@@ -22,6 +21,7 @@ from karat.read.queries import read_queries, read_queries_of_gold
 from karat.read.sources import run_files
 from karat.results.sampling import GOLD, plain_field, split_fields, split_groups
 from karat.results.saved import NOT_BLESSED
+from karat.results.words import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

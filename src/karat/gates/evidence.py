@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError, UsageError, nearest, shown
+from karat.errors import InputError, UsageError, nearest
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
-from karat.gates.language import BASELINE
 from karat.gates.pooled import pool_gate, rows_of, with_pool
-from karat.gates.unanswerable import explain_lack_of_gold
+from karat.gates.unanswerable import explain_lack_of_gold, refuse_absent_value
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, paired
 from karat.results.values import statistic_of
-from karat.results.words import segment_text
+from karat.results.words import BASELINE, segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
 from karat.stats.intervals import draws_needed, unit_deviation
@@ -282,7 +281,9 @@ class _View:
             return [told(None, self._evidence(gate, None))]
         found = matching_segments(gate, self._slices)
         if not found:
-            return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=self._nothing(gate)))]
+            refuse_absent_value(gate, self.sampling)
+            sought = " and ".join(f"{f} = {v}" for f, v in gate.where) or ", ".join(gate.every)
+            return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=f"no query has {sought}"))]
         if gate.every:
             found = self._with_gold(gate, found)
         pool = pool_gate(gate, self.run, self.base, found, self._levels)
@@ -323,15 +324,6 @@ class _View:
             return [self.run]
         double = self.base.name == self.run.name
         return [replace(self.base, name=BASELINE) if double else self.base, self.run]
-
-    def _nothing(self, gate: Gate) -> str:
-        """Why a gate finds no segment, with the values that there are."""
-        sought = " and ".join(f"{f} = {v}" for f, v in gate.where) or ", ".join(gate.every)
-        known = sorted({s.by[f] for s in self._slices if tuple(s.by) == gate.fields for f, _ in gate.where[:1]})
-        near = nearest(gate.where[0][1], known) if gate.where else None
-        listed = ", ".join(map(shown, known[:8])) + (", …" if len(known) > 8 else "")
-        hint = f"; did you mean {near!r}?" if near else f"; there are {listed}" if known else ""
-        return f"no query has {sought}{hint}"
 
     def _evidence(self, gate: Gate, segment: Segment | None) -> GateEvidence:
         number = 0

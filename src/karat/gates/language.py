@@ -21,6 +21,7 @@ from karat.metrics.component_figures import check_component_figure, is_component
 from karat.metrics.grammar import parse, parse_all
 from karat.model.field_group import INSIDE, FieldGroup, read_group
 from karat.results.values import statistic_of
+from karat.results.words import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warn"]
 LEVELS: tuple[str, ...] = get_args(Level)
-BASELINE = "baseline"
 
 
 BY_KEY = {kind.key: kind for kind in KINDS}

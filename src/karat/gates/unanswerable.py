@@ -1,4 +1,4 @@
-"""Gates on relevance in a segment whose queries have no gold: why nothing can be measured there, and what can."""
+"""Gates on a segment where nothing can be measured: no query is in it, or none of its queries has gold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from karat.errors import InputError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling
 from karat.metrics.grammar import parse
 from karat.model.field_group import read_group
@@ -30,7 +31,7 @@ def _explain(row: Judgment, result: Result) -> Judgment:
     if not gate.where or not math.isnan(row.found.estimate) or "gold" not in parse(gate.metric).needs:
         return row
     run = result[row.run]
-    members = _find_members(gate, run.sampling)
+    members = find_members(gate, run.sampling)
     if not members or run.rankings is None or not members.isdisjoint(run.rankings.query_ids):
         return row
     marked = result.queries is not None and members.issubset(result.queries.no_answer)
@@ -40,7 +41,23 @@ def _explain(row: Judgment, result: Result) -> Judgment:
     return replace(row, found=GateEvidence(math.nan, missing=why), judged=Ruling("undecided", why))
 
 
-def _find_members(gate: Gate, sampling: Sampling) -> set[str]:
+def refuse_absent_value(gate: Gate, sampling: Sampling) -> None:
+    """Refuse a gate on a segment that no query of the table is in, with the values that there are."""
+    if not gate.where or any(f not in sampling.fields for f, _ in gate.where) or find_members(gate, sampling):
+        return
+    hint = ""
+    for field, value in gate.where:
+        values = {v for mine in sampling.fields[field].values() for v in ((mine,) if isinstance(mine, str) else mine)}
+        known = sorted(values)
+        if value.casefold() not in map(str.casefold, known):
+            near = nearest(value, known)
+            some = ", ".join(map(shown, known[:8])) + (", …" if len(known) > 8 else "")
+            hint = f"; did you mean {near!r}?" if near else f"; there are {some}"
+            break
+    raise InputError(f"gate '{gate}': no query has {_where_text(gate)}{hint}").about(gate)
+
+
+def find_members(gate: Gate, sampling: Sampling) -> set[str]:
     """The queries of the table that a gate speaks of; a value is first looked up as it is written, then in any case."""
     for fold in (str, str.casefold):
         parts = [

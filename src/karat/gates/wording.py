@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.gates.judge import describe_tie, is_outside
-from karat.gates.language import BASELINE, unit_of
+from karat.gates.language import unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure
-from karat.results.words import plural
+from karat.results.words import BASELINE, plural
 from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:

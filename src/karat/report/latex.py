@@ -10,7 +10,7 @@ from karat.gates.wording import figure_of, label_gate, note_pooling, note_refere
 from karat.metrics.grammar import parse
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
-from karat.results.words import plain, queries_text
+from karat.results.words import plain
 
 if TYPE_CHECKING:
     from karat.report.formats import Problem
@@ -117,11 +117,10 @@ def _beaten(view: View, i: int, metric: str) -> list[int]:
 def _caption(view: View, several: bool) -> list[str]:
     """What the marks mean: the intervals, the test, and what it was adjusted over."""
     level = f"{view.result.runs[0].sampling.confidence * 100:g}"
-    queries = queries_text(max(run.counts["queries"] for run in view.result.runs))
     bold = " Best values in bold." if several else ""
-    notes = [rf"{level}\% confidence intervals over {queries}.{bold}"]
-    if draws := {pairwise.draws for pairwise in view.pairs.values()}:
-        test = f"randomised Tukey HSD over all pairs, blocked by query, {max(draws):,} draws"
+    notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{bold}"]
+    if view.pairs:
+        test = max(view.pairs.values(), key=lambda pairwise: pairwise.draws).method
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
         )
@@ -130,6 +129,17 @@ def _caption(view: View, several: bool) -> list[str]:
     if view.forced:
         notes.append("Compared by force although " + "; ".join(text(d.what) for d in view.forced) + " differ.")
     return notes
+
+
+def _sizes(view: View) -> str:
+    """How many queries the intervals are over: `90 queries (latency.p90, latency.mean: 95)`."""
+    metrics: dict[str, list[str]] = {}
+    for metric in view.metrics:
+        sizes = sorted({s.run.intervals[metric].n for s in view.systems if metric in s.run.values})
+        metrics.setdefault("–".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1]))), []).append(metric)
+    main = max(metrics, key=lambda size: len(metrics[size]))
+    others = "; ".join(f"{', '.join(names)}: {size}" for size, names in metrics.items() if size != main)
+    return f"{main} {'query' if main == '1' else 'queries'}{f' ({others})' if others else ''}"
 
 
 def _gates(view: View) -> list[str]:

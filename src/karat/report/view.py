@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from karat.gates.language import BASELINE
 from karat.metrics.grammar import choose_primary, parse
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
-from karat.results.remarks import Remark, remarks_of, unjudged
+from karat.results.remarks import Remark, remarks_of
 from karat.results.result import Result
-from karat.results.words import plural, queries_text, segment_text
+from karat.results.words import BASELINE, plural, queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
@@ -265,7 +264,7 @@ def _view_comparison(source: Comparison) -> View:
         decisions=source.rows,
         alpha=source.alpha,
         remarks=remarks_of(result.runs),
-        notes=(*source.notes, *unjudged(result)),
+        notes=source.notes,
         forced=source.forced,
         differences=source.system,
         known_pairs=source.pairs,
@@ -276,8 +275,7 @@ def _view_check(source: Check) -> View:
     result, base = source.result, source.baseline
     systems = []
     if base is not None:
-        double = any(run.name == base.name and run is not base for run in result.runs)
-        systems.append(System(BASELINE if double else base.name, "baseline", base))
+        systems.append(System(base.name, "baseline", base))
     for run in result.runs:
         if run is not base:
             systems.append(System(run.name, "candidate" if run.name in source.candidates else "", run))

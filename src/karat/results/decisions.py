@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from karat.results.figures import change_figure, figure, p_text, ratio_figure
 from karat.results.table import Table
-from karat.results.words import queries_text, segment_text
+from karat.results.words import BASELINE, queries_text, segment_text
 from karat.stats.aggregates import NEUTRAL
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import Interval
@@ -126,10 +126,12 @@ class Decision:
     """In a segment, of the primary metric: the segment beside the others."""
     depths: tuple[int, int] | None = None
     """How deep the lists of baseline and candidate are, where that touches the metric."""
+    same_lists: bool = False
+    """Whether the ranked lists of both runs are identical, and determine the metric."""
     family: Family | None = None
+    """What p was adjusted over; None where nothing was tested, and in segments too small to be judged alone."""
     primary: bool = True
     """Whether this metric decides which run is better; the others are secondary."""
-    """What p was adjusted over; None where nothing was tested, and in segments too small to be judged alone."""
 
     @cached_property
     def detectable(self) -> float:
@@ -220,9 +222,11 @@ class Decision:
     def conclusion(self) -> str:
         """The decision in words, without the metric and the segment."""
         test = f"{self.decided_by}, p adj. {p_text(self.p_adjusted)}"
-        if self.significant:
+        if self.same_lists:
+            text = f"no difference ({queries_text(self.n)}): the ranked lists are identical"
+        elif self.significant:
             verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
-            opponent = "the baseline" if self.baseline == self.candidate else self.baseline
+            opponent = "the baseline" if self.baseline == BASELINE else self.baseline
             text = f"{self.candidate} {verb} {opponent}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
             text = f"no significant difference ({queries_text(self.n)}; {test})"
@@ -309,6 +313,7 @@ class Decision:
             losses=self.losses,
             n=interval.n,
             n_eff=UNSET if math.isnan(interval.n_eff) else rounded(interval.n_eff),
+            identical_lists=True if self.same_lists else UNSET,
             segment=dict(self.segment) if self.segment is not None else None,
             smallest_detectable=rounded(self.detectable),
             queries_needed=self.needed,
@@ -401,6 +406,7 @@ def read_decision(row: ComparisonJson) -> Decision:
         ),
         rest=RestComparison(number(row.rest.p), number(row.rest.p_adjusted), row.rest.differs) if row.rest else None,
         depths=(row.depths[0], row.depths[1]) if row.depths else None,
+        same_lists=row.identical_lists is True,
         family=Family(family.method, family.size, family.over, family.metrics) if family is not None else None,
         primary=row.primary,
     )

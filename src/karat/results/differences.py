@@ -14,7 +14,7 @@ import numpy as np
 from karat.metrics.grammar import choose_primary, parse
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
-from karat.results.pairing import paired
+from karat.results.pairing import follows_lists, have_same_lists, paired
 from karat.results.segment_changes import with_interactions, with_pooled_changes
 from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
@@ -123,6 +123,7 @@ class PairedComparison:
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
             depths=self._depths(measure, run),
+            same_lists=follows_lists(measure) and have_same_lists(self.base, run),
         )
 
     def _tested(self, change: FigureChange, quantile: bool, seed: int) -> tuple[dict[str, float], str]:

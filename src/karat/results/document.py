@@ -167,6 +167,9 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     losses: int
     n: int
     n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
+    identical_lists: Annotated[
+        bool | UnsetType, Meta(description="Whether both runs return the same lists, which determine the metric.")
+    ] = UNSET
     segment: dict[str, str] | None
     smallest_detectable: Number
     queries_needed: int | None

@@ -15,7 +15,7 @@ from karat.results.words import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.result import Result, RunResult
+    from karat.results.result import RunResult
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Remark:
 
 
 def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
+    """What outputs say of the data behind the figures of these runs: what is odd about it, and what nobody judged."""
+    return (*data_remarks(runs, beside=beside), *(Remark(text, False) for text in describe_unjudged(runs)))
+
+
+def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
     """What is odd about the data of these runs, and how their figures came to be.
 
     A text that holds for several runs is said once; a note that all of them have is about what they share: the gold.
@@ -131,11 +136,11 @@ def _of_relevance(name: str) -> bool:
     return metric.higher_is_better is True and metric.bounds == (0.0, 1.0) and metric.empty_gold == 0.0
 
 
-def unjudged(result: Result) -> list[str]:
+def describe_unjudged(runs: Sequence[RunResult]) -> list[str]:
     """How many of the top docs nobody judged: they count as not relevant, and not for all runs alike."""
-    if not any(run.counts.get("unjudged_at_10") for run in result.runs):
+    if not any(run.counts.get("unjudged_at_10") for run in runs):
         return []
-    text = ", ".join(f"{run.name} {run.counts.get('unjudged_at_10', 0):,}{_of_top(run)}" for run in result.runs)
+    text = ", ".join(f"{run.name} {run.counts.get('unjudged_at_10', 0):,}{_of_top(run)}" for run in runs)
     return [f"unjudged docs in the top 10 (counted as not relevant): {text}"]
 
 

@@ -30,7 +30,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import Policy
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
-from karat.results.remarks import remarks_of
+from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, split_fields
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
@@ -370,7 +370,7 @@ class Result(Tabular):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know before believing the numbers, as the command line prints it."""
-        return tuple(remark.text for remark in remarks_of([self._only("notes")]))
+        return tuple(remark.text for remark in data_remarks([self._only("notes")]))
 
     def per_query(self, metric: str) -> dict[str, float]:
         """One metric's value for each query."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,13 @@ class PairwiseTest:
 
     draws: int
     p: Mapping[str, Mapping[str, float]]
+    block: Literal["query", "conversation"] = "query"
+    """What the values of all runs are permuted within."""
+
+    @property
+    def method(self) -> str:
+        """The test in words."""
+        return f"randomised Tukey HSD, blocked by {self.block}, {self.draws:,} draws"
 
     def document(self) -> PairsJson:
         """This test as the JSON document has it."""
@@ -44,6 +51,7 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
     out: dict[str, PairwiseTest] = {}
     first = result.runs[0]
     units = first.sampling.units([q for q in first.query_ids if q in shared])
+    block: Literal["query", "conversation"] = "conversation" if len(units) < len(shared) else "query"
     for name in result.metrics:
         statistic = statistic_of(parse(name))
         if statistic.aggregate == "quantile":
@@ -54,7 +62,7 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
         p = np.maximum(p, p_with_one_more(scores, own, statistic.change_bounds()))
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
-            used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}
+            used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}, block
         )
     return out
 

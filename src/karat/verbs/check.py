@@ -13,7 +13,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import verdict_of
-from karat.gates.language import BASELINE, gate_like, parse_gate
+from karat.gates.language import gate_like, parse_gate
 from karat.gates.left_out import describe_left_out
 from karat.gates.units import describe_directions
 from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
@@ -26,7 +26,7 @@ from karat.results.pairing import check_comparable
 from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
 from karat.results.table import Table, Tabular
-from karat.results.words import plural
+from karat.results.words import BASELINE, plural
 from karat.stats.defaults import DRAWS
 from karat.store.codec import as_plain
 from karat.store.looks import Look, read_looks, record_look
@@ -105,17 +105,12 @@ class Check(Tabular):
     @property
     def baseline_name(self) -> str:
         """What the baseline is called beside the runs."""
-        return marked(self.baseline, self.result) if self.baseline is not None else ""
+        return mark_baseline(self.baseline) if self.baseline is not None else ""
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What to know of the data of the runs judged before believing the verdict."""
-        base = self.baseline
-        runs = [r for r in self.result.runs if r.name in self.candidates or r is base]
-        elsewhere = [replace(base, name=self.baseline_name)] if base is not None and base not in runs else []
-        turned = (Remark(text, True) for text in describe_directions(row.gate for row in self.rows))
-        left_out = (Remark(text, False) for text in describe_left_out(self.rows, self.result))
-        return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
+        return remarks_on(self.rows, self.result, self.candidates, self.baseline)
 
     def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
         """The judgements of this outcome and level."""
@@ -191,6 +186,23 @@ class Check(Tabular):
         save(self.document(), self.result, path, label=label)
 
 
+def remarks_on(
+    rows: Sequence[Judgment], result: Result, candidates: Sequence[str], base: RunResult | None
+) -> tuple[Remark, ...]:
+    """What to know of the data behind these judgments: of the runs judged, of the baseline, of the gates.
+
+    Of a baseline from elsewhere only what touches the metrics of this result is said.
+    """
+    runs = [r for r in result.runs if r.name in candidates or r is base]
+    elsewhere = []
+    if base is not None and base not in runs:
+        values = {m: v for m, v in base.values.items() if m in result.metrics}
+        elsewhere = [replace(base, name=mark_baseline(base), values=values)]
+    turned = (Remark(text, True) for text in describe_directions(row.gate for row in rows))
+    left_out = (Remark(text, False) for text in describe_left_out(rows, result))
+    return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
+
+
 def _rest(rows: Sequence[Judgment], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
     gates = len({r.gate for r in rows}) - 1
@@ -203,15 +215,9 @@ def _rest(rows: Sequence[Judgment], outcome: str) -> str:
     return f"; the same in {plural(segments, 'more segment')}" if segments else ""
 
 
-def marked(base: RunResult, result: Result) -> str:
-    """The baseline's name with a mark; one from elsewhere that has the name of a run is told apart from it."""
-    double = any(r.name == base.name and r is not base for r in result.runs)
-    return BASELINE if double else f"{base.name} ({BASELINE})"
-
-
-def _called(base: RunResult, result: Result) -> str:
-    name = marked(base, result)
-    return f"the {name}" if name == BASELINE else name
+def mark_baseline(base: RunResult) -> str:
+    """The baseline's name with a mark, where the name does not say it."""
+    return BASELINE if base.name == BASELINE else f"{base.name} ({BASELINE})"
 
 
 @takes_options
@@ -405,7 +411,7 @@ def _judge(
                 base,
                 used,
                 force=force,
-                label=_called(base, result),
+                label=f"the {BASELINE}" if base.name == BASELINE else mark_baseline(base),
                 places={**(files or {}), **({"baseline": path} if path else {})},
             )
             forced.update(dict.fromkeys(differences.forced))
@@ -440,11 +446,18 @@ def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | N
     if baseline is None:
         return None, None, None
     if not isinstance(baseline, str):
-        return baseline, baseline.runs[0], None
+        return baseline, _told_apart(baseline.runs[0], result), None
     if baseline in [r.name for r in result.runs]:
         return result, result[baseline], None
     there = load_baseline(baseline)
     base, ours = there.runs[0], result.runs[0].sampling
     # Its intervals are found as those of the runs beside it are.
     own = {n: getattr(base.sampling, n) or getattr(ours, n) for n in ("weights", "conversations")}
-    return there, replace(base, sampling=replace(ours, by=(), fields={}, **own)), baseline
+    base = replace(base, sampling=replace(ours, by=(), fields={}, **own))
+    return there, _told_apart(base, result), baseline
+
+
+def _told_apart(base: RunResult, result: Result) -> RunResult:
+    """A baseline from elsewhere; one that has the name of a run is called the baseline and nothing else."""
+    double = any(run.name == base.name and run is not base for run in result.runs)
+    return replace(base, name=BASELINE) if double else base

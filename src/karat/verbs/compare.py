@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
 
 from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
@@ -13,7 +16,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse, parse_all
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
-from karat.results.pairing import check_comparable
+from karat.results.pairing import check_comparable, follows_lists
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
@@ -174,7 +177,9 @@ def compare(
             raise UsageError(f"saved results take no {', '.join(given)}; evaluate the runs again with it")
         result, checked = _together(qrels, runs, metrics, force)
     else:
-        result, checked = evaluate(qrels, runs, metrics, settings=settings), None
+        sources = list(runs) if isinstance(runs, Iterator) else runs
+        result, checked = evaluate(qrels, sources, metrics, settings=settings), None
+        result = _with_lists(result, qrels, sources, settings, baseline)
     if len(result.runs) < 2:
         raise UsageError(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
@@ -200,6 +205,28 @@ def compare(
     system = dict.fromkeys(d for one in checked for d in one.system)
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system))
+
+
+def _with_lists(result: Result, qrels: Any, runs: Any, settings: Settings, baseline: str | None) -> Result:
+    """The result with digests of its ranked lists, where some run has the same values as the baseline.
+
+    Reading lists costs more than reading judged docs alone, so it is done only where lists may be identical.
+    """
+    names = [m for m in result.metrics if follows_lists(parse(m))]
+    base = _baseline(result, baseline)
+    alike = [
+        run
+        for run in result.runs
+        if run is not base
+        and run.ranked_lists is None
+        and list(run.query_ids) == list(base.query_ids)
+        and all(np.array_equal(run.values[m], base.values[m], equal_nan=True) for m in names)
+    ]
+    if not names or not alike:
+        return result
+    engine = replace(settings.engine, details=True, watch=None)
+    again = evaluate(qrels, runs, names, settings=replace(settings, engine=engine))
+    return replace(result, runs=tuple(replace(r, lists_digest=again[r.name].ranked_lists) for r in result.runs))
 
 
 def _together(

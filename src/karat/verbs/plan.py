@@ -16,7 +16,7 @@ from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
 from karat.gates.judge import judge
 from karat.gates.kinds import is_same
-from karat.gates.language import BASELINE, parse_gate
+from karat.gates.language import parse_gate
 from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text, units_text
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
@@ -27,6 +27,7 @@ from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
 from karat.results.values import statistic_of
+from karat.results.words import BASELINE
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import Dialogue, Population, Sample, units_for

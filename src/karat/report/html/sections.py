@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from karat.gates.left_out import describe_left_out
-from karat.gates.units import describe_directions
 from karat.gates.wording import advise, figure_of, note_pooling, note_reference, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
@@ -32,7 +30,6 @@ from karat.report.words import MARKS, ORDER, TIES
 from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
-from karat.results.remarks import Remark, remarks_of, unjudged
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -108,7 +105,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         scope=_scope(source),
         prints=_prints(source)[:2],
         tally=_tally(gates),
-        remarks=_remarks(source),
+        remarks=list(source.remarks),
         forced=[_difference(d.what, d.here, d.there) for d in source.forced],
         sections=[(place, label) for place, label, there in sections if there],
         stacks=_stacks(heights),
@@ -203,14 +200,6 @@ def _place(source: Source, run: RunResult) -> str:
     best = best_of(metric, [source.result[name].mean[metric] for name in names])
     what = "runs" if source.base is None else "candidates"
     return f" Best of {len(names)} {what} by {metric}." if names.index(run.name) in best else ""
-
-
-def _remarks(source: Source) -> list[Remark]:
-    """What stands on the first screen: whatever is odd about the data, and how many docs nobody judged."""
-    result, left_out = source.result, describe_left_out(source.gates, source.result)
-    turned = (Remark(text, True) for text in describe_directions(row.gate for row in source.gates))
-    others = (Remark(text, False) for text in (*left_out, *source.notes, *unjudged(result)))
-    return [*turned, *remarks_of(result.runs), *others]
 
 
 def _sentence(source: Source) -> str:

@@ -13,15 +13,17 @@ from karat.gates.language import parse_gate
 from karat.report.html.clean_text import name
 from karat.results.decisions import number, read_decision
 from karat.results.fingerprints import Difference
+from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load_baseline, load_saved
-from karat.verbs.check import Check
+from karat.results.words import BASELINE
+from karat.verbs.check import Check, remarks_on
 from karat.verbs.compare import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.decisions import Decision
-    from karat.results.document import DifferenceJson, GateJson
+    from karat.results.document import BaselineJson, DifferenceJson, GateJson
     from karat.results.result import Result, RunResult
     from karat.results.saved import Saved
     from karat.verbs.diagnose import Diagnosis
@@ -42,7 +44,8 @@ class Source:
     dataset: str = ""
     forced: tuple[Difference, ...] = ()
     differences: tuple[Difference, ...] = ()
-    notes: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    """What to know of the data before believing the figures."""
     diagnoses: tuple[Diagnosis, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts of queries beside those that the result holds."""
@@ -60,12 +63,16 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
                 comparisons=outcome.rows,
                 forced=outcome.forced,
                 differences=outcome.system,
-                notes=outcome.notes,
+                remarks=(*remarks_of(outcome.result.runs), *_notes(outcome.notes)),
             )
         )
     if isinstance(outcome, (str, os.PathLike)):
         return source_from(load_saved(os.fspath(outcome)))
-    return _with_names(Source(outcome))
+    return _with_names(Source(outcome, remarks=remarks_of(outcome.runs)))
+
+
+def _notes(texts: Sequence[str]) -> list[Remark]:
+    return [Remark(text, False) for text in texts]
 
 
 def _of_check(check: Check) -> Source:
@@ -81,14 +88,15 @@ def _of_check(check: Check) -> Source:
         check.name,
         check.forced,
         check.system,
-        check.all_notes,
+        (*check.remarks, *_notes(check.all_notes)),
     )
     return _with_names(source if base is None or any(r is base for r in result.runs) else _beside(source, base))
 
 
 def _beside(source: Source, base: RunResult) -> Source:
     """With a baseline from elsewhere among the runs, under a name that no run of this result has."""
-    label = f"baseline ({base.name})"
+    alone = base.name == BASELINE and all(run.name != BASELINE for run in source.result.runs)
+    label = BASELINE if alone else f"{BASELINE} ({base.name})"
     metrics = [m for m in source.result.metrics if m in base.values]
     run = replace(base, name=label, values={m: base.values[m] for m in metrics})
     return replace(source, result=replace(source.result, runs=(run, *source.result.runs)), base=label)
@@ -120,27 +128,39 @@ def _between(decision: Decision, candidate: str, baseline: str) -> Decision:
 def source_from(saved: Saved) -> Source:
     """The source of a page from a file: what the objects above hold is all that a page knows of it."""
     result, document = saved.result, saved.document
-    base = document.baseline or None
+    base, rows = document.baseline or None, tuple(_judgment(row) for row in document.gates or ())
+    candidates = tuple(document.candidates or ())
+    run = _baseline_of(base, result) if base is not None else None
+    known = remarks_on(rows, result, candidates, run) if rows else remarks_of(result.runs)
     source = Source(
         result,
         base.name if base is not None else None,
-        tuple(document.candidates or ()),
+        candidates,
         tuple(read_decision(row) for row in document.comparisons or ()),
-        tuple(_judgment(row) for row in document.gates or ()),
+        rows,
         document.verdict or "",
         document.why or "",
         document.dataset or "",
         _differences(document.forced or ()),
         _differences(document.differences or ()),
-        tuple(document.notes or ()),
+        (*known, *_notes(document.notes or ())),
     )
     if base is not None and base.file:
-        try:
-            run = load_baseline(base.file).runs[0]
-        except KaratError:  # the file is gone or was blessed again: the page does without its values
-            return _with_names(replace(source, base=f"baseline ({base.name})"))
-        source = _beside(source, replace(run, sampling=replace(result.runs[0].sampling, by=(), fields={})))
+        if run is None:
+            return _with_names(replace(source, base=f"{BASELINE} ({base.name})"))
+        source = _beside(source, run)
     return _with_names(source)
+
+
+def _baseline_of(base: BaselineJson, result: Result) -> RunResult | None:
+    """The run that a saved check was compared with; None where its file is gone, or was blessed again."""
+    if not base.file:
+        return next((run for run in result.runs if run.name == base.name), None)
+    try:
+        run = load_baseline(base.file).runs[0]
+    except KaratError:
+        return None
+    return replace(run, name=base.name, sampling=replace(result.runs[0].sampling, by=(), fields={}))
 
 
 def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
-from karat.results.remarks import remarks_of, unjudged
+from karat.results.remarks import remarks_of
 from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
         _pairs(out, comparison)
     for remark in remarks_of(comparison.result.runs):
         out.print(note(plain(remark.text), serious=remark.serious))
-    for text in (*comparison.notes, *unjudged(comparison.result)):
+    for text in comparison.notes:
         out.print(note(plain(text), serious=True))
     sampling = comparison.result.runs[0].sampling
     level, ratios = percent_text(sampling.confidence), any(r.scale == "ratio" for r in comparison.rows)
@@ -122,8 +122,7 @@ def _pairs(out: Console, comparison: Comparison) -> None:
         out.print(table)
         out.print(
             line(
-                f"  randomised Tukey HSD, blocked by query, {pairs.draws:,} draws: for any pair; the p adj. above"
-                " are for candidates against the baseline alone\n",
+                f"  {pairs.method}: for any pair; the p adj. above are for candidates against the baseline alone\n",
                 style="dim",
             )
         )

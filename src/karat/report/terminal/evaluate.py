@@ -14,7 +14,7 @@ from karat.results.depths import depth_of, find_depth_gap
 from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
-from karat.results.remarks import remarks_of, unjudged
+from karat.results.remarks import remarks_of
 from karat.results.words import plain as plain
 from karat.results.words import queries_text
 
@@ -138,7 +138,7 @@ def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None
 
 
 def show_scope(out: Console, result: Result, gold: str) -> None:
-    """Over which queries and by which conventions the values are, and how many docs nobody judged."""
+    """Over which queries and by which conventions the values are."""
     queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling
     conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
@@ -150,5 +150,3 @@ def show_scope(out: Console, result: Result, gold: str) -> None:
     if 0 < few < FEW:
         count = queries_text(queries[0]) if few == queries[0] else f"{round(few)} independent queries"
         out.print(note(f"only {count}: so few can only show large differences", serious=True))
-    for text in unjudged(result):
-        out.print(note(plain(text), serious=False))

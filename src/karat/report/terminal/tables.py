@@ -6,12 +6,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from karat.gates.language import BASELINE
 from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
-from karat.results.words import plain, plural
+from karat.results.words import BASELINE, plain, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

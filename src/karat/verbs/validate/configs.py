@@ -11,13 +11,13 @@ import numpy as np
 from karat.config.checks import config_options, evaluation_of, placed_errors, places_of_gates, run_places, runs_of
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
-from karat.gates.language import BASELINE
 from karat.gates.units import describe_direction
 from karat.metrics.grammar import parse
 from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.values import statistic_of
+from karat.results.words import BASELINE
 from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed

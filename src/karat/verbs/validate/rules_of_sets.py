@@ -185,9 +185,9 @@ RULES_OF_SETS = (
     ),
     LintRule(
         "K606",
-        "warning",
+        "error",
         "Gate on a segment without queries",
-        "No query has the value that the gate names, so it is always undecided.",
+        "No query has the value that the gate names, so `karat check` refuses it.",
         "Write the value as the queries have it.",
     ),
     LintRule(
