@@ -442,7 +442,7 @@ def test_a_file_in_order_is_aligned_block_by_block(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(karat.read.textfile.TextFile, "everything", lambda self: pytest.fail("read at once"))
     gold, rows = bulk(5, queries=25, depth=30)
     run = karat.read_run(WAYS["file in order"](rows, tmp_path))
-    assert len(list(run.content.blocks())) > 10  # type: ignore[union-attr]
+    assert len(list(run.content.blocks())) > 5  # pieces grow to the longest query  # type: ignore[union-attr]
     assert seen(gold, run) == expected(gold, rows)
     assert seen(gold, WAYS["file grouped"](rows, tmp_path)) == expected(gold, rows)
 
