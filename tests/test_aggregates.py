@@ -88,7 +88,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, st
     table |= {f"n{i}": {"text": "?", "no_answer": True, "language": "en", "weight": 2} for i in range(9)}
     texts = {d: " ".join(rng.choice(["tea", "milk", "cup", "pot", "leaf"], 12)) for d in docs}
     vectors = {d: rng.normal(size=4).tolist() for d in docs}
-    return str(gold), logs, {"queries": table, "docs": texts, "embeddings": vectors, "cache": False}
+    terms = "".join(f"[Term]\nid: d{i}\nname: {i}\n" + f"is_a: d{(i - 1) // 2}\n" * (i > 0) + "\n" for i in range(30))
+    (folder / "terms.obo").write_text(f"format-version: 1.2\n\n{terms}")
+    more = {"embeddings": vectors, "ontology": str(folder / "terms.obo"), "cache": False}
+    return str(gold), logs, {"queries": table, "docs": texts, **more}
 
 
 @pytest.fixture(scope="module")

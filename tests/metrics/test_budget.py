@@ -606,13 +606,15 @@ def test_pairs_lacking_a_latency_are_left_out_and_segments_have_their_own_quanti
     queries = numbered(80)
     base = timed(tmp_path, {q: {"x": 100 + i} for i, q in enumerate(queries)}, "base.jsonl")
     cand = timed(
-        tmp_path, {q: {"x": (100 if i % 2 else 50) + i} if i > 1 else None for i, q in enumerate(queries)}, "cand.jsonl"
+        tmp_path,
+        {q: {"x": (100 + i if i % 2 else 90 + (i - 40) * 1.1)} if i > 1 else None for i, q in enumerate(queries)},
+        "cand.jsonl",
     )
     table = {q: {"odd": str(i % 2)} for i, q in enumerate(queries)}
     found = karat.compare(gold_of(queries), {"base": base, "cand": cand}, "latency.p50", queries=table, by="odd")
     whole, even, odd = found.rows
     assert (whole.n, even.n, odd.n) == (78, 39, 39)
-    # Even queries from 2 to 78: the 20th of 39 is query 40; the candidate is 50 ms faster there, and only there.
+    # Even queries from 2 to 78: the 20th of 39 is query 40; the candidate is 50 ms faster there.
     assert (even.mean_baseline, even.mean_candidate, even.delta) == (140, 90, -50)
     assert (odd.mean_baseline, odd.delta) == (141, 0)
     assert (even.significant, odd.significant) == (True, False)
@@ -717,8 +719,8 @@ def test_the_command_line_shows_units_and_open_ends(
 ) -> None:
     (tmp_path / "gold.txt").write_text("".join(f"{q} 0 a 1\n" for q in numbered(40)))
     runs = [
-        timed(tmp_path, {q: {"x": 10 + i + shift} for i, q in enumerate(numbered(40))}, f"{name}.jsonl")
-        for name, shift in (("one", 0), ("two", 9))
+        timed(tmp_path, {q: {"x": 10 + i * slope + shift} for i, q in enumerate(numbered(40))}, f"{name}.jsonl")
+        for name, slope, shift in (("one", 1, 0), ("two", 1.25, 4.25))
     ]
     arguments = [str(tmp_path / "gold.txt"), *map(str, runs), "-m", "latency.p50,latency.p95"]
     monkeypatch.setattr(sys, "argv", ["karat", "evaluate", *arguments])

