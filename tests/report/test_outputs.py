@@ -431,7 +431,9 @@ def test_two_outputs_cannot_share_standard_output(tmp_path: Path, capsys: pytest
 
 
 def test_undefined_values_are_null_and_dashes_not_nan() -> None:
-    result = karat.evaluate({"q": {"d": 1}}, {"r": {"q": {"d": 1.0}}}, "mrr", queries={"q": {"kind": "a"}}, by="kind")
+    queries = {"q": {"kind": "a"}, "none": {"kind": "b", "no_answer": True}}
+    run = {"q": {"d": 1.0}, "none": {"d": 1.0}}
+    result = karat.evaluate({"q": {"d": 1}}, {"r": run}, "mrr", queries=queries, by="kind")
     found = karat.check(result, ["mrr >= 0.5 where kind = b", "mrr >= 0.5"])
     assert math.isnan(found.rows[0].found.estimate)
     RESULT.validate(json.loads(json.dumps(found.as_json(), allow_nan=False)))

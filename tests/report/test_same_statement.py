@@ -121,4 +121,4 @@ def test_latex_prints_systems_as_rows_with_what_each_significantly_beats(result:
         beaten = [x for x, letter in (("old", "a"), ("new", "b"), ("alike", "c")) if letter in cell.partition("$")[2]]
         assert beaten == [x for x in mean if x != name and p[name][x] < 0.05 and mean[name] > mean[x]]
         assert ("textbf" in cell) == (mean[name] == max(mean.values()))
-    assert "randomised Tukey HSD over all pairs" in table
+    assert "randomised Tukey HSD, blocked by query" in table
