@@ -104,6 +104,8 @@ def note_pooling(rows: Sequence[Judgment]) -> str:
     return raw[0].found.not_pooled + (f" ({'; '.join(row.where for row in raw)})" if some else "")
 
 
+FAR = 100
+"""A range whose ends are farther apart than this is open: the truth may as well be at the gate."""
 UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
 
 
@@ -120,7 +122,7 @@ def advise(row: Judgment) -> str:
 def more_text(ruling: Ruling) -> str:
     """How many more queries, as a range over what the truth may be: `about 46 to 190 more queries`."""
     fewest = ruling.fewest or ruling.more or 1
-    if ruling.fewest is not None and ruling.most is None:
+    if ruling.fewest is not None and (ruling.most is None or ruling.most > FAR * fewest):
         return f"at least about {plural(fewest, 'more query', 'more queries')}"
     most = ruling.most or fewest
     if most > fewest:
