@@ -218,7 +218,7 @@ def test_sign_test_is_a_binomial_test_without_zeros(seed: int, n: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 def test_corrections_are_those_of_statsmodels(p: list[float]) -> None:
     assert holm(p) == pytest.approx(list(multipletests(p, method="holm")[1]), abs=1e-12)
     assert benjamini_hochberg(p) == pytest.approx(list(multipletests(p, method="fdr_bh")[1]), abs=1e-12)
@@ -454,7 +454,7 @@ def covered(shape: str, n: int, method: str, replications: int) -> int:
     rng, inside, truth = np.random.default_rng([n, len(shape)]), 0, true_mean(shape)
     for lot in range(replications // TOGETHER):
         values = drawn(rng, shape, (TOGETHER, n))
-        found = intervals(values, Units.of(n), method=method, seed=lot)
+        found = intervals(values, Units.of(n), method=method, seed=lot, resamples=2000)
         assert {i.method for i in found} == {"bca"}
         inside += sum(truth in i for i in found)
     return inside
@@ -523,8 +523,8 @@ def test_conversations_are_covered_only_if_they_are_resampled() -> None:
     rng, naive, known = np.random.default_rng(3), 0, 0
     for lot in range(REPLICATIONS // TOGETHER):
         values, owner = conversations(rng, TOGETHER)
-        naive += sum(0.5 in i for i in intervals(values, Units.of(200), seed=lot))
-        known += sum(0.5 in i for i in intervals(values, Units.of(200, owner), seed=lot))
+        naive += sum(0.5 in i for i in intervals(values, Units.of(200), seed=lot, resamples=2000))
+        known += sum(0.5 in i for i in intervals(values, Units.of(200, owner), seed=lot, resamples=2000))
     assert naive / REPLICATIONS == pytest.approx(0.814, abs=3 * (0.814 * 0.186 / REPLICATIONS) ** 0.5)
     assert_covers(known, REPLICATIONS)
 
