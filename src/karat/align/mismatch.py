@@ -33,7 +33,7 @@ SOME = 0.1
 """The share of lists from which equal scores are said."""
 PROBE = 50
 """Judgments, from end to end of the gold, that show with their lists whether spellings can differ at all."""
-FIRST = 4
+FIRST = 2
 """Docs of each such list that are looked at."""
 SAMPLE = 5_000
 """Results whose ids are compared with the gold."""
@@ -108,9 +108,8 @@ def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy, corpus: Collect
     if not len(where):
         return ""
     few = where[:: -(-len(where) // PROBE)]
-    if are_plain([qrels.docs[i] for i in few.tolist()]) and are_plain(
-        _probe(run, [qrels.query_ids[i] for i in qrels.query_of[few].tolist()])
-    ):
+    judged = [qrels.docs[i] for i in few.tolist()]
+    if are_plain([*judged, *_probe(run, [qrels.query_ids[i] for i in qrels.query_of[few].tolist()])]):
         return ""
     sample = _sample(run, [qrels.query_ids[i] for i in np.unique(qrels.query_of[where]).tolist()])
     lists = {q: docs | _parents(docs, run, policy) for q, docs in sample.items()}

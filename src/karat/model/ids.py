@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _JOINERS = "\u200c\u200d"
 """Part of the spelling of some languages; stray only at the ends of an id."""
 _DECIMAL = re.compile(r"\d+\.0+", re.ASCII)
-_LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
+_LEADING_ZEROS = re.compile(r"0(?<![0-9.]0)0*(?=[0-9])")
+"""Begins with a literal, which is searched for ten times as fast as what is not before it."""
 
 
 def is_stray(id: str) -> bool:
@@ -52,11 +53,8 @@ def fold_id(id: str) -> str:
 def are_plain(ids: Sequence[str]) -> bool:
     """Whether folding changes none of these ids, as far as a look at all of them at once can tell."""
     text = "\n".join(ids)
-    if not text.isascii() or len(text.split()) != len(ids) or text != text.lower() or ".0" in text:
-        return False
-    if text.replace("\n", "").isdigit():
-        return "\n0" not in text and text[:1] != "0"
-    return _LEADING_ZEROS.search(text) is None
+    one_spelling = text.isascii() and len(text.split()) == len(ids) and text == text.lower() and ".0" not in text
+    return one_spelling and _LEADING_ZEROS.search(text) is None
 
 
 def find_twins(lonely: Iterable[str], others: Iterable[str]) -> list[tuple[str, str]]:
