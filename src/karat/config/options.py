@@ -114,6 +114,8 @@ class Settings:
     def change(self, **options: Unpack[Options]) -> Settings:
         """A copy with these options changed; None changes nothing."""
         stated = {name: value for name, value in options.items() if value is not None}
+        if not stated:
+            return self
         like = LIKE.check(stated.pop("like", None))
         data, intervals, engine = (
             replace(getattr(self, name), **{o.name: stated[o.name] for o in options_of(kind) if o.name in stated})

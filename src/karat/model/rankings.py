@@ -139,9 +139,10 @@ def place_in_group(group: Counts) -> Counts:
     """The number (from 1) of each row within its run of equal group values."""
     if len(group) == 0:
         return np.zeros(0, dtype=np.int64)
-    first = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-    lengths = np.diff(first, append=len(group))
-    return np.arange(1, len(group) + 1) - np.repeat(first, lengths)
+    row = np.arange(len(group))
+    first = np.zeros(len(group), dtype=np.int64)  # the row at which each row's run begins
+    np.copyto(first[1:], row[1:], where=group[1:] != group[:-1])
+    return row + 1 - np.maximum.accumulate(first)
 
 
 def ratio(part: Values, whole: Values, undefined: float = 0.0) -> Values:

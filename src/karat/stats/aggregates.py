@@ -93,7 +93,7 @@ class Statistic:
             return math.nan
         if self.aggregate == "quantile":
             return quantile_of(values, self.quantile, weights)
-        scores = self.scores(values[there])
+        scores = self.scores(values if there.all() else values[there])
         if self.aggregate == "sum":
             return float(scores.sum())
         if weights is None:
