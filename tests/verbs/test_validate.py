@@ -750,7 +750,7 @@ def test_the_small_example_has_only_true_findings() -> None:
 
 
 def test_nothing_is_found_in_the_handbook_of_the_demo() -> None:
-    assert not karat.validate(files=Path(karat.__file__).parent / "example" / "*").findings
+    assert not karat.validate(files=Path(karat.__file__).parent / "example" / "*.*").findings
 
 
 def test_queries_that_nothing_answers_need_no_relevant_gold(tmp_path: Path) -> None:
