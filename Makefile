@@ -11,13 +11,15 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo test test-models check format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+.PHONY: help demo test test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
+	@echo "make sbom         write dist/sbom.cdx.json: every package that Karat uses, as CycloneDX (no network)"
+	@echo "make audit        look these packages up in the vulnerability database of PyPI (needs https://pypi.org)"
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
@@ -80,6 +82,20 @@ check: $(VENV)/.test browser
 	$(BIN)/mypy
 	$(BIN)/python tools/write_docs.py --check
 	$(BIN)/python -m pytest -n auto
+
+sbom: $(VENV)/.test
+	@mkdir -p dist
+	$(BIN)/python tools/write_sbom.py dist/sbom.cdx.json
+
+.venv-audit/.tool:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	@touch $@
+
+# Strict: a package that cannot be looked up is a failure. Without it, a mirror that has no such database would pass.
+audit: sbom .venv-audit/.tool
+	$(BIN)/python tools/write_sbom.py --pins > dist/pins.txt
+	.venv-audit/bin/pip-audit --strict --disable-pip --no-deps --requirement dist/pins.txt
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
@@ -157,4 +173,4 @@ screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
