@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import karat
-from karat.errors import InputError
+from karat.errors import InputError, UsageError
 from karat.retrieve.corpus import read_corpus
 from karat.retrieve.protocol import Answer
 from karat.verbs.bench.cases import list_entries
@@ -117,3 +117,98 @@ def test_files_that_hold_no_cases_are_refused(obo: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty: holds no case files, expected \.json files in it or below it"):
         karat.bench(cases=[tmp_path / "empty"], retrievers=["bm25"], ontology=obo)
+
+
+BABELON = (
+    "source_language\tsource_value\tsubject_id\tpredicate_id\ttranslation_language\ttranslation_value\ttranslation_status\n"
+    "en\tSeizure\tT:2\trdfs:label\tde\tKrampfanfall\tOFFICIAL\n"
+    "en\tEpileptic seizure\tT:2\toboInOwl:hasExactSynonym\tde\tEpileptischer Anfall\tCANDIDATE\n"
+    "en\tSeizure\tT:2\trdfs:label\tde\tKrampfanfall\tOFFICIAL\n"
+    "en\tA seizure is …\tT:2\tIAO:0000115\tde\tKleinwuchs und Kopfschmerz\tOFFICIAL\n"
+    "en\tSeizure\tT:2\trdfs:label\tfr\tCrise\tOFFICIAL\n"
+    "en\tShort stature\tT:4\trdfs:label\tde\tKleinwuchs\tOFFICIAL\n"
+    "en\tFocal seizure\tT:3\trdfs:label\tde\t\tNOT_TRANSLATED\n"
+    "en\tNewer\tT:9\trdfs:label\tde\tNeuer Begriff\tOFFICIAL\n"
+)
+
+
+def german(folder: Path) -> Path:
+    return write(
+        folder / "de" / "tiny_v1.json",
+        {"text": "epileptischer anfall", "expected_ids": ["T:2"]},
+        {"text": "Kleinwuchs", "expected_ids": ["T:4"]},
+        {"text": "fokaler Anfall", "expected_ids": ["T:3"]},
+    )
+
+
+def bench_labels(cases: Path, labels: Any, obo: str, out: Path) -> karat.Bench:
+    return karat.bench(
+        cases=cases, labels=labels, retrievers=["bm25"], ontology=obo, out=str(out), cache=False, warmup=0
+    )
+
+
+def test_labels_replace_the_index_by_one_in_the_language_of_the_cases(obo: str, tmp_path: Path) -> None:
+    (tmp_path / "hp-de.babelon.tsv").write_text(BABELON, "utf-8")
+    cases = german(tmp_path)
+    part = bench_labels(cases, tmp_path / "hp-de.babelon.tsv", obo, tmp_path / "runs")["de"]
+    # Labels and synonyms in German, each once: neither definitions, nor French, nor what is not translated.
+    assert {key: str(fields["text"]) for key, fields in part.dataset.docs.items()} == {
+        "T:2#label": "Krampfanfall",
+        "T:2#synonym-1": "Epileptischer Anfall",
+        "T:4#label": "Kleinwuchs",
+    }
+    assert {fields["language"] for fields in part.dataset.docs.values()} == {"de"}
+    assert part.result.runs[0].per_query("hit@1") == {"1": 1.0, "2": 1.0, "3": 0.0}
+    assert part.notes[:3] == (
+        "index: 2 of 4 terms have a label in de",
+        "labels (3 ids): 1 unknown, or newer than test/1 (T:9)",
+        "1 of 3 expected terms have no label in de, so no system can find them (T:3)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.tsv", "T:2\tKrampfanfall\nT:2\tEpileptischer Anfall\nT:4\tKleinwuchs\n"),
+        ("labels.csv", 'id,label\nT:2,"Krampfanfall"\nT:2,Epileptischer Anfall\nT:4,Kleinwuchs\n'),
+        ("labels.json", '{"T:2": ["Krampfanfall", "Epileptischer Anfall"], "T:4": "Kleinwuchs"}'),
+        (
+            "labels.jsonl",
+            '{"id": "T:2", "labels": ["Krampfanfall", "Epileptischer Anfall"]}\n{"id": "T:4", "label": "Kleinwuchs"}\n',
+        ),
+    ],
+)
+def test_labels_may_be_a_text_for_each_id(name: str, text: str, obo: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    part = bench_labels(german(tmp_path), tmp_path / name, obo, tmp_path / "runs")["de"]
+    assert [fields["text"] for fields in part.dataset.docs.values()] == [
+        "Krampfanfall",
+        "Epileptischer Anfall",
+        "Kleinwuchs",
+    ]
+    assert part.result.runs[0].per_query("hit@1") == {"1": 1.0, "2": 1.0, "3": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BABELON.replace("\tde\t", "\tnl\t"), r"has labels in nl, fr, but there are cases in de; name a file of their"),
+        ("X:1\tEins\nX:2\tZwei\n", r"none of its 2 ids is a term of test/1 \(.X:1.\); check the ids"),
+        ("T:1\tAlles\n", r"tiny_v1\.json: none of its 3 expected terms has a label in de \(.T:2.\), so nothing can be"),
+        ("", r"labels\.tsv: is empty, expected a table of labels"),
+        ("id\tlabel\nT:2\t\n", r"labels\.tsv:2: the label of .T:2. must be text, found nothing"),
+        ("T:2\tKrampf\nT:4\n", r"labels\.tsv:2: found 1 column"),
+        ('{"T:2": 7}', r"labels\.tsv: the label of .T:2. must be text, found 7"),
+        ('{"T:2": "Krampf",\n', r"labels\.tsv: the JSON breaks off .*expected a JSON object \{id: label\} or"),
+        ("[1, 2]", r"labels\.tsv: expected a JSON object \{id: label\} or \{id: \[labels\]\}, found"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(text: str, message: str, obo: str, tmp_path: Path) -> None:
+    (tmp_path / "labels.tsv").write_text(text, "utf-8")
+    with pytest.raises(InputError, match=message):
+        bench_labels(german(tmp_path), tmp_path / "labels.tsv", obo, tmp_path / "runs")
+
+
+def test_labels_without_cases_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"labels are for benchmarks of cases"):
+        karat.bench(tmp_path, labels="labels.tsv")

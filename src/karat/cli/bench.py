@@ -38,6 +38,15 @@ def bench(
             help="Case files: texts with expected terms of --ontology (hpo), whose labels and synonyms are searched.",
         ),
     ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=_RUN,
+            help="Labels of the terms in the language of the cases, to search in place of the English ones: a table of "
+            "babelon, or an id and a text (TSV, CSV, JSON).",
+        ),
+    ] = None,
     retriever: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,6 +118,8 @@ def bench(
 
     karat bench --cases cases/de --ontology hpo -r bm25 -r "dense(model=…)"
 
+    karat bench --cases cases/de --labels hp-de.babelon.tsv -r bm25    (German labels)
+
     A benchmark that was stopped resumes where it stopped: run the same command again.
     """
     from karat.report.terminal import bench as bench_view
@@ -127,6 +138,7 @@ def bench(
         metric,
         options,
         cases=case_files(cases) if cases else None,
+        labels=labels,
         k=k,
         out=out,
         split=split,

@@ -161,6 +161,7 @@ def bench(
     metrics: str | Iterable[str | Measure] | None = None,
     *,
     cases: Any = None,
+    labels: Any = None,
     k: int = 100,
     out: str = "runs",
     baseline: str | None = None,
@@ -178,8 +179,9 @@ def bench(
     object with `index` and `retrieve`; a mapping names them. Run logs go to the folder `out`, line by line: a
     benchmark that was stopped resumes where it stopped. `chunks` cuts the corpus anew (words, overlap), and runs
     every retriever on each. `cases` are case files, or folders of them: retrievers search labels and synonyms of the
-    terms of `ontology` (HPO by default), and runs hold terms, each at the rank of its best entry. The keyword
-    arguments of `compare` for tests (`tests`, `alpha`, `margin`…) are taken too.
+    terms of `ontology` (HPO by default), and runs hold terms, each at the rank of its best entry. With `labels`, files
+    of babelon or of a text for each id, they search those in the language of the cases instead. The keyword arguments
+    of `compare` for tests (`tests`, `alpha`, `margin`…) are taken too.
     """
     for name, number, least in (("k", k, 1), ("workers", workers, 1), ("warmup", warmup, 0)):
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
@@ -188,13 +190,17 @@ def bench(
     own = {name: value for name, value in options.items() if name not in OF_COMPARE}
     settings = Settings.of(cast("Options", {**own, "details": True}))
     specs = _specs(DEFAULT if retrievers is None else retrievers)
+    if labels is not None and cases is None:
+        raise UsageError("labels are for benchmarks of cases; name the case files too (cases=, --cases)")
     datasets = datasets_of(dataset, split) if dataset is not None or cases is None else ()
     if cases is not None:
         from karat.ontology.load import HPO
         from karat.verbs.bench.cases import case_datasets
 
-        files = [cases] if isinstance(cases, (str, os.PathLike)) else cases
-        datasets = (*datasets, *case_datasets(files, settings.data.ontology or HPO))
+        files, translations = (
+            [each] if isinstance(each, (str, os.PathLike)) else each or () for each in (cases, labels)
+        )
+        datasets = (*datasets, *case_datasets(files, settings.data.ontology or HPO, translations))
     names = _names(specs, chunks)
     if baseline is not None and baseline not in names:
         near = nearest(baseline, names)

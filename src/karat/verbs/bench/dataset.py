@@ -48,6 +48,8 @@ class Dataset:
     ontology: Any = None
     entries: bool = False
     """Whether docs are entries of terms: runs hold terms, each at the rank of its best entry."""
+    notes: tuple[str, ...] = ()
+    """What to know of the index before trusting any number."""
 
     @cached_property
     def corpus(self) -> Corpus:

@@ -39,6 +39,7 @@ class BenchRequest(BenchOptions, total=False):
 
     dataset: Required[list[str] | None]
     cases: list[str]
+    labels: list[str]
     out: Required[str]
     chunks: Required[list[Chunks]]
     retrievers: Sequence[object] | Mapping[str, object]
@@ -57,6 +58,7 @@ def read_request(
     options: Options,
     *,
     cases: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     **arguments: Unpack[RunOptions],
 ) -> BenchRequest:
     """The arguments of `bench`; a config supplies those that the command line does not state."""
@@ -71,6 +73,8 @@ def read_request(
     out: dict[str, object] = {"out": "runs", "dataset": sources}
     if cases:
         out["cases"] = list(cases)
+    if labels:
+        out["labels"] = list(labels)
     if retrievers:
         out["retrievers"] = list(retrievers)
     elif bench is not None:

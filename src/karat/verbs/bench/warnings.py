@@ -22,7 +22,7 @@ def list_warnings(
     dataset: Dataset, unknown: Mapping[str, Sequence[str]], measures: Sequence[Measure], k: int
 ) -> list[str]:
     """All warnings, in words; `unknown` is what `unknown_ids` returns."""
-    return [*_gold(dataset), *_texts(dataset.corpus), *_unknown(unknown), *_cutoffs(measures, k)]
+    return [*dataset.notes, *_gold(dataset), *_texts(dataset.corpus), *_unknown(unknown), *_cutoffs(measures, k)]
 
 
 def unknown_ids(runs: Mapping[str, Run], corpora: Mapping[str, Corpus]) -> dict[str, list[str]]:
@@ -45,6 +45,8 @@ def _unknown(unknown: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 def _gold(dataset: Dataset) -> Iterator[str]:
     """Gold that no retriever can find."""
+    if dataset.notes:  # they say it of terms
+        return
     corpus = dataset.corpus
     if unmatched := unmatched_gold(dataset.qrels, Docs({id: {} for id in corpus.ids}, corpus.parents)):
         yield f"gold: {unmatched.note}. See: karat validate"
