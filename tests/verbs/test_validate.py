@@ -749,6 +749,12 @@ def test_the_small_example_has_only_true_findings() -> None:
     }
 
 
+def test_a_label_of_short_words_is_seen_in_a_description(tmp_path: Path) -> None:
+    case = {"text": "Miauen", "description": "Cat cry; High-pitched cry", "expected_ids": ["HP:0200046", "HP:0025430"]}
+    (tmp_path / "cases.json").write_text(json.dumps([case]))
+    assert {finding.code for finding in karat.validate(files=tmp_path / "cases.json").findings} == {"T705"}
+
+
 def test_nothing_is_found_in_the_handbook_of_the_demo() -> None:
     assert not karat.validate(files=Path(karat.__file__).parent / "example" / "*.*").findings
 
