@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, LOG_METRICS, all_metrics
+from karat.model.limits import LIMITS
 from karat.read.cases import case_schema
 from karat.read.formats import all_formats
 from karat.report.terminal.metrics import constant, example, over_queries, value_range
@@ -306,13 +307,15 @@ def architecture_page(before: str) -> str:
 
 
 def data_page(before: str) -> str:
-    """docs/data.md with its table of input formats."""
+    """docs/data.md with its tables of input formats and limits."""
     rows = ["| format | name | gold | runs | queries, docs |", "|---|---|---|---|---|"]
     for form in all_formats().values():
         name = f"`{form.name}`" if form.read else ""
         cells = (form.title, name, form.gold, form.runs, form.tables)
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return with_section(before, "formats", "\n".join(["", *rows]))
+    limits = ["| variable | default | what is limited |", "|---|---|---|"]
+    limits += (f"| `{one.variable}` | {one.default_text} | {one.tells} |" for one in LIMITS)
+    return with_section(with_section(before, "formats", "\n".join(["", *rows])), "limits", "\n".join(["", *limits]))
 
 
 def with_section(page: str, name: str, section: str) -> str:

@@ -13,7 +13,6 @@ import pytest
 
 import karat
 from command import run_karat
-from karat.read import files
 
 QUERIES = 400
 GOLD = "".join(f"q{i:04d} 0 d{i:04d} 1\n" for i in range(QUERIES))
@@ -25,7 +24,7 @@ JSON = "{" + ", ".join(f'"q{i:04d}": {{"d{i:04d}": 2.5}}' for i in range(QUERIES
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(files, "WRITER_SECONDS", 0.2)
+    monkeypatch.setenv("KARAT_MAX_PIPE_SECONDS", "1")
     (tmp_path / "gold.txt").write_text(GOLD)
     (tmp_path / "run.txt").write_text(RUN)
     os.mkfifo(tmp_path / "pipe")

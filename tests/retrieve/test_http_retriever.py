@@ -502,8 +502,11 @@ def test_the_time_limit_is_for_the_whole_answer(echo: str) -> None:
 def test_an_answer_has_a_largest_size(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = {"kind": "http", "url": f"{echo}/big", "ids": "$.ids[*]", "body": {"q": "{query}"}}
     retriever = make_retriever(spec)
-    retriever._client.largest = 2 << 20
-    with pytest.raises(InputError, match="the answer is larger than 2 MB; ask for less"):
+    monkeypatch.setenv("KARAT_MAX_ANSWER", "2MiB")
+    with pytest.raises(
+        InputError,
+        match="the answer is larger than 2MiB; ask for less, or set the environment variable KARAT_MAX_ANSWER",
+    ):
         retriever.retrieve([Query("x")], 1)
 
 

@@ -17,7 +17,7 @@ from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
 from karat.model.ranked_docs import RankedDocs, select_docs
 from karat.model.rankings import place_in_group
-from karat.model.strings import Strings, equal_words, ranked_by_bytes
+from karat.model.strings import Strings, equal_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -239,7 +239,8 @@ def _order(
     if len(tied):
         steps = np.bincount(group[tied], minlength=int(group[-1]) + 1)
         level = int(((steps > 0) & (steps == np.bincount(group) - 1)).sum())
-        here, above = (ranked_by_bytes([w[tied + i] for w in words]) for i in (1, 0))
+        both = rows.doc.ordered_words(words, np.concatenate((tied + 1, tied)))
+        here, above = ([w[part] for w in both] for part in (slice(len(tied)), slice(len(tied), None)))
         wrong = np.concatenate((wrong, tied[_greater(here, above)]))
     return scores, group[wrong], ascending, level
 
@@ -291,7 +292,7 @@ def _rerank(
     sub = np.flatnonzero(flagged[group])
     if rows.near is not None:
         scores = policy.comparable(_refine_scores(rows, scores, sub[rows.near[sub]]))
-    turned = ranked_by_bytes([w[sub] for w in words])
+    turned = rows.doc.ordered_words(words, sub)
     sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
     by_key = np.argsort(keys[sub], kind="stable")
     neighbours = sub[by_key]

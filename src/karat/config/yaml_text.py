@@ -7,13 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from karat.errors import InputError, Problem, shown
+from karat.model.limits import YAML_DEPTH, YAML_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_VALUES = 100_000
-"""Values of a config, those that aliases repeat among them."""
-MAX_DEPTH = 50
 _TAG = "tag:yaml.org,2002:"
 _EXPECTED = "expected a config such as `karat init` writes"
 Lines = dict[tuple[Any, ...], int]
@@ -49,6 +47,8 @@ class _Reader:
     path: str
     lines: Lines = field(default_factory=dict)
     count: int = 0
+    most: int = field(default_factory=lambda: YAML_VALUES.value)
+    depth: int = field(default_factory=lambda: YAML_DEPTH.value)
 
     @cached_property
     def constructor(self) -> Any:
@@ -60,8 +60,8 @@ class _Reader:
     def value(self, node: Any, at: tuple[Any, ...]) -> Any:
         """The plain value of a node."""
         self.add(node)
-        if len(at) > MAX_DEPTH:
-            self.refuse(node, f"nested more than {MAX_DEPTH} deep, or an alias that holds itself; {_EXPECTED}")
+        if len(at) > self.depth:
+            self.refuse(node, f"nested more than {self.depth} deep, or an alias that holds itself; {_EXPECTED}")
         kind = str(node.tag).removeprefix(_TAG)
         if node.id == "scalar":
             return self.scalar(node, kind)
@@ -78,8 +78,8 @@ class _Reader:
     def add(self, node: Any) -> None:
         """Count a value: aliases of aliases can stand for more than fits anywhere."""
         self.count += 1
-        if self.count > MAX_VALUES:
-            self.refuse(node, f"more than {MAX_VALUES:,} values, aliases included; write less of it")
+        if self.count > self.most:
+            self.refuse(node, f"more than {self.most:,} values, aliases included; {YAML_VALUES.advice}")
 
     def mapping(self, node: Any, at: tuple[Any, ...]) -> dict[Any, Any]:
         """A mapping: its own keys come before those that `<<` merges into it."""
@@ -107,8 +107,8 @@ class _Reader:
             for source in value_node.value if value_node.id == "sequence" else [value_node]:
                 if source.id != "mapping":
                     self.refuse(key_node, "<< merges mappings, such as `<<: *name`")
-                if depth > MAX_DEPTH:
-                    self.refuse(key_node, f"merged more than {MAX_DEPTH} deep, or a mapping that merges itself")
+                if depth > self.depth:
+                    self.refuse(key_node, f"merged more than {self.depth} deep, or a mapping that merges itself")
                 for pair in source.value:
                     self.add(key_node)
                     if str(pair[0].tag) != _TAG + "merge":

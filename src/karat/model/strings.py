@@ -20,6 +20,8 @@ U64 = np.uint64
 PAD = 32
 """Bytes that stand free before and after the text, so that 8-byte loads stay inside the buffer."""
 
+DENSE = 16
+"""Words of a string that every row has room for; what comes after them takes room where it is."""
 _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=U64)
 _MIX = tuple(U64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -39,9 +41,9 @@ class Strings:
         """The strings of these rows (indices or a mask), without copying their text."""
         return Strings(self.buffer, self.start[rows], self.end[rows])
 
-    def word_count(self) -> int:
-        """How many 8-byte words the longest string fills."""
-        return max(1, (int((self.end - self.start).max(initial=0)) + 7) // 8)
+    def longest(self) -> int:
+        """The bytes of the longest string."""
+        return int((self.end - self.start).max(initial=0))
 
     def word(self, i: int) -> Words:
         """Bytes 8i to 8i+7 of every string as a little-endian integer, zero past its end."""
@@ -58,8 +60,37 @@ class Strings:
         return word
 
     def words(self) -> list[Words]:
-        """All the words of every string; two strings are equal where all their words are."""
-        return [self.word(i) for i in range(self.word_count())]
+        """The words of every string; two strings are equal where all their words are.
+
+        Words after the first 16 are digested into two, so that one long string does not make every row as long.
+        """
+        count = (self.longest() + 7) // 8
+        words = [self.word(i) for i in range(min(max(count, 1), DENSE))]
+        if count <= DENSE:
+            return words
+        from hashlib import blake2b
+
+        digests = np.zeros((2, len(self)), dtype=U64)
+        rows, tails = self._tails()
+        raw = b"".join(blake2b(tail, digest_size=16).digest() for tail in tails)
+        digests[:, rows] = np.frombuffer(raw, dtype="<u8").reshape(-1, 2).T
+        return [*words, *digests]
+
+    def _tails(self) -> tuple[Indices, list[bytes]]:
+        """The rows of strings that are longer than 16 words, and what comes after these."""
+        rows = np.flatnonzero(self.end - self.start > 8 * DENSE)
+        return rows, Strings(self.buffer, self.start[rows] + 8 * DENSE, self.end[rows]).bytes()
+
+    def ordered_words(self, words: list[Words], rows: Indices) -> list[Words]:
+        """The words of these rows turned so that comparing them one after the other is comparing bytes."""
+        turned = [word[rows].byteswap() for word in words[:DENSE]]
+        if len(words) > DENSE:
+            long, tails = self.take(rows)._tails()
+            place = {tail: i for i, tail in enumerate(sorted(set(tails)), start=1)}
+            order = np.zeros(len(rows), dtype=U64)
+            order[long] = [place[tail] for tail in tails]
+            turned.append(order)
+        return turned
 
     def equals(self, other: Strings) -> NDArray[np.bool_]:
         """Which strings are those of another column."""
@@ -118,8 +149,3 @@ def hashed(words: list[Words], salt: Words | np.uint64) -> Words:
     key ^= key >> U64(29)
     key *= _MIX[2]
     return key
-
-
-def ranked_by_bytes(words: list[Words]) -> list[Words]:
-    """The words turned so that comparing them one after the other is comparing bytes."""
-    return [word.byteswap() for word in words]

@@ -15,6 +15,7 @@ import numpy as np
 
 from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
 from karat.model.items import UNNAMED
+from karat.model.limits import bomb_problem
 from karat.read import frames
 from karat.read.columns import ID_NAMES, column
 from karat.read.files import check_path, require_plain
@@ -222,6 +223,7 @@ def _from_file(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
         return _from_npz(path, docs)
     if magic[:4] == b"PAR1":
         with frames.parquet_errors(path):
+            frames.check_parquet_size(path)
             return _from_table(Database([path]), parquet(path), docs, path)
     raise InputError(f"{path}: is not a file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
 
@@ -248,6 +250,10 @@ def _from_npy(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
 
 def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     try:
+        with zipfile.ZipFile(path) as parts:
+            unpacked = sum(part.file_size for part in parts.infolist())
+        if (problem := bomb_problem(unpacked, os.path.getsize(path))) is not None:
+            raise InputError(f"{path}: {problem}")
         with np.load(path, allow_pickle=False) as arrays:
             if absent := [n for n in ("ids", "vectors") if n not in arrays]:
                 names = ", ".join(arrays) or "nothing"

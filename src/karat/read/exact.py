@@ -15,8 +15,8 @@ import numpy as np
 from karat.errors import shown
 from karat.model.run import Rows
 from karat.model.strings import Strings
-from karat.read.layout import ascii_split
-from karat.read.problems import Problems, describe_bad_bytes, parse_number
+from karat.read.layout import ascii_split, name_columns
+from karat.read.problems import Problems, describe_bad_bytes, long_id, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,6 +54,8 @@ def read_rows(
                 problems.add(line, f"the {idea} id is empty, expected an id")
             elif "\x00" in cell:
                 problems.add(line, f"the {idea} id {shown(cell)} holds a NUL byte, expected text")
+            elif (problem := long_id(cell)) is not None:
+                problems.add(line, f"the {idea} id {problem}")
         value = parse_number(text.strip())
         if value is None:
             problems.add(line, f"{what} must be a finite number, found {shown(text)}")
@@ -92,7 +94,7 @@ def cells_of(data: bytes, layout: Layout, problems: Problems, first_line: int) -
 
 def _shape(layout: Layout, role: Role) -> str:
     if layout.header:
-        return ", ".join(layout.header)
+        return name_columns(layout.header)
     shape = "query iter doc grade" if role == "qrels" else "query Q0 doc rank score tag"
     return " ".join(shape.split()[: layout.width])
 

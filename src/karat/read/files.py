@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from karat.errors import InputError, missing_package, nearest
+from karat.errors import InputError, Problem, missing_package, nearest
+from karat.model.limits import LINE, PIPE_SECONDS, bomb_problem
 from karat.read.problems import describe_bad_bytes
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ PACKED = (".gz", ".zst", ".zstd")
 BROKEN_PACKING = (EOFError, OSError, zlib.error)
 """What reading a packed file raises when it breaks off or is damaged."""
 HEAD = 1 << 16
-"""Bytes from which a format is recognised."""
-WRITER_SECONDS = 10.0
-"""How long a named pipe may wait for somebody to write to it."""
+"""Bytes from which a format is recognised; more where the first row is longer, or stands further down."""
+_PIECE = 1 << 10
+"""Packed bytes of zstd that are unpacked at once: at most 32,768 times as many come out."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -50,6 +52,12 @@ class InputFile:
             except UnicodeDecodeError as error:
                 problems.add(number, describe_bad_bytes(error))
 
+    def holds(self, pattern: bytes) -> bool:
+        """Whether a pattern matches somewhere, in the first bytes or in all of them."""
+        if re.search(pattern, self.head):
+            return True
+        return len(self.head) >= HEAD and re.search(pattern, self.all_bytes()) is not None
+
     def all_bytes(self) -> bytes:
         """All bytes, unpacked, without a byte-order mark."""
         try:
@@ -74,15 +82,10 @@ def open_input(path: str) -> InputFile:
         what = "standard input" if path == "-" else "the pipe"
         raise InputError(f"{path}: {what} is empty, or was read already; name at most one input -")
     try:
-        if data[:2] == b"\x1f\x8b":
-            import gzip
-
-            data = gzip.decompress(data)
-        elif data[:4] == b"\x28\xb5\x2f\xfd":
-            data = unpack_zstd(path, io.BytesIO(data)).read()
+        data = _unpack(path, io.BytesIO(data), len(data)).read()
     except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
-    return InputFile(path, data[:HEAD].removeprefix(_BYTE_ORDER_MARK), data)
+    return InputFile(path, _head_of(io.BytesIO(data)), data)
 
 
 def is_plain(path: str) -> bool:
@@ -107,7 +110,7 @@ def _read_pipe(path: str) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
-            if not select.select([handle], [], [], WRITER_SECONDS)[0]:
+            if not select.select([handle], [], [], PIPE_SECONDS.value)[0]:
                 raise InputError(f"{path}: is a pipe that nobody writes to; start the writer first, or name a file")
             os.set_blocking(handle, True)
             return file.read()
@@ -120,7 +123,10 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
     try:
         with _open(path, stdin) as file:
             buffered = file if hasattr(file, "peek") or stdin is not None else io.BufferedReader(cast("Any", file))
-            for number, raw in enumerate(buffered, start=1):
+            most = LINE.value
+            for number, raw in enumerate(iter(lambda: buffered.readline(most + 1), b""), start=1):
+                if len(raw) > most:
+                    raise InputError(Problem(path, number, f"the line is longer than {LINE.text}; {LINE.advice}"))
                 line = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
                 if line.strip():
                     yield number, line
@@ -163,24 +169,49 @@ def open_bytes(path: str) -> IO[bytes]:
     if path == "-":
         return sys.stdin.buffer
     require_plain(path, "this is read")
-    with open(path, "rb") as file:
-        magic = file.read(4)
-    if magic[:2] == b"\x1f\x8b":
-        import gzip
-
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    if magic == b"\x28\xb5\x2f\xfd":
-        return unpack_zstd(path, open(path, "rb"))
+    if is_packed(path):
+        return _unpack(path, open(path, "rb"), os.path.getsize(path))
     return open(path, "rb", buffering=0)
 
 
-def unpack_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
-    """What is packed in a zstd file."""
-    try:
-        import zstandard
-    except ImportError:
-        raise missing_package(f"{path}: reading zstd", "zstandard") from None
-    return io.BufferedReader(_Zstd(file, zstandard), 1 << 16)
+def _unpack(path: str, file: IO[bytes], size: int) -> IO[bytes]:
+    """What is packed in a gzip or zstd file of this size; other files as they are."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        import gzip
+
+        return io.BufferedReader(_Guarded(path, gzip.GzipFile(fileobj=file), file, size), 1 << 16)
+    if magic == b"\x28\xb5\x2f\xfd":
+        try:
+            import zstandard
+        except ImportError:
+            raise missing_package(f"{path}: reading zstd", "zstandard") from None
+        return io.BufferedReader(_Guarded(path, _Zstd(file, zstandard), file, size), 1 << 16)
+    return file
+
+
+class _Guarded(io.RawIOBase):
+    """Unpacked bytes, until there are so many that the file is taken for a bomb."""
+
+    def __init__(self, path: str, unpacked: Any, packed: IO[bytes], size: int) -> None:
+        self._path, self._unpacked, self._packed, self._size = path, unpacked, packed, size
+        self._count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._unpacked.readinto(buffer)
+        self._count += count
+        if (problem := bomb_problem(self._count, self._size)) is not None:
+            raise InputError(f"{self._path}: {problem}")
+        return count
+
+    def close(self) -> None:
+        self._unpacked.close()
+        self._packed.close()
+        super().close()
 
 
 class _Zstd(io.RawIOBase):
@@ -197,7 +228,7 @@ class _Zstd(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            self._packed = self._packed or self._file.read(1 << 16)
+            self._packed = self._packed or self._file.read(_PIECE)
             if not self._packed:
                 if self._frame is not None:
                     raise EOFError("it ended before the end of its last frame")
@@ -213,10 +244,6 @@ class _Zstd(io.RawIOBase):
         count = min(len(buffer), len(self._ready))
         buffer[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def is_packed(path: str) -> bool:
@@ -237,12 +264,35 @@ def read_head(path: str) -> bytes:
     """The first bytes of the unpacked file, without a byte-order mark."""
     try:
         with open_bytes(path) as file:
-            head = file.read(HEAD)
-            while len(head) < HEAD and (more := file.read(HEAD - len(head))):
-                head += more
+            return _head_of(file)
     except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
+
+
+def _head_of(file: IO[bytes]) -> bytes:
+    """The first bytes without a byte-order mark, as many as hold the first row."""
+    head, size, most = b"", HEAD, LINE.value
+    while len(head) < size and (more := file.read(size - len(head))):
+        head += more
+        if len(head) == size and size < most and not _holds_a_row(head):
+            size = min(2 * size, most)
     return head.removeprefix(_BYTE_ORDER_MARK)
+
+
+def _holds_a_row(head: bytes) -> bool:
+    """Whether a whole line is there that is neither blank nor a comment; Parquet has no lines."""
+    return head.startswith(b"PAR1") or re.search(rb"^[ \t\r]*[^#\s][^\n]*\n", head, re.MULTILINE) is not None
+
+
+def check_line_sizes(path: str, text: bytes | bytearray, begin: int, end: int, stdin: bytes | None) -> None:
+    """Refuse a line in a piece of a file, text[begin:end], that is longer than a line may be."""
+    most = LINE.value
+    while end - begin > most:
+        begin = text.rfind(b"\n", begin, begin + most) + 1
+        if not begin:
+            for _ in numbered_lines(path, stdin):  # knows its number
+                pass
+            return
 
 
 def first_line(head: bytes) -> bytes:
@@ -252,4 +302,4 @@ def first_line(head: bytes) -> bytes:
 
 def is_run_log(head: bytes) -> bool:
     """Whether the first line has a list of results in it."""
-    return b'"topk"' in first_line(head)
+    return re.search(rb'"topk"\s*:', first_line(head)) is not None

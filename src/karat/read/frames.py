@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import MAX_PROBLEMS, InputError
+from karat.model.limits import ID, bomb_problem
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.formats import ColumnRows
 from karat.read.layout import table_layout
+from karat.read.problems import long_id
 from karat.read.textfile import join_rows
-from karat.store.database import Database, DatabaseError, is_pandas, parquet, quoted
+from karat.store.database import Database, DatabaseError, is_pandas, parquet, parquet_size, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,6 +60,7 @@ def register_frame(database: Database, frame: object, name: str) -> Selection:
 def parquet_rows(path: str, role: Role) -> ColumnRows:
     """The rows of a Parquet file."""
     with parquet_errors(path):
+        check_parquet_size(path)
         return _table_rows(Database([path]), parquet(path), role, path)
 
 
@@ -69,7 +73,14 @@ def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
 def parquet_field_rows(path: str) -> Iterator[FieldRow]:
     """The rows of a Parquet file, each with its number and its fields."""
     with parquet_errors(path):
+        check_parquet_size(path)
         yield from enumerate(Database([path]).named_rows(parquet(path)), start=1)
+
+
+def check_parquet_size(path: str) -> None:
+    """Refuse a Parquet file that holds far more than its size says: runs of one value take no room in it."""
+    if (problem := bomb_problem(parquet_size(path), os.path.getsize(path))) is not None:
+        raise InputError(f"{path}: {problem}")
 
 
 def parquet_numbers(path: str, name: str) -> dict[int, float]:
@@ -132,7 +143,7 @@ def _select_columns(layout: Layout, names: list[str], types: list[str], role: Ro
             )
         out.append(f"CAST({quoted(names[column])} AS VARCHAR) AS {idea}")
     what, type_ = ("grade" if role == "qrels" else "score"), types[layout.value]
-    if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE", "BOOLEAN") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
+    if type_ not in (*_INTEGERS, "FLOAT", "DOUBLE") and not re.fullmatch(r"DECIMAL\([\d,]+\)", type_):
         raise InputError(f"{name}: the {what} column {names[layout.value]!r} is {type_}, expected numbers")
     out.append(f"CAST({quoted(names[layout.value])} AS DOUBLE) AS value")
     return out
@@ -218,6 +229,9 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     for idea, column in (("query", rows.query), ("doc", rows.doc)):
         for i in np.flatnonzero(column.start >= column.end)[:some].tolist():
             problems.append(f"{name}: row {i + 1}: the {idea} id is empty or null, expected an id")
+        for i in np.flatnonzero(column.end - column.start > ID.value)[:some].tolist():
+            (text,) = column.take(np.array([i])).texts()
+            problems.append(f"{name}: row {i + 1}: the {idea} id {long_id(text)}")
         zeros = np.flatnonzero(column.buffer == 0)
         holds = np.searchsorted(zeros, column.start) < np.searchsorted(zeros, column.end)
         for i in np.flatnonzero(holds)[:some].tolist():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import AmbiguousFormat, InputError, Problem, shown
+from karat.model.limits import LINE
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.formats import describe_formats, format_names
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 MARKS = ("\t", ",", ";", "|", " ")
 """Marks between the fields of a table, in the order in which they are tried; a space is any white space."""
+SOME_NAMES = 20
+"""Columns that an error names."""
 _NOT_TEXT = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"%PDF": "a PDF file", b"PK\x03\x04": "a ZIP file"}
 
 
@@ -73,7 +78,17 @@ def lacks_header(head: bytes) -> bool:
 
 
 def _names(line: str, mark: str) -> list[str]:
-    return [name.strip().strip('"').lower() for name in line.split(None if mark == " " else mark)]
+    cells = line.split(None if mark == " " else mark)
+    if '"' in line and mark != " ":
+        with suppress(csv.Error):  # not a header then, and said elsewhere
+            cells = next(csv.reader([line], delimiter=mark))
+    return [name.strip().strip('"').lower() for name in cells]
+
+
+def name_columns(names: Sequence[str]) -> str:
+    """Names of columns in an error; of many, the first."""
+    rest = len(names) - SOME_NAMES
+    return ", ".join(names[:SOME_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def read_table_layout(file: InputFile, role: Role, marks: Sequence[str]) -> Layout:
@@ -108,7 +123,7 @@ def table_layout(
         if index is None:
             gold = idea == "score" and column(names, GRADE_NAMES) is not None
             advice = "This looks like gold: did you swap gold and run?" if gold else "Rename a column"
-            columns = ", ".join(map(shown, names))
+            columns = name_columns([shown(name) for name in names])
             problem = f"no {idea} column; expected one of {', '.join(candidates)}; found {columns}. {advice}"
             raise InputError(Problem(source, line, problem))
         if names.count(names[index]) > 1:
@@ -147,5 +162,6 @@ def _first_line(file: InputFile, role: Role) -> tuple[int, str]:
         raise InputError(Problem(file.path, line, problem))
     first = next(lines_of(file.head), None)
     if first is None:
-        raise InputError(f"{file.path}: holds no rows, expected {describe_formats(role)}")
+        where = f"the first {LINE.text} hold" if len(file.head) >= LINE.value else "holds"
+        raise InputError(f"{file.path}: {where} no rows, expected {describe_formats(role)}")
     return first

@@ -6,6 +6,7 @@ import math
 import re
 
 from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
+from karat.model.limits import ID
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 Row = tuple[int, str, str, float, str | None]
@@ -29,6 +30,13 @@ class Problems:
         """Raise what was collected, if anything was."""
         if self.items:
             raise InputError(self.items)
+
+
+def long_id(text: str) -> str | None:
+    """What to say of an id that is longer than ids may be; None for others."""
+    if 4 * len(text) <= (most := ID.value) or len(text.encode()) <= most:
+        return None
+    return f"{shown(text)} is longer than {ID.text}; {ID.advice}"
 
 
 def describe_bad_bytes(error: UnicodeDecodeError) -> str:

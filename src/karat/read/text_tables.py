@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from karat.errors import InputError, Problem, shown
 from karat.model.docs import TEXT_FIELDS
+from karat.read.files import check_line_sizes
+from karat.read.layout import name_columns
 from karat.read.problems import Problems, describe_bad_bytes
 
 _QUOTED_NAMES = re.compile(r'\s*"[\w -]+"(\t"[\w -]+")+\r?\n')
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 def decode_text(file: InputFile) -> str:
     """The whole file as text."""
     data = file.all_bytes()
+    check_line_sizes(file.path, data, 0, len(data), file.stdin)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -77,7 +80,7 @@ def _name_cells(table: Iterator[tuple[int, list[str]]], problems: Problems) -> I
         return
     for line, cells in table:
         if len(cells) != len(names):
-            problems.add(line, f"found {len(cells)} columns, expected {len(names)} ({', '.join(names)})")
+            problems.add(line, f"found {len(cells)} columns, expected {len(names)} ({name_columns(names)})")
         else:
             yield line, {n: c for n, c in zip(names, cells, strict=True) if c != ""}
 

@@ -11,14 +11,15 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.model.decimals import decimals
+from karat.model.limits import ID, LINE
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
 from karat.read.exact import as_rows, cells_of, read_rows
-from karat.read.files import BROKEN_PACKING, is_packed, open_bytes, unpacking_error
+from karat.read.files import BROKEN_PACKING, check_line_sizes, is_packed, open_bytes, unpacking_error
 from karat.read.scan import cut_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -70,6 +71,7 @@ class TextFile:
         """Pieces of whole lines; where the file is grouped by query, of whole queries."""
         size = size or (BLOCK if is_packed(self.path) else min(BLOCK, self.size() + 1))
         rest, first, empty, last = b"", True, True, False
+        longest = LINE.value
         with self._open() as file:
             while not last:
                 start = PAD + len(rest)
@@ -78,6 +80,8 @@ class TextFile:
                 count = self._fill(file, memoryview(buffer)[start : start + size])
                 last = count < size
                 end = start + count
+                if end - PAD > longest:
+                    check_line_sizes(self.path, buffer, PAD, end, self.stdin)
                 if first:
                     begin = self._body(buffer, end)
                     if not begin and not last:
@@ -197,7 +201,7 @@ class TextFile:
         layout = self.layout
         columns = tuple(c for c in (layout.query, layout.doc, layout.value, layout.parent) if c is not None)
         parts = cut_fields(buffer, PAD, block.end, layout, columns)
-        if parts is None:
+        if parts is None or self._has_long_id(parts):
             return self._exactly(block)
         numbers = decimals(parts[layout.value])
         if len(numbers.bad):
@@ -210,6 +214,11 @@ class TextFile:
             parts[layout.value] if numbers.near is not None else None,
             parts[layout.parent] if layout.parent is not None else None,
         )
+
+    def _has_long_id(self, parts: Mapping[int, Strings]) -> bool:
+        """Whether an id is longer than ids may be; the exact reader names its line."""
+        ids = (self.layout.query, self.layout.doc, self.layout.parent)
+        return any(parts[c].longest() > ID.value for c in ids if c is not None)
 
     def _exactly(self, block: Block) -> Rows:
         data = bytes(block.buffer[PAD : block.end])
@@ -256,6 +265,7 @@ class TextFile:
             piece = bytearray(1 << 24)
             while count := self._fill(file, memoryview(piece)):
                 data += memoryview(piece)[:count]
+        check_line_sizes(self.path, data, PAD, len(data), self.stdin)
         begin = self._body(data, len(data)) or len(data)
         return bytes(memoryview(data)[begin:]), 1 + data.count(b"\n", PAD, begin)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, shown
+from karat.model.limits import ANSWER
 from karat.retrieve.secrets import conceal, spellings
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 RETRY_STATUSES = (408, 409, 425, 429)
 """Statuses, besides those from 500, after which another attempt makes sense."""
-LARGEST_ANSWER = 64 << 20
 EXCERPT = 200
 """Characters of an unexpected response that an error shows."""
 
@@ -74,9 +74,6 @@ class Client:
     verify: bool | str = True
     secrets: tuple[str, ...] = ()
     """Texts that no error may show: servers like to repeat them."""
-
-    largest: int = LARGEST_ANSWER
-    """Bytes of an answer after which it is refused."""
 
     def __post_init__(self) -> None:
         self._hidden = spellings(self.secrets)
@@ -137,13 +134,15 @@ class Client:
         """A whole response. The time limit is for all of it, and not for each of its pieces."""
         import httpx
 
-        end, size, pieces = time.monotonic() + self.timeout, 0, []
+        end, size, pieces, most = time.monotonic() + self.timeout, 0, [], ANSWER.value
         with self._connect().stream(method, url, content=content) as response:
             for piece in response.iter_bytes():
                 size += len(piece)
                 pieces.append(piece)
-                if size > self.largest:
-                    raise InputError(f"{where}: the answer is larger than {self.largest >> 20:,} MB; ask for less")
+                if size > most:
+                    raise InputError(
+                        f"{where}: the answer is larger than {ANSWER.text}; ask for less, or {ANSWER.advice}"
+                    )
                 if time.monotonic() > end:
                     raise httpx.ReadTimeout("the answer came too slowly")
         headers = [(k, v) for k, v in response.headers.items() if k not in ("content-encoding", "content-length")]

@@ -14,6 +14,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from karat.model.limits import INDEXES
 from karat.store.cache import cache_folder, digest, say_damaged
 from karat.store.faults import fault
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION = 2
-LIMIT = 4 << 30
-"""Bytes that entries may take before the least recently used are removed."""
 STALE = 24 * 3600.0
 """Seconds after which an unfinished entry is taken for that of a killed process."""
 _UNFINISHED = ".unfinished-"
@@ -33,8 +32,9 @@ _SUMS = ".sha256.json"
 class Store:
     """The folder of entries, with a limit to its size."""
 
-    def __init__(self, folder: str | None = None, limit: int = LIMIT) -> None:
-        self.folder, self.limit = folder or os.path.join(cache_folder(), "indexes"), limit
+    def __init__(self, folder: str | None = None, limit: int | None = None) -> None:
+        self.folder = folder or os.path.join(cache_folder(), "indexes")
+        self.limit = limit or INDEXES.value
 
     def get(self, key: Any, build: Callable[[], T], write: Callable[[T, str], None], load: Callable[[str], T]) -> T:
         """What `key` stands for: loaded if it was built before, else built and written.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from karat.model import limits
 from karat.model.rankings import Rankings
 from karat.store.atomic import STALE, write_atomically
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 VERSION = 7
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
-LIMIT = 512 << 20
 ENDING = ".karat"
 _UNFINISHED = re.compile(r"\..*\.karat\.\w{8}\.tmp")
 _CHECKSUM = 32
@@ -141,8 +141,8 @@ class EntryHead(TypedDict):
 class Cache:
     """The folder of entries, with a limit to its size."""
 
-    def __init__(self, folder: str | None = None, limit: int = LIMIT) -> None:
-        self.folder, self.limit = folder or cache_folder(), limit
+    def __init__(self, folder: str | None = None, limit: int | None = None) -> None:
+        self.folder, self.limit = folder or cache_folder(), limit or limits.CACHE.value
 
     def entry(self, qrels: Any, run: Any, choices: object) -> Entry | None:
         """The place for this pair of files; None where they are no files or not worth it."""

@@ -45,6 +45,16 @@ def parquet(path: str) -> Selection:
     return Selection(sql, {"file": as_pattern(path)}, (path,))
 
 
+def parquet_size(path: str) -> int:
+    """The bytes that a Parquet file says to unpack to; at least 8 for each row, since equal ones take no room in it."""
+    sql = (
+        "SELECT (SELECT 8 * sum(num_rows) FROM parquet_file_metadata($file)), "
+        "(SELECT sum(total_uncompressed_size) FROM parquet_metadata($file))"
+    )
+    (sizes,) = Database([path]).fetch(Selection(sql, {"file": as_pattern(path)}, (path,)))
+    return max(int(size or 0) for size in sizes)
+
+
 def as_pattern(path: str) -> str:
     """A pattern that matches this file alone: DuckDB takes paths as patterns, and `~` as a home."""
     place = os.path.abspath(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.read.formats import InputFormat, LineRows
+from karat.read.formats import InputFormat, LineRows, jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 def recognise(file: InputFile) -> bool:
     """Whether this is JSON that holds cases."""
-    head = file.head.lstrip()
-    if head[:1] == b"{":
-        return b'"test_cases"' in head
-    return head[:1] == b"[" and (b'"expected_ids"' in head or b'"expected_hpo_ids"' in head)
+    begin = file.head.lstrip()[:1]
+    if begin == b"{":
+        # Metadata may be long, and come first; in other objects nobody looks beyond the first bytes.
+        begins = b'"test_cases"' in file.head or b'"metadata"' in file.head
+        return begins and not jsonl.recognise(file) and file.holds(rb'"test_cases"\s*:')
+    return begin == b"[" and file.holds(rb'"expected_(hpo_)?ids"\s*:')
 
 
 def read(file: InputFile, role: Role, problems: Problems) -> LineRows:

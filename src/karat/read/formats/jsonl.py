@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, Problem, shown
+from karat.model.limits import ID
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
-from karat.read.files import PACKED
+from karat.read.files import PACKED, is_run_log
 from karat.read.formats import InputFormat, LineRows, describe_formats
-from karat.read.problems import parse_number
+from karat.read.problems import long_id, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ def recognise(file: InputFile) -> bool:
     for ending in PACKED:
         path = path.removesuffix(ending)
     first, _, rest = text.partition(b"\n")
-    row = b'"topk"' in first or all(_names_one_of(first, names) for names in (QUERY_NAMES, DOC_NAMES))
+    row = is_run_log(first) or all(_names_one_of(first, names) for names in (QUERY_NAMES, DOC_NAMES))
     many = first.rstrip().endswith(b"}") and rest.lstrip()[:1] == b"{"
     return path.endswith(FORMAT.endings) or row or many
 
@@ -45,7 +46,6 @@ def read(file: InputFile, role: Role, problems: Problems) -> LineRows | RunLog:
     """Rows, or a run log where the first line has `topk`."""
     notes = tuple(rival.note for rival in rivals_of(_first_fields(file, role), role))
     if role == "run":
-        from karat.read.files import is_run_log
         from karat.read.run_log import read_run_log
 
         if is_run_log(file.head):
@@ -109,6 +109,11 @@ def _rows(file: InputFile, role: Role, problems: Problems) -> list[Row]:
             problems.add(number, f"{what} must be a finite number in {names[0]!r}, found {shown(value)}")
         elif q is not None and d is not None:
             rows.append((number, q, d, float(value), text_id(parent)))
+    if max((max(len(row[1]), len(row[2])) for row in rows), default=0) > ID.value // 4:
+        for number, q, d, *_ in rows:
+            for idea, id in (("query", q), ("doc", d)):
+                if (problem := long_id(id)) is not None:
+                    problems.add(number, f"the {idea} id {problem}")
     problems.check()
     return rows
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from karat.read.problems import Problems
 
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>", re.IGNORECASE)
+_TOPIC_BYTES = rb"(?i)<top(ic)?\b[^>]*>"
 _TAG = re.compile(r"<([A-Za-z][\w.:-]*)([^>]*)>")
 _ANY_TAG = re.compile(r"</?[A-Za-z][^>]*>")
 _ATTRIBUTE = re.compile(r"([\w.:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
@@ -35,8 +36,7 @@ _TEXT_NAMES = (TITLE, *TEXT_FIELDS, "description", "")
 
 def recognise(file: InputFile) -> bool:
     """Whether a file begins like TREC topics."""
-    start = file.head.lstrip()
-    return start.startswith(b"<") and _TOPIC.search(start.decode("utf-8", "replace")) is not None
+    return file.head.lstrip().startswith(b"<") and file.holds(_TOPIC_BYTES)
 
 
 def read_table(file: InputFile, problems: Problems, kind: TableKind) -> Iterator[FieldRow]:
