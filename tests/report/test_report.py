@@ -701,6 +701,18 @@ def test_escape_in_the_search_clears_it_and_its_filter(browser: Any, systems: Ma
         assert page.input_value("#search") == "" and page.number() == every
 
 
+def test_segments_have_their_pooled_estimates_beside_them(browser: Any, systems: Made) -> None:
+    bm25 = next(r for r in systems.document["runs"] if r["name"] == "bm25")
+    pooled = [s for s in bm25["segments"] if "pooled" in s["metrics"]["ndcg@10"]]
+    assert pooled
+    with opened(browser, systems.path) as page:
+        for segment in pooled:
+            name = ", ".join(f"{f} = {v}" for f, v in segment["by"].items())
+            mean = segment["metrics"]["ndcg@10"]["pooled"]["mean"]
+            cell = page.inner_text(f'#segments-table tr[data-segment="{name}"] td[data-run="bm25"]')
+            assert f"pooled {mean:.4f} [" in cell
+
+
 def test_a_segment_opens_its_queries(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         page.click("#segments-table a >> text=language = pt")

@@ -14,9 +14,12 @@ import pytest
 import karat
 from command import run_karat
 from karat.cli import main
+from karat.report import markdown
 from karat.report.terminal.compare import show
+from karat.report.terminal.evaluate import show as show_evaluation
+from karat.report.view import view_of
 from karat.results.decisions import read_decision
-from karat.results.figures import p_text
+from karat.results.figures import estimate_figure, p_text
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import paired_test
 from places import DL19 as SHARED
@@ -321,6 +324,25 @@ def test_segments_that_differ_are_flagged_and_pooled() -> None:
     assert [read_decision(row).pooled is None for row in document.comparisons or ()] == [
         row.pooled is None for row in comparison.rows
     ]
+    text = markdown.render(view_of(comparison))
+    assert "| n | pooled Δ |" in text
+    for row in segments.values():
+        assert f"| {row.n} | {markdown.text(str(row.pooled_figure))} |" in text
+
+
+def test_pooled_estimates_stand_beside_those_of_segments(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(15)
+    gold = {f"q{i}": {"d": 1} for i in range(120)}
+    run = {q: ["d"] if rng.random() < 0.6 else ["x"] for q in gold}
+    queries = {q: {"part": "abc"[i % 3]} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "hit@1", queries=queries, by="part")
+    text = markdown.render(view_of(result))
+    show_evaluation(result, "gold")
+    out = capsys.readouterr().out
+    assert "| `hit@1`, pooled |" in text and "pooled" in out
+    for segment in result.segments:
+        figure = str(estimate_figure("hit@1", segment.pooled["hit@1"]))
+        assert f"| {markdown.text(figure)} |" in text and figure in out
 
 
 def test_a_table_that_is_piped_cuts_no_figure(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ class Needs:
             needs = replace(needs, terms=TermNeeds.of([m for m in own if "ontology" in m.needs], ontology))
         if "as_of" not in parts:
             return needs
-        from karat.read.log_lists import as_of_days
+        from karat.read.query_fields import day_field
 
-        days = as_of_days(queries) if queries is not None else {}
+        days = day_field(queries, "as_of") if queries is not None else {}
         if not days:
             raise UsageError(
                 f"{needs.first('as_of')} needs queries with an as_of field; give a table of queries that has it"

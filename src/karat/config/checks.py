@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from karat.config.models import RetrievalMetrics
     from karat.config.options import Options, StatedOptions
     from karat.config.reading import Read
+    from karat.errors import Problem
     from karat.gates.language import Gate
     from karat.metrics.grammar import Measure
     from karat.model.queries import Queries
@@ -49,12 +50,12 @@ def runs_of(read: Read) -> dict[str, str]:
     return run_files([read.place(path) for path in ([runs] if isinstance(runs, str) else runs or ())])
 
 
-def run_places(read: Read) -> Iterator[tuple[str | int, str, str]]:
-    """The key of each run, or pattern of runs, its line in the config, and its path as seen from here."""
+def run_places(read: Read) -> Iterator[tuple[str | int, str]]:
+    """The key of each run, or pattern of runs, under `runs`, and its path as seen from here."""
     runs = read.config.runs
     listed = enumerate([runs] if isinstance(runs, str) else runs or ())
     for key, path in runs.items() if isinstance(runs, dict) else listed:
-        yield key, read.at("runs", key), read.place(path)
+        yield key, read.place(path)
 
 
 def config_files(read: Read) -> list[str]:
@@ -63,7 +64,7 @@ def config_files(read: Read) -> list[str]:
     paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
     if read.config.dataset is not None:
         paths.append(read.place(read.config.dataset.qrels))
-    for _, _, place in run_places(read):
+    for _, place in run_places(read):
         try:
             paths += run_files([place]).values()
         except InputError:  # said when the runs are read
@@ -72,30 +73,31 @@ def config_files(read: Read) -> list[str]:
     return [*(path for path in paths if os.path.isfile(path)), *looks]
 
 
-def _data(read: Read) -> Iterator[str]:
+def _data(read: Read) -> Iterator[Problem]:
     data, runs = read.config.dataset, read.config.runs
     for part in ("qrels", "queries", "corpus"):
         path = getattr(data, part, None)
         if path is not None:
-            yield from _try(read.at("dataset", part), check_path, read.place(path))
-    for key, at, place in run_places(read):
+            yield from _try(check_path, read.place(path), read, "dataset", part)
+    for key, place in run_places(read):
         if not isinstance(runs, dict):
-            yield from _try(at, _matching, place)
+            yield from _try(_matching, place, read, "runs", key)
         elif glob.has_magic(place) and not os.path.exists(place):
             path = runs[str(key)]
-            yield f"{at}: {path!r} is a pattern, and {key!r} is one run; patterns go in a list: runs: [{path!r}]"
+            detail = f"{path!r} is a pattern, and {key!r} is one run; patterns go in a list: runs: [{path!r}]"
+            yield read.problem(detail, "runs", key)
         else:
-            yield from _try(at, check_path, place)
+            yield from _try(check_path, place, read, "runs", key)
 
 
-def _baseline(read: Read) -> Iterator[str]:
+def _baseline(read: Read) -> Iterator[Problem]:
     """A baseline that is neither a run nor there; a word without an ending may be a slip in a run's name."""
     baseline, runs = read.config.baseline, read.config.runs
     if baseline is None or (isinstance(runs, dict) and baseline in runs):
         return
     path = read.place(baseline)
     if "." in os.path.basename(path) and not os.path.exists(path) and baseline not in _names(read):
-        yield f"{read.at('baseline')}: {path}: {NOT_BLESSED}"
+        yield read.problem(f"{path}: {NOT_BLESSED}", "baseline")
 
 
 def _names(read: Read) -> list[str]:
@@ -109,33 +111,40 @@ def _matching(pattern: str) -> list[str]:
     return [check_path(path) for path in run_files([pattern]).values()]
 
 
-def _try(at: str, step: Callable[[str], object], path: str) -> Iterator[str]:
+def _try(step: Callable[[str], object], path: str, read: Read, *keys: str | int) -> Iterator[Problem]:
     try:
         step(path)
     except KaratError as error:
-        yield f"{at}: {error}"
+        yield read.problem(error, *keys)
 
 
 def check_gates(read: Read, gates: Sequence[Gate], *, compared: bool) -> None:
     """Refuse gates on runs that the config does not name, or on a baseline where there is none."""
     names, problems = list(runs_of(read)), []
     for number, gate in enumerate(gates):
-        at = _at(read, number)
+        keys = _keys(read, number)
         for name in (gate.run, gate.against):
             if name is None or name in names or (name == BASELINE and name == gate.against):
                 continue
             near = nearest(name, [BASELINE, *names] if name == gate.against else names)
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-            problems.append(f"{at}gate '{gate}': no run is called {name!r}{hint}")
+            problems.append(_problem(read, f"gate '{gate}': no run is called {name!r}{hint}", keys))
         if gate.against == BASELINE and not compared and BASELINE not in names:
-            problems.append(f"{at}gate '{gate}': {NO_BASELINE}")
+            problems.append(_problem(read, f"gate '{gate}': {NO_BASELINE}", keys))
     if problems:
         raise InputError(problems)
 
 
-def _at(read: Read, number: int) -> str:
-    """Where a gate stands, as the start of a message; gates of the command line stand nowhere."""
-    return f"{read.at('gates', number)}: " if number < len(read.config.gates) else ""
+Keys = tuple[str | int, ...]
+
+
+def _keys(read: Read, number: int) -> Keys:
+    """Where a gate stands; gates of the command line stand nowhere."""
+    return ("gates", number) if number < len(read.config.gates) else ()
+
+
+def _problem(read: Read, detail: str, keys: Keys) -> str:
+    return read.problem(detail, *keys) if keys else detail
 
 
 def places_of_gates(read: Read, gates: Sequence[Gate]) -> dict[str, str]:
@@ -163,31 +172,33 @@ def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None
     """The table of queries, which has every field that segments and gates slice by."""
     table = read_queries(source) if source is not None else None
     names = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
-    problems = []
-    for at, name in _fields(read, gates):
+    problems: list[str] = []
+    for keys, name in _fields(read, gates):
         plain = plain_field(name)
         if plain in names or plain.startswith(GOLD):
             continue
         if table is None:
-            problems.append(f"{at}no table of queries, whose field {plain!r} is asked for; expected dataset.queries")
+            detail = f"no table of queries, whose field {plain!r} is asked for; expected dataset.queries"
+            problems.append(_problem(read, detail, keys))
             continue
         near = nearest(plain, names)
         some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         hint = f"; did you mean {near!r}?" if near else ""
-        problems.append(f"{at}{table.source}: no query has a field {plain!r}; they have {some or 'no fields'}{hint}")
+        detail = f"{table.source}: no query has a field {plain!r}; they have {some or 'no fields'}{hint}"
+        problems.append(_problem(read, detail, keys))
     if problems:
         raise InputError(dict.fromkeys(problems))
     return table
 
 
-def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[str, str]]:
+def _fields(read: Read, gates: Sequence[Gate]) -> Iterator[tuple[Keys, str]]:
     """Every field that the queries are sliced by, with where it is asked for."""
-    inside = ("segments", "by") if ("segments", "by") in read.lines else ("segments",)
+    inside: Keys = ("segments", "by") if ("segments", "by") in read.lines else ("segments",)
     for number, group in enumerate(config_options(read).get("by") or ()):
         names = split_fields(group) if isinstance(group, str) else group
-        yield from ((f"{read.at(*inside, number)}: ", name.strip()) for name in names if name.strip())
+        yield from (((*inside, number), name.strip()) for name in names if name.strip())
     for number, gate in enumerate(gates):
-        yield from ((_at(read, number), name) for name in gate.fields)
+        yield from ((_keys(read, number), name) for name in gate.fields)
 
 
 def config_options(read: Read) -> StatedOptions:
@@ -234,13 +245,14 @@ def evaluation_of(
     if qrels is None:
         if config.dataset is None or config.runs is None:
             lacking = "dataset" if config.dataset is None else "runs"
-            raise InputError(f"{read.path}: no {lacking}; expected dataset and runs, or a saved result under 'result'")
+            detail = f"no {lacking}; expected dataset and runs, or a saved result under 'result'"
+            raise InputError(read.problem(detail))
         check_files(read)
         qrels, runs = read.place(config.dataset.qrels), runs_of(read)
     block = config.retrieval_metrics
     names = config.metrics or (block.enabled_metrics if block else [])
     if config.metrics and block and block.enabled_metrics:
-        raise InputError(f"{read.at('metrics')}: metrics are named here and in retrieval_metrics; name them once")
+        raise InputError(read.problem("metrics are named here and in retrieval_metrics; name them once", "metrics"))
     figures = [figure for g in gates if not is_component_figure(figure := parse(g.metric))]
     components = config.components is not None or len(figures) < len(gates)
     stated = config_options(read)

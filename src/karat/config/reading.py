@@ -38,10 +38,23 @@ class Read:
         folder = os.path.dirname(self.path)
         return path if path == "-" or os.path.isabs(path) else os.path.join(folder, path)
 
+    def line(self, *keys: Any) -> int | None:
+        """The line of a key, or of the nearest one that it stands under."""
+        return line_of(self.lines, keys)
+
     def at(self, *keys: Any) -> str:
         """The file and line of a key, for a message."""
-        line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
+        line = self.line(*keys)
         return f"{self.path}:{line}" if line is not None else self.path
+
+    def problem(self, detail: object, *keys: Any) -> Problem:
+        """What is wrong with a key, or with the whole file."""
+        return Problem(self.path, self.line(*keys), str(detail))
+
+
+def line_of(lines: Mapping[tuple[Any, ...], int], keys: tuple[Any, ...]) -> int | None:
+    """The line of a key, or of the nearest one that it stands under."""
+    return next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), None)
 
 
 def find_config(path: str | None = None) -> str:
@@ -77,16 +90,22 @@ def _loaded(path: str) -> tuple[Any, Lines]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(MAX_BYTES + 1)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}; expected UTF-8 text") from None
+        raise InputError(Problem(path, None, f"not UTF-8 at byte {error.start}; expected UTF-8 text")) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read ({reason}); expected a config such as karat.yaml") from None
+        raise InputError(
+            Problem(path, None, f"cannot be read ({reason}); expected a config such as karat.yaml")
+        ) from None
     if len(text) > MAX_BYTES:
-        raise InputError(f"{path}: is longer than {MAX_BYTES:,} characters; expected a config such as karat.yaml")
+        raise InputError(
+            Problem(path, None, f"is longer than {MAX_BYTES:,} characters; expected a config such as karat.yaml")
+        )
     plain, lines = read_yaml(text, path)
     if not isinstance(plain, dict):
         what = "an empty file" if plain is None else shown(plain)
-        raise InputError(f"{path}: expected keys such as dataset, runs and gates, found {what}; see `karat init`")
+        raise InputError(
+            Problem(path, None, f"expected keys such as dataset, runs and gates, found {what}; see `karat init`")
+        )
     return plain, lines
 
 
@@ -108,8 +127,7 @@ def _located_problem(error: Any, data: Any, path: str, lines: Mapping[tuple[Any,
     inner = re.search(r"unknown key '(\w+)'", str(error.get("ctx", {}).get("error", "")))
     if inner and (*keys, inner[1]) in lines:  # a key of a gate
         keys = (*keys, inner[1])
-    line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), None)
-    return Problem(path, line, _problem(error, keys))
+    return Problem(path, line_of(lines, keys), _problem(error, keys))
 
 
 def _problem(error: Any, keys: tuple[Any, ...]) -> str:

@@ -31,11 +31,11 @@ def read_yaml(text: str, path: str) -> tuple[Any, Lines]:
         reason = " ".join(filter(None, (error.context, error.problem)))
         raise InputError(Problem(path, line, f"not YAML: {reason}; {_EXPECTED}")) from None
     except YAMLError as error:
-        raise InputError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+        raise InputError(Problem(path, None, f"not YAML: {str(error).splitlines()[0]}")) from None
     except RecursionError:
-        raise InputError(f"{path}: not YAML: nested too deeply; {_EXPECTED}") from None
+        raise InputError(Problem(path, None, f"not YAML: nested too deeply; {_EXPECTED}")) from None
     except ValueError as error:
-        raise InputError(f"{path}: not YAML: {error}; {_EXPECTED}") from None
+        raise InputError(Problem(path, None, f"not YAML: {error}; {_EXPECTED}")) from None
     reader = _Reader(path)
     return (None if node is None else reader.value(node, ())), reader.lines
 

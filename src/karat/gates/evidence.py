@@ -270,31 +270,32 @@ class _View:
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)
-        against = self.base.name if self.base is not None else None
-
-        def told(segment: Mapping[str, str] | None, found: GateEvidence) -> Judgment:
-            if self.sampling.sequential:
-                found = keep_every_look(gate, found, self._units)
-            return Judgment(gate, self.run.name, segment, found, self._judged(gate, found), against)
-
         if not gate.fields:
-            return [told(None, self._evidence(gate, None))]
-        found = matching_segments(gate, self._slices)
-        if not found:
+            return [self._judgment(gate, None, self._evidence(gate, None))]
+        segments = matching_segments(gate, self._slices)
+        if not segments:
             refuse_absent_value(gate, self.sampling)
-            sought = " and ".join(f"{f} = {v}" for f, v in gate.where) or ", ".join(gate.every)
-            return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=f"no query has {sought}"))]
+            condition = " and ".join(f"{f} = {v}" for f, v in gate.where) or ", ".join(gate.every)
+            return [self._without_evidence(gate, f"no query has {condition}")]
         if gate.every:
-            found = self._with_gold(gate, found)
-        pool = pool_gate(gate, self.run, self.base, found, self._levels)
-        judged = [told(s.by, with_pool(self._evidence(gate, s), pool, i)) for i, s in enumerate(found)]
-        if gate.least is not None:
-            kept = [j for j in judged if j.found.n >= gate.least]
-            if not kept:
-                why = f"no segment has at least {gate.least} queries"
-                return [told(dict(gate.where) or None, GateEvidence(math.nan, missing=why))]
-            return kept
-        return judged
+            segments = self._with_gold(gate, segments)
+        pool = pool_gate(gate, self.run, self.base, segments, self._levels)
+        judgments = [
+            self._judgment(gate, s.by, with_pool(self._evidence(gate, s), pool, i)) for i, s in enumerate(segments)
+        ]
+        if gate.least is None:
+            return judgments
+        large = [j for j in judgments if j.found.n >= gate.least]
+        return large or [self._without_evidence(gate, f"no segment has at least {gate.least} queries")]
+
+    def _judgment(self, gate: Gate, segment: Mapping[str, str] | None, evidence: GateEvidence) -> Judgment:
+        if self.sampling.sequential:
+            evidence = keep_every_look(gate, evidence, self._units)
+        against = self.base.name if self.base is not None else None
+        return Judgment(gate, self.run.name, segment, evidence, self._judged(gate, evidence), against)
+
+    def _without_evidence(self, gate: Gate, reason: str) -> Judgment:
+        return self._judgment(gate, dict(gate.where) or None, GateEvidence(math.nan, missing=reason))
 
     def _with_gold(self, gate: Gate, segments: list[Segment]) -> list[Segment]:
         """The segments that hold a query with gold: others are there for metrics that need none."""

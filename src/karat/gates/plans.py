@@ -117,7 +117,7 @@ class WorkItem:
     fewest: int | None
     most: int | None
     reason: str = ""
-    """Why there is no answer."""
+    """Why the number is not known."""
 
     @property
     def statement(self) -> str:

@@ -57,7 +57,7 @@ def lines_of(head: bytes) -> Iterator[tuple[int, str]]:
 
 
 def header_mark(head: bytes, marks: Sequence[str] = MARKS) -> str:
-    """The mark in a header that names queries or docs; empty if there is no header."""
+    """The mark in a header that names queries or docs; empty without a header."""
     _, line = next(lines_of(head), (0, ""))
     for mark in marks:
         names = _names(line, mark)

@@ -10,13 +10,11 @@ from karat.model.dates import A_DATE, day_of
 from karat.model.policy import parent_of
 from karat.model.run import OrderedLists, Run
 from karat.model.run_log import has_gaps, ordered_items
-from karat.read.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.policy import Policy
-    from karat.model.queries import Queries
     from karat.model.run_log import RunLog
 
 
@@ -109,17 +107,4 @@ def days_of_docs(log: RunLog) -> dict[str | None, float]:
             else:
                 days[version] = day
     log.refuse(wrong)
-    return days
-
-
-def as_of_days(queries: Queries) -> dict[str, float]:
-    """The day of each query's as_of; one that is not a date is an error."""
-    problems, days = Problems(queries.source), {}
-    for query, value in queries.as_of.items():
-        day = day_of(value)
-        if day is None:
-            problems.add(queries.lines.get(query), f"query {shown(query)}: as_of {A_DATE}, found {shown(value)}")
-        else:
-            days[query] = day
-    problems.check()
     return days

@@ -41,7 +41,7 @@ def text(words: str) -> str:
     """Words as LaTeX shows them."""
     flat = re.sub(r'[\\~^<>|`"Δ−–≥≤…→×&%$#_{}]', lambda c: _SPECIAL.get(c[0], "\\" + c[0]), plain(words))
     flat = flat.replace("\N{REPLACEMENT CHARACTER}", "?")  # which fonts of LaTeX lack
-    flat = re.sub(r"-(?=-)", "-{}", flat)  # two hyphens are no dash
+    flat = re.sub(r"-(?=-)", "-{}", flat)  # which would become a dash
     return "{}" + flat if flat[:1] in ("[", "*") else flat  # else they would be read as belonging to the row before
 
 

@@ -142,10 +142,16 @@ def _changes(view: View) -> list[str]:
         title = f"**{text(candidate)} against {text(rows[0].baseline)}**"
         whole = [[code(d.metric), *_change_cells(d)] for d in rows if d.segment is None]
         out.append(f"{title}\n\n" + _table(["metric", *_CHANGE], whole))
-        parts = [[text(segment_text(d.segment)), code(d.metric), *_change_cells(d)] for d in rows if d.segment]
+        parts = [d for d in rows if d.segment]
         if parts:
             more = f"\n\nand {len(parts) - ROWS} more rows" if len(parts) > ROWS else ""
-            out.append(f"{title}, by segment\n\n" + _table(["segment", "metric", *_CHANGE], parts[:ROWS]) + more)
+            pooled = any(d.pooled is not None for d in parts[:ROWS])
+            table = [
+                [text(segment_text(d.segment)), code(d.metric), *_change_cells(d), *([_pooled(d)] if pooled else [])]
+                for d in parts[:ROWS]
+            ]
+            head = ["segment", "metric", *_CHANGE, *(["pooled Δ"] if pooled else [])]
+            out.append(f"{title}, by segment\n\n" + _table(head, table) + more)
     return out
 
 
@@ -154,6 +160,10 @@ _CHANGE = ["Δ", "p adj.", "won/tied/lost", "n"]
 
 def _change_cells(row: Decision) -> list[str]:
     return [text(str(row.figure)), text(p_text(row.p_adjusted)), f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
+
+
+def _pooled(row: Decision) -> str:
+    return "" if row.pooled is None else text(str(row.pooled_figure))
 
 
 def _values_by_segment(view: View) -> list[str]:
@@ -166,10 +176,14 @@ def _values_by_segment(view: View) -> list[str]:
         [(m, view.systems[0]) for m in view.metrics] if len(view.systems) == 1 else [(metric, s) for s in view.systems]
     )
     rows = []
+    pooled = len(view.systems) == 1 and any(metric in s.pooled for s in segments[:ROWS])
     for i, segment in enumerate(segments[:ROWS]):
         cells = [_value(m, s.run.segments[i].metrics[m]) if i < len(s.run.segments) else "–" for m, s in columns]
+        if pooled:
+            cells.append(_value(metric, segment.pooled[metric]) if metric in segment.pooled else "")
         rows.append([text(segment_text(segment.by)), f"{segment.metrics[metric].n:,}", *cells])
     head = [code(m) for m, _ in columns] if len(view.systems) == 1 else [text(s.label) for _, s in columns]
+    head += [f"{code(metric)}, pooled"] if pooled else []
     title = "**By segment**" if len(view.systems) == 1 else f"**{code(metric)} by segment**"
     more = f"\n\nand {len(segments) - ROWS} more segments" if len(segments) > ROWS else ""
     return [f"{title}\n\n" + _table(["segment", "n", *head], rows) + more]
@@ -229,7 +243,7 @@ def code(words: str, most: int = NAME) -> str:
 
 
 def _link(link: str | None) -> str:
-    """An address of the web that cannot end the link early; anything else is no link."""
+    """An address of the web that cannot end the link early; empty for anything else."""
     if link is None or not re.match(r"https?://", link, re.IGNORECASE):
         return ""
     return quote(link, safe="%/:?#@!$&'*+,;=~")

@@ -176,7 +176,7 @@ class Decision:
 
     @property
     def inside_noise(self) -> bool | None:
-        """Whether the difference is no larger than what a rebuild makes."""
+        """Whether a rebuild alone makes as large a difference."""
         return None if self.noise is None else abs(self.shift) <= self._distance(self.noise)
 
     @property

@@ -153,7 +153,7 @@ class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
         Literal["ratio"] | UnsetType,
         Meta(
             description="`ratio` where `delta`, `ci`, `smallest_detectable` and `noise_floor` are candidate / baseline "
-            "(geometric means): 1 is no change."
+            "(geometric means): 1 where nothing changed."
         ),
     ] = UNSET
     statement: Annotated[str | UnsetType, Meta(description="The decision in words, as every output has it.")] = UNSET

@@ -10,7 +10,8 @@ import numpy as np
 from karat.align import align
 from karat.metrics.grammar import parse
 from karat.model.run import OrderedLists, Run
-from karat.read.log_lists import as_of_days, ordered_lists, run_of
+from karat.read.log_lists import ordered_lists, run_of
+from karat.read.query_fields import day_field
 from karat.results.values import measure_rankings
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def align_dated(run: RunResult, queries: Queries, *, metric: str) -> Rankings:
     assert run.log is not None
     measures = [parse(metric)]
     needs = Needs.of(measures, queries, run.policy)
-    as_of = as_of_days(queries) if run.policy.as_of_filter else None
+    as_of = day_field(queries, "as_of") if run.policy.as_of_filter else None
     dated = run_of(run.log, run.policy, as_of, with_days=True)
     check_run(dated, needs, run.policy)
     aligned, _ = align(run.qrels, dated, run.policy, no_answer=queries.no_answer, keep_items=needs.depth)
@@ -74,7 +75,9 @@ def align_without_newer(run: RunResult, queries: Queries) -> Rankings:
     """The run without docs that are newer than their query's as_of."""
     assert run.log is not None
     policy = replace(run.policy, as_of_filter=True)
-    aligned, _ = align(run.qrels, run_of(run.log, policy, as_of_days(queries)), policy, no_answer=queries.no_answer)
+    aligned, _ = align(
+        run.qrels, run_of(run.log, policy, day_field(queries, "as_of")), policy, no_answer=queries.no_answer
+    )
     return aligned.rankings
 
 

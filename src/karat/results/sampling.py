@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.model.dates import A_DATE, day_of
 from karat.model.field_group import INSIDE, OUTSIDE, read_group
 from karat.model.intervals import Intervals
 from karat.read.columns import number_of
 from karat.read.problems import Problems
+from karat.read.query_fields import day_field
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
@@ -135,25 +135,17 @@ def sampling(
         _weights(queries),
         {q: str(f["conversation"]) for q, f in table.items() if f.get("conversation") is not None},
         fields,
-        added=_days(queries, intervals) if intervals.sequential else None,
+        added=_days_added(queries, intervals) if intervals.sequential else None,
     )
 
 
-def _days(queries: Queries | None, intervals: Intervals) -> dict[str, float]:
+def _days_added(queries: Queries | None, intervals: Intervals) -> dict[str, float]:
     """The day on which each query was added, of those that say it."""
     if intervals.method != "auto":
         raise UsageError(f"sequential intervals have a method of their own; leave out method={intervals.method!r}")
     if queries is None:
         raise UsageError(f"sequential needs a table of queries with the field {ADDED!r} (queries=, --queries FILE)")
-    problems, out = Problems(queries.source), {}
-    for q, value in queries.field(ADDED).items():
-        day = day_of(value)
-        if day is None:
-            problems.add(queries.lines.get(q), f"query {shown(q)}: {ADDED} {A_DATE}, found {shown(value)}")
-        else:
-            out[q] = day
-    problems.check()
-    return out
+    return day_field(queries, ADDED)
 
 
 def refuse_undated(queries: Queries, query_ids: Iterable[str], days: Mapping[str, float]) -> None:

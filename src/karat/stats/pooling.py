@@ -185,11 +185,13 @@ class _Posterior:
     def of(means: Floats, errors: Floats) -> _Posterior:
         """The posterior of normal means with known errors.
 
-        τ is 0, or on a grid of τ / (τ + usual error). The mass at 0 is that of (5.5 / segments)³ usual errors of the
-        flat part: the more segments there are, the better they show whether they are alike.
+        τ is 0, or on a grid of τ / (τ + usual error). The mass at 0 is that of (7 / segments)³ usual errors of the
+        flat part: the more segments there are, the better they show whether they are alike. The other parts are wider
+        by .6 / segments: the fewer there are, the less is known of τ.
         """
+        count = means.shape[1]
         place = (np.arange(GRID) + 0.5) / GRID
-        prior = np.append((5.5 / means.shape[1]) ** 3, (1 - place) ** -2 / GRID)
+        prior = np.append((7 / count) ** 3, (1 - place) ** -2 / GRID)
         usual = (errors**-2).mean(axis=1) ** -0.5
         tau = usual[:, None] * np.append(0.0, place / (1 - place))
         weights = 1 / (errors[:, :, None] ** 2 + tau[:, None, :] ** 2)
@@ -199,10 +201,11 @@ class _Posterior:
         score = (np.log(weights).sum(axis=1) - np.log(total) - apart) / 2 + np.log(prior)
         shares = np.exp(score - score.max(axis=1, keepdims=True))
         pull = errors[:, :, None] ** 2 * weights
+        wider = np.append(1.0, np.full(GRID, 1 + 0.6 / count))
         return _Posterior(
             (shares / shares.sum(axis=1, keepdims=True))[:, None, :],
             means[:, :, None] + pull * (centre[:, None, :] - means[:, :, None]),
-            np.sqrt(errors[:, :, None] ** 2 * (1 - pull) + pull**2 / total[:, None, :]),
+            wider * np.sqrt(errors[:, :, None] ** 2 * (1 - pull) + pull**2 / total[:, None, :]),
         )
 
     @property

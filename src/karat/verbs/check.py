@@ -329,7 +329,9 @@ def _baseline(read: Read, result: Result) -> str | None:
         names = [r.name for r in result.runs]
         near = nearest(name, names)
         hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(f"{read.at('baseline')}: baseline {name!r} is neither a run of this config nor a file{hint}")
+        raise InputError(
+            read.problem(f"baseline {name!r} is neither a run of this config nor a file{hint}", "baseline")
+        )
     return path
 
 
@@ -345,10 +347,8 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
     if saved is not None or config.result is not None:
         result = load(saved if saved is not None else read.place(config.result or ""))
         if config_options(read).get("sequential") and not all(run.sampling.sequential for run in result.runs):
-            raise InputError(
-                f"{read.at('confidence', 'sequential')}: the saved result was evaluated without sequential; "
-                "evaluate and save it again with --sequential"
-            )
+            detail = "the saved result was evaluated without sequential; evaluate and save it again with --sequential"
+            raise InputError(read.problem(detail, "confidence", "sequential"))
         return result
     evaluation = evaluation_of(read, gates, options)
     result = evaluate(evaluation.qrels, evaluation.runs, evaluation.measures, settings=evaluation.settings)

@@ -358,9 +358,9 @@ class _Job:
         """The day of each query's as_of, where newer docs are dropped."""
         if not self.policy.as_of_filter or self.queries is None:
             return {}
-        from karat.read.log_lists import as_of_days
+        from karat.read.query_fields import day_field
 
-        return as_of_days(self.queries)
+        return day_field(self.queries, "as_of")
 
     def _made_by_filter(
         self, run: Run, measures: list[Measure], values: Mapping[str, NDArray[np.float64]]

@@ -154,6 +154,7 @@ def change(row: Decision) -> Change:
         high=known(row.difference.high),
         text=typeset(row.figure.text),
         ends=typeset(row.figure.interval),
+        pooled="" if row.pooled is None else typeset(str(row.pooled_figure)),
         p=p_note(row),
         outcome=row.outcome,
         statement=typeset(cut(row.statement, LONGEST)),
@@ -185,8 +186,9 @@ def _segments(result: Result) -> list[SegmentRow]:
         for s in run.segments:
             label = segment_name(s.by)
             fields = {name(f): name(str(v)) for f, v in s.by.items()}
-            row = out.setdefault(label, SegmentRow(label, fields, s.n, sorted(s.too_few), {}))
+            row = out.setdefault(label, SegmentRow(label, fields, s.n, sorted(s.too_few), {}, {}))
             row.values[run.name] = {m: estimate(m, i) for m, i in s.metrics.items()}
+            row.pooled[run.name] = {m: typeset(str(estimate_figure(m, i))) for m, i in s.pooled.items()}
     return list(out.values())
 
 

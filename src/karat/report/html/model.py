@@ -41,6 +41,8 @@ class Change(Struct, frozen=True):
     high: float | None
     text: str
     ends: str
+    pooled: str
+    """The pooled Δ of a segment; empty where there is none."""
     p: str
     """`p 0.012, adjusted 0.031`; empty where nothing was tested."""
     outcome: str
@@ -72,6 +74,8 @@ class SegmentRow(Struct, frozen=True):
     too_few: list[str]
     """The metrics that too few of its queries have a value of."""
     values: dict[str, dict[str, Estimate]]
+    pooled: dict[str, dict[str, str]]
+    """The pooled estimates, with their intervals."""
 
 
 class CurveLine(Struct, frozen=True):

@@ -84,11 +84,16 @@ def _segments(result: Result, wide: bool) -> Table:
     """One metric in every segment; the others are in the JSON."""
     metric = PRIMARY if PRIMARY in result.metrics else result.metrics[0]
     table = _run_columns(grid(f"{metric} by segment", "n", gap=1), result, wide)
+    pooled = wide and len(result.runs) == 1 and any(metric in s.pooled for s in result.runs[0].segments)
+    if pooled:
+        table.add_column("pooled", style="dim", no_wrap=True)
     for i, segment in enumerate(result.runs[0].segments):
         cells: list[str | Text] = []
         for run in result.runs:
             has_segment = i < len(run.segments)
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
+        if pooled:
+            cells.append(str(estimate_figure(metric, segment.pooled[metric])) if metric in segment.pooled else "")
         name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
         n = segment.metrics[metric].n
         table.add_row(name, str(n), *cells, style="dim" if metric in segment.too_few else None)

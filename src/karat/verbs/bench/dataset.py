@@ -197,10 +197,9 @@ def _from_config(name: str, path: str) -> Dataset:
     options = config_options(read)
     missing = [k for k, name in (("queries", "queries"), ("corpus", "docs")) if options.get(name) is None]
     if data is None or missing:
-        raise InputError(
-            f"{read.at('dataset')}: a benchmark needs dataset: with qrels, queries and corpus; "
-            f"found no {' and no '.join(missing) if data is not None else 'dataset'}"
-        )
+        lacking = " and no ".join(missing) if data is not None else "dataset"
+        detail = f"a benchmark needs dataset: with qrels, queries and corpus; found no {lacking}"
+        raise InputError(read.problem(detail, "dataset"))
     label = name or data.name or os.path.basename(os.path.dirname(os.path.abspath(path)))
     return Dataset(
         label,

@@ -21,7 +21,7 @@ def read_thresholds(lines: Iterable[str], config: str | None = None) -> dict[str
             try:
                 thresholds({name: value})
             except UsageError as error:
-                raise InputError(f"{read.at('diagnosis', 'thresholds', name)}: {error}") from None
+                raise InputError(read.problem(error, "diagnosis", "thresholds", name)) from None
             out[name] = value
     for text in lines:
         name, equals, number = text.rpartition("=")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.config.checks import config_options, evaluation_of, placed_errors, places_of_gates, run_places, runs_of
+from karat.config.checks import config_options, evaluation_of, places_of_gates, run_places, runs_of
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.units import describe_direction
@@ -55,7 +55,8 @@ def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[s
     for key, role, file in files:
         if file is not None:
             _add(file, role, read.at("dataset", key), roles, findings, path)
-    for _, where, pattern in run_places(read):
+    for run, pattern in run_places(read):
+        where = read.at("runs", run)
         try:
             matches = list(run_files([pattern]).values())
         except InputError as error:
@@ -79,11 +80,8 @@ def _problem_findings(code: str, path: str, error: KaratError) -> Iterator[LintF
     for problem in error.problems if isinstance(error, InputError) else (str(error),):
         if isinstance(problem, Problem) and problem.file == path:
             yield make_finding(code, path, problem.detail, [place(path, problem.line)])
-            continue
-        rest = problem.removeprefix(path)
-        line, colon, detail = rest.removeprefix(":").partition(": ")
-        where, text = (f"{path}:{line}", detail) if colon and line.isdecimal() else (path, rest.removeprefix(": "))
-        yield make_finding(code, path, text, [where])
+        else:
+            yield make_finding(code, path, problem, [path])
 
 
 def _add(
@@ -132,11 +130,13 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     if read.config.dataset is None or read.config.runs is None:
         return
     try:
-        with placed_errors(places_of_gates(read, gates)):
-            inputs = evaluation_of(read, gates)
-            result = evaluate(inputs.qrels, inputs.runs, inputs.measures, settings=inputs.settings)
+        inputs = evaluation_of(read, gates)
+        result = evaluate(inputs.qrels, inputs.runs, inputs.measures, settings=inputs.settings)
     except KaratError as error:
-        yield from _problem_findings("K603", read.path, error)
+        if gate_place := places_of_gates(read, gates).get(error.subject):
+            yield make_finding("K603", read.path, str(error), [gate_place])
+        else:
+            yield from _problem_findings("K603", read.path, error)
         return
     names = [r.name for r in result.runs]
     base = _baseline(read, result)

@@ -116,7 +116,7 @@ function forestSpec() {
   const narrow = $("forest").clientWidth < 480;
   const y = { field: "name", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: narrow ? 130 : 220 } };
   const color = { field: "kind", type: "nominal", scale: { domain: Object.keys(colours), range: Object.values(colours) } };
-  const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("p", "test"), field("outcome"), field("n", "queries")];
+  const tooltip = [field("name", "segment"), field("text", "Δ"), field("ends", "interval"), field("pooled", "pooled Δ"), field("p", "test"), field("outcome"), field("n", "queries")];
   return { data: { values: rows }, height: 23 * rows.length, layer: [
     { data: { values: [{}] }, mark: { type: "rule", strokeDash: [4, 3] }, encoding: { x: { datum: neutral } } },
     { mark: { type: "rule", strokeWidth: 2.5, clip: true }, encoding: { y, x: { field: "low", type: "quantitative", scale, axis: { tickCount: 6 },

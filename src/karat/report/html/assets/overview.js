@@ -145,8 +145,10 @@ function showSegments() {
   if (!$("segments-table")) return;
   const metric = choice.metric;
   const changes = new Map(data.changes.filter((c) => c.metric === metric && c.candidate === choice.run).map((c) => [c.segment, c]));
-  const value = (e, run) => { const cell = td("num" + (faint(run) ? " other" : ""), e ? e[0] : null, e ? e[3] : "–", e?.[4] ? el("small", {}, e[4]) : null); cell.dataset.run = run; return cell; };
-  const delta = (c) => td("num " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", c?.ends ? el("small", {}, c.ends) : null, c?.p ? el("small", {}, c.p) : null);
+  const small = (text, title) => (text ? el("small", title ? { title } : {}, text) : null);
+  const drawn = (text) => small(text && "pooled " + text, "Drawn towards the other segments as far as they look alike.");
+  const value = (e, pooled, run) => { const cell = td("num" + (faint(run) ? " other" : ""), e ? e[0] : null, e ? e[3] : "–", small(e?.[4]), drawn(pooled)); cell.dataset.run = run; return cell; };
+  const delta = (c) => td("num " + (c?.tone ?? ""), c ? c.delta : null, c ? c.text : "–", small(c?.ends), drawn(c?.pooled), small(c?.p));
   const size = (s) => Math.max(0, ...Object.values(s.values).map((e) => e[metric]?.[5] ?? 0));
   const bySegment = runs.filter((r) => data.segments.some((s) => s.values[r]));
   const head = [th("Segment"), th("n", "num"), bySegment.map((r) => th(own(r), "num" + (faint(r) ? " other" : ""), { "data-run": r })),
@@ -154,7 +156,7 @@ function showSegments() {
   $("segments-title").textContent = "Segments, " + metric;
   $("segments-table").replaceChildren(table({}, head, data.segments.map((s) => el("tr", { "data-segment": s.name, class: s.too_few.includes(metric) ? "small" : "" },
     el("th", { scope: "row" }, linkToSegment(s), s.too_few.includes(metric) ? el("span", { class: "tag" }, "too few") : null), td("num", size(s), String(size(s))),
-    bySegment.map((r) => value((s.values[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
+    bySegment.map((r) => value((s.values[r] || {})[metric], (s.pooled[r] || {})[metric], r)), changes.size ? delta(changes.get(s.name)) : null))));
 }
 
 /* ---- misses ---- */
