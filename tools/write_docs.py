@@ -6,13 +6,16 @@ import ast
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.metrics import DEFAULT_METRICS, LOG_METRICS, all_metrics
 from karat.model.limits import LIMITS
-from karat.read.cases import case_schema
+from karat.read.cases import CATEGORIES, DIFFICULTIES, case_schema, read_cases
+from karat.read.files import InputFile, read_head
 from karat.read.formats import all_formats
+from karat.read.problems import Problems
 from karat.report.terminal.metrics import constant, example, over_queries, value_range
 from karat.verbs.diagnose.rules import RULES, THRESHOLDS
 from karat.verbs.validate.rules import LINT_RULES, RULE_GROUPS
@@ -318,6 +321,23 @@ def data_page(before: str) -> str:
     return with_section(with_section(before, "formats", "\n".join(["", *rows])), "limits", "\n".join(["", *limits]))
 
 
+def cases_page(before: str) -> str:
+    """docs/cases.md with how many cases each file has, in total and by category, difficulty and domain."""
+    files = {}
+    for path in sorted((SOURCE / "example" / "cases").glob("*/*.json")):
+        name = f"{path.parent.name} {path.stem.removesuffix('_v1')}"
+        files[name] = read_cases(InputFile(str(path), read_head(str(path))), Problems(str(path)))
+    names = sorted(files, key=lambda name: (-len(files[name]), name))
+    rows = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    rows.append(f"| cases | {' | '.join(str(len(files[name])) for name in names)} |")
+    for field, order in {"category": CATEGORIES, "difficulty": DIFFICULTIES, "domain": ()}.items():
+        counts = {name: Counter((case.fields or {})[field] for case in files[name]) for name in names}
+        total = sum(counts.values(), Counter[str]())
+        for value in order or sorted(total, key=lambda value: (-total[value], value)):
+            rows.append(f"| {value} | {' | '.join(str(counts[name][value] or '') for name in names)} |")
+    return with_section(before, "coverage", "\n".join(["", *rows, ""]))
+
+
 def with_section(page: str, name: str, section: str) -> str:
     """A page with the part between two comments replaced."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -358,10 +378,11 @@ def main(arguments: list[str]) -> int:
     """Write the pages, or with --check say which are not in sync."""
     diagnosis = DOCS / "diagnosis.md"
     before = diagnosis.read_text("utf-8") if diagnosis.exists() else ""
-    architecture, data = DOCS / "architecture.md", DOCS / "data.md"
+    architecture, data, cases = DOCS / "architecture.md", DOCS / "data.md", DOCS / "cases.md"
     pages = {
         architecture: architecture_page(architecture.read_text("utf-8")),
         data: data_page(data.read_text("utf-8")),
+        cases: cases_page(cases.read_text("utf-8")),
         DOCS / "metrics.md": metrics_page(),
         DOCS / "validate.md": validate_page(),
         diagnosis: diagnosis_page(before),
