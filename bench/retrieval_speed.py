@@ -126,7 +126,7 @@ def vectors(rounds: str) -> None:
     from sentence_transformers.util import dot_score, semantic_search
 
     from karat.retrieve import make_retriever
-    from karat.retrieve.store import Store
+    from karat.store.built import Store
 
     torch.set_num_threads(1)
     data = scifact()

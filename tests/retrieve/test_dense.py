@@ -28,7 +28,7 @@ from karat.retrieve import Answer, Corpus, Query, all_kinds, client, dense, enco
 from karat.retrieve.dense import Dense
 from karat.retrieve.encoders import encoder_of
 from karat.retrieve.rerank import Rerank
-from karat.retrieve.store import Store
+from karat.store.built import Store
 from places import SUPPORT
 
 SECRET = "sk-very-secret-key-0123456789"
@@ -315,7 +315,7 @@ class TestStore:
         name, found = module(KEPT), [*texts(9), "stop here", *texts(4, seed=5)]
         (tmp_path / "texts.json").write_text(json.dumps(found))
         code = (
-            "import json\nfrom karat.retrieve import dense, Corpus\nfrom karat.retrieve.store import Store\n"
+            "import json\nfrom karat.retrieve import dense, Corpus\nfrom karat.store.built import Store\n"
             f"dense.BLOCK = 4\nfound = json.load(open({str(tmp_path / 'texts.json')!r}))\n"
             f"r = dense.Dense(model='{name}:encode')\nr.store = Store({store.folder!r})\n"
             "r.index(Corpus([f'd{i}' for i in range(len(found))], found))\n"

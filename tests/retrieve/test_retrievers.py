@@ -22,7 +22,7 @@ from karat.retrieve.corpus import Corpus, read_corpus, rechunk
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.protocol import Answer, Query, everything_in, read_answer
 from karat.retrieve.spec import Spec, parse_spec
-from karat.retrieve.store import Store
+from karat.store.built import Store
 from places import ROOT
 
 DOCS = {

@@ -1,17 +1,12 @@
-"""A process that is killed while it writes leaves the old file or the new one; so do full disks and closed folders."""
+"""What one file can meet: leftovers of killed processes, links, pipes, folders in its place, closed folders."""
 
 from __future__ import annotations
 
 import errno
-import gzip
-import hashlib
 import json
 import os
-import shutil
-import signal
 import subprocess
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,78 +15,9 @@ import pytest
 import karat
 from command import run_karat
 from forks import KARAT, Forks
-from karat.store import atomic
+from karat.store import atomic, scratch
 from karat.store.atomic import write_atomically
-from karat.store.faults import POINTS
-
-WRITER = """
-import sys, os
-from dataclasses import replace
-os.environ["SOURCE_DATE_EPOCH"] = "0"  # equal results are equal bytes
-import karat
-from karat.report.outputs import Files, write
-from karat.report.view import view_of
-
-def judged(hits):
-    gold = {f"q{i:04}": {"d": 1} for i in range(400)}
-    run = {q: {"d" if i < hits else "x": 1.0} for i, q in enumerate(gold)}
-    return karat.check(karat.evaluate(gold, {"r": run}, "mrr,hit@1", resamples=100, cache=False), ["hit@1 >= 0.5"])
-
-def outputs(check, folder):
-    place = lambda name: os.path.join(folder, name)
-    names = {"json": "c.json", "markdown": "c.md", "junit": "c.xml", "latex": "c.tex"}
-    names |= {"per_query": "t.csv", "save": "s.json"}
-    write(view_of(check), Files({name: place(file) for name, file in names.items()}))
-    write(view_of(check), Files({"per_query": place("t.parquet"), "save": place("s.json.gz")}))
-    karat.bless(check.result, place("base.json"))
-
-states = [judged(300), judged(40)]
-for number, check in enumerate(states):
-    os.makedirs(f"known{number}", exist_ok=True)
-    outputs(check, f"known{number}")
-
-def work(folder):
-    outputs(states[1], folder)
-"""
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def parsed(path: Path) -> None:
-    """Read the whole file in its own format."""
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        data = gzip.decompress(data)
-    if ".json" in path.name:
-        assert json.loads(data)["format_version"] == 2
-    elif path.suffix == ".xml":
-        ET.fromstring(data)
-    elif path.suffix == ".parquet":
-        assert data[:4] == data[-4:] == b"PAR1"
-    else:
-        assert data.endswith(b"\n")
-
-
-def test_a_killed_writer_leaves_every_file_old_or_new(tmp_path: Path) -> None:
-    """Each fork overwrites the same nine files, and is killed at one point of one of them."""
-    with Forks(WRITER, tmp_path) as writer:
-        assert writer.run("known1").returncode == 0
-        old, new = ({p.name: digest(p) for p in (tmp_path / f"known{n}").iterdir()} for n in (0, 1))
-        assert len(old) == 9 and not set(old.values()) & set(new.values())
-        for point in (p for p in POINTS if p.startswith("atomic.")):
-            for number in range(1, len(old) + 1):
-                out = tmp_path / f"{point}-{number}"
-                shutil.copytree(tmp_path / "known0", out)
-                done = writer.run(str(out), KARAT_FAULT=f"{point}:{number}:kill")
-                assert done.returncode == -signal.SIGKILL, done.stdout
-                files = [p for p in out.iterdir() if not p.name.startswith(".")]
-                assert {p.name for p in files} == set(old)
-                for path in files:
-                    parsed(path)
-                    assert digest(path) in (old[path.name], new[path.name]), path.name
-                assert sum(digest(p) == new[p.name] for p in files) == number - (point != "atomic.done")
+from karat.store.scratch import scratch_folder
 
 
 def test_what_a_killed_writer_left_is_removed_later_and_nothing_else_is(tmp_path: Path) -> None:
@@ -237,3 +163,25 @@ def test_folders_of_outputs_and_of_baselines_are_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run_karat("check", path, "--json", str(tmp_path / "file/c.json"))
     assert done.returncode == 2 and "its folder cannot be made" in done.stderr
+
+
+# Temporary tables
+
+
+def test_temporary_tables_of_killed_processes_are_removed_and_those_of_living_ones_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with scratch_folder() as living, scratch_folder() as other:
+        dead = tmp_path / "karat-scratch-abcd1234"
+        mine = tmp_path / "karat-scratch-of-mine"
+        young = tmp_path / "karat-scratch-young123"
+        for folder in (dead, mine, young):
+            folder.mkdir()
+            (folder / "run.duckdb").write_text("rows")
+        old = time.time() - scratch.STALE - 1
+        for folder in (dead, mine, Path(living)):
+            os.utime(folder, (old, old))
+        with scratch_folder():
+            assert not dead.exists() and mine.exists() and young.exists() and Path(living).exists()
+    assert not Path(living).exists() and not Path(other).exists()

@@ -153,7 +153,11 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, For
         yield folder, forks
 
 
-@pytest.mark.parametrize("point", POINTS)
+# Before and after a file has its name: what else there is of a file is stopped in tests/store/test_every_write.py.
+STOPS = ["atomic.replace", "atomic.done", *(point for point in POINTS if point.startswith(("bench.", "index.")))]
+
+
+@pytest.mark.parametrize("point", STOPS)
 def test_stopped_at_any_point_and_started_again_the_logs_are_the_same(trials: tuple[Path, Forks], point: str) -> None:
     """The nth attempt stops when it passes the point for the nth time, until one comes through."""
     folder, forks = trials
@@ -171,6 +175,24 @@ def test_stopped_at_any_point_and_started_again_the_logs_are_the_same(trials: tu
     for name in names:
         assert but_for_times(out / name) == but_for_times(folder / "whole" / name)
     assert not list(out.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "fault", ["bench.line:3:full", "bench.rename:1:full", "bench.line:1:readonly", "index.create:1:full"]
+)
+def test_a_disk_that_takes_no_more_is_named_and_the_same_command_resumes(
+    trials: tuple[Path, Forks], fault: str
+) -> None:
+    folder, forks = trials
+    command = [*COMMAND, "-o", str(folder / fault)]
+    done = forks.run(*command, KARAT_CACHE_DIR=str(folder / f"cache-{fault}"), KARAT_FAULT=fault)
+    if fault.startswith("index"):  # an index that cannot be kept is used all the same
+        assert done.returncode == 0, done.stdout
+    else:
+        assert done.returncode == 2 and "make room, or choose another --out" in done.stdout, done.stdout
+        assert forks.run(*command, KARAT_CACHE_DIR=str(folder / f"cache-{fault}")).returncode == 0
+    for log in (folder / "whole").glob("*.jsonl"):
+        assert but_for_times(folder / fault / log.name) == but_for_times(log)
 
 
 def test_a_part_is_gone_on_with_and_a_broken_line_is_not(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from karat.align.hits import Hits, RepeatedDocs, ReturnedDoc
 from karat.errors import InputError
 from karat.read.frames import fetch_rows
 from karat.store.database import Database, Selection, as_pattern
+from karat.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,8 +82,7 @@ def align_sql(
             f"{tempfile.gettempdir()}: temporary tables cannot be kept in a folder with {odd[0]!r} in its name; "
             "set TMPDIR to another one"
         )
-    folder = tempfile.mkdtemp(prefix="karat-")
-    try:
+    with scratch_folder() as folder:
         limit = f"{max(memory // 2, 256 << 20) >> 20}MiB" if memory else None
         engine = Database(source.files, folder=folder, memory=limit, threads=threads)
         engine.attach(os.path.join(folder, "run.duckdb"), "disk")
@@ -92,8 +91,6 @@ def align_sql(
         _load(engine, folder, qrels, source, policy, has_parent, with_parent, parents if with_parent else {})
         rank_rows = _select_rows if policy.selects else _rank_rows
         return rank_rows(engine, qrels, index, policy, at_doc, memory, keep_items)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _load(

@@ -13,7 +13,7 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entrie
     Evaluating the same large files again, or indexing the same corpus again, answers from here. An entry is never
     used for content that changed. KARAT_CACHE_DIR chooses another folder; --no-cache works without it.
     """
-    from karat.retrieve.store import Store
+    from karat.store.built import Store
     from karat.store.cache import Cache
 
     files, built = Cache(), Store()

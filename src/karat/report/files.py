@@ -8,15 +8,14 @@ import json
 import os
 import re
 import sys
-import tempfile
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from karat.errors import InputError, UsageError
+from karat.errors import UsageError
 from karat.store.atomic import encoded, write_atomically
+from karat.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from karat.model.json_data import JsonObject
     from karat.results.result import Result
@@ -86,7 +85,7 @@ def _parquet(table: bytes) -> bytes:
     """A CSV table as Parquet."""
     from karat.store.database import Database, Selection, as_pattern
 
-    with _scratch() as folder:
+    with scratch_folder() as folder:
         source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")
         with open(source, "wb") as file:
             file.write(table)
@@ -96,14 +95,3 @@ def _parquet(table: bytes) -> bytes:
         Database(folder=folder).write_parquet(rows, target)
         with open(target, "rb") as file:
             return file.read()
-
-
-@contextmanager
-def _scratch() -> Iterator[str]:
-    """A folder that is gone afterwards; one that is full or closed is the user's to fix."""
-    place = tempfile.gettempdir()
-    try:
-        with tempfile.TemporaryDirectory(prefix="karat-") as folder:
-            yield folder
-    except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror}); make room, or set TMPDIR") from None

@@ -10,7 +10,7 @@ from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
 from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.store import get_or_build
+from karat.store.built import get_or_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

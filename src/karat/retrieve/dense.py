@@ -14,7 +14,7 @@ from karat.retrieve.corpus import fingerprint
 from karat.retrieve.encoders import WORDLLAMA, encoder_of
 from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
-from karat.retrieve.store import get_or_build
+from karat.store.built import get_or_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Fields
     from karat.model.run_log import Facts
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.store import Store
+    from karat.store.built import Store
 
 SHAPES = "a list of ids, of (id, score) pairs or of dicts with an id, or a dict of scores"
 _ID_NAMES = ("chunk_id", "doc_id", "id", "_id")

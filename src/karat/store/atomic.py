@@ -27,6 +27,7 @@ def write_atomically(path: str, data: bytes) -> None:
     prefix = f".{name[:40]}."
     _sweep(folder, prefix)
     try:
+        fault("atomic.open")
         handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=folder)
     except OSError as error:
         raise _refused(path, error) from None

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 
 from karat.errors import InputError
 from karat.store.atomic import encoded, write_atomically
+from karat.store.lock import waiting_lock
 
 FORMAT = "karat looks 1"
 SEQUENTIAL = "`confidence: {sequential: true}` gives intervals that hold at every look"
@@ -54,12 +55,13 @@ def _is_look(row: object) -> bool:
     return typed and type(row["queries"]) is int and row["queries"] >= 0
 
 
-def record_look(path: str, before: tuple[Look, ...], look: Look) -> str:
+def record_look(path: str, look: Look) -> str:
     """Write a new look down, and warn of it if it is not the first; to check the same gold again is not a new one."""
-    looks = before
-    if all(one.gold != look.gold for one in before):
-        looks = (*before, look)
-        _write_looks(path, looks)
+    with waiting_lock(os.path.dirname(os.path.abspath(path))):  # another check may add its own look now
+        looks = read_looks(path)
+        if all(one.gold != look.gold for one in looks):
+            looks = (*looks, look)
+            _write_looks(path, looks)
     return _warn(looks, look)
 
 

@@ -267,7 +267,8 @@ def check(
         check_gates(read, all_gates, compared=(baseline or chosen.baseline) is not None)
     if fresh and any(g.against is not None for g in all_gates):
         options = {**options, "details": True}  # identical lists are evidence of their own
-    looks = read_looks(read.place(chosen.looks)) if chosen.looks is not None else ()
+    if chosen.looks is not None:
+        read_looks(read.place(chosen.looks))  # a damaged file is an error before the work, not after it
     with placed_errors(places):
         evaluation = evaluate_config(read, all_gates, result, options)
         outcome = _judge(
@@ -286,16 +287,16 @@ def check(
         )
     name = chosen.dataset.name if chosen.dataset is not None else ""
     outcome = replace(outcome, name=name, link=chosen.outputs.report_url)
-    return outcome if chosen.looks is None else _recorded(outcome, read.place(chosen.looks), looks)
+    return outcome if chosen.looks is None else _recorded(outcome, read.place(chosen.looks))
 
 
-def _recorded(outcome: Check, path: str, before: tuple[Look, ...]) -> Check:
+def _recorded(outcome: Check, path: str) -> Check:
     """The check with a warning where it is a second look; a look that is new is written down."""
     run, gold = outcome.result.runs[0], outcome.result.fingerprints.gold
     if gold is None:
         raise InputError(f"{path}: looks are recorded by the fingerprint of the gold, and this result holds none")
     look = Look(run.counts["queries"], gold.hash, run.sampling.sequential, outcome.verdict)
-    return replace(outcome, second_look=record_look(path, before, look))
+    return replace(outcome, second_look=record_look(path, look))
 
 
 def _file(config: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -141,20 +140,19 @@ def demo(folder: str = FOLDER, *, watch: Watch | None = None) -> Demo:
 def _make_project(folder: str) -> str:
     """The folder with its data and config; what an earlier demo left is kept."""
     config = os.path.join(folder, "karat.yaml")
-    if os.path.isdir(folder) and os.listdir(folder) and not _ours(config):
+    if os.path.isdir(folder) and any(not n.startswith(".") for n in os.listdir(folder)) and not _ours(config):
         raise InputError(f"{folder}: is there already and no demo of ours; name another folder: karat demo FOLDER")
-    try:
-        os.makedirs(os.path.join(folder, "data"), exist_ok=True)
-        for name in DATA:
-            place = os.path.join(folder, "data", name)
-            if not os.path.exists(place):
-                shutil.copyfile(EXAMPLE / name, place)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another: karat demo FOLDER") from None
-    for name, text in (("karat.yaml", CONFIG), ("my_search.py", SEARCH)):
+    # The config comes first: a folder that has it is ours, even if the rest is missing.
+    files = {"karat.yaml": encoded(CONFIG), "my_search.py": encoded(SEARCH)}
+    files |= {os.path.join("data", name): (EXAMPLE / name).read_bytes() for name in DATA}
+    for name, data in files.items():
         place = os.path.join(folder, name)
+        try:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); name another: karat demo FOLDER") from None
         if not os.path.exists(place):
-            write_atomically(place, encoded(text))
+            write_atomically(place, data)
     return folder
 
 

@@ -6,14 +6,14 @@ import base64
 import hashlib
 import os
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from karat.errors import missing_package
 from karat.report.html.clean_text import LONGEST, cut
-from karat.store.atomic import write_atomically
-from karat.store.cache import cache_folder
+from karat.store.built import Store
 
 if TYPE_CHECKING:
     from karat.report.html.model import Page, ScriptData
@@ -79,16 +79,15 @@ def library() -> str:
         raise missing_package("a report", "vl_convert") from None
     from importlib.metadata import version
 
-    copy = os.path.join(cache_folder(), f"vega-{version('vl-convert-python')}.js")
-    if os.path.exists(copy):
-        with open(copy, encoding="utf-8") as file:
-            return file.read()
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
-    bundle = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    bundle = "(()=>{" + bundle + "\n})();"
-    try:
-        os.makedirs(cache_folder(), exist_ok=True)
-        write_atomically(copy, bundle.encode())
-    except (OSError, ValueError):
-        pass
-    return bundle
+    def build() -> str:
+        bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+        bundle = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+        return "(()=>{" + bundle + "\n})();"
+
+    def write(bundle: str, folder: str) -> None:
+        Path(folder, "vega.js").write_bytes(bundle.encode())
+
+    def load(folder: str) -> str:
+        return Path(folder, "vega.js").read_bytes().decode()
+
+    return Store().get(["vega", version("vl-convert-python")], build, write, load)

@@ -19,7 +19,7 @@ from karat.retrieve.corpus import rechunk
 from karat.retrieve.protocol import everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
-from karat.retrieve.store import Store
+from karat.store.built import Store
 from karat.store.codec import as_plain, write_document
 from karat.store.lock import folder_lock
 from karat.verbs.bench.dataset import datasets_of

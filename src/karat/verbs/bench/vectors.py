@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.protocol import Retriever
-    from karat.retrieve.store import Store
+    from karat.store.built import Store
     from karat.verbs.bench.dataset import Dataset
 
 VECTORS = "vectors.npz"

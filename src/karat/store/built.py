@@ -1,4 +1,4 @@
-"""Indexes and vectors kept on disk by content, so that nothing is built twice.
+"""What takes long to build, kept on disk by content: indexes, vectors, the charting library.
 
 An entry is a folder named by what it was made from. It is written under another name and renamed when it is
 complete, so that a process that dies leaves nothing that could be mistaken for one.
