@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import karat
 from karat.errors import InputError
 from karat.read.cases import case_schema
+from karat.report.view import view_of
 from places import SHARED
 
 CASE = {"text": "Krampfanfall", "expected_ids": ["HP:0001250"]}
@@ -66,7 +68,33 @@ def test_evaluate_takes_texts_and_segments_from_the_cases(tmp_path: Path) -> Non
     }
     assert "map(norm=min)@10" in result.metrics and "max_ont_sim@10" in result.metrics
     assert result.mean["max_ont_sim@1"] == pytest.approx((1 + 0.7805) / 2, abs=5e-5)
-    assert "12 cases, not for publication: at least 200 are needed" in result.notes
+    assert result.counts["cases"] == 12
+
+
+def test_few_cases_are_not_for_publication_and_say_what_they_can_detect(tmp_path: Path) -> None:
+    path = write(tmp_path / "de" / "small_v1.json", [{**CASE, "case_id": f"c{i}"} for i in range(12)])
+    half = {f"c{i}": ["HP:0001250" if i % 2 else "HP:0002069"] for i in range(12)}
+    third = {f"c{i}": ["HP:0001250" if i % 3 else "HP:0002069"] for i in range(12)}
+    note = "12 cases, not for publication: at least 200 are needed"
+    # Six values are 1 and six are 0: their deviation is √(12 · .25 / 11) = .5222.
+    least = karat.power(deviation=math.sqrt(3 / 11), n=12)["smallest_detectable"]
+    result = karat.evaluate(path, half, "hit@1")
+    assert f"{note}; they can tell hit@1 from a target that is {least:.3f} away" in result.notes
+    comparison = karat.compare(path, {"half": half, "third": third}, "hit@1,mrr")
+    row = comparison["hit@1"]
+    assert comparison.notes[-1] == (
+        f"12 cases can detect a difference of {row.detectable:.4f} in hit@1 (third against half)"
+    )
+    assert [r.text for r in view_of(comparison).remarks if r.serious] == [note]
+    saved = tmp_path / "result.json"
+    comparison.save(str(saved))
+    assert [r.text for r in view_of(karat.load(str(saved))).remarks if r.serious] == [note]
+
+
+def test_two_hundred_cases_need_no_note(tmp_path: Path) -> None:
+    path = write(tmp_path / "de" / "standard_v1.json", [{**CASE, "case_id": f"c{i}"} for i in range(200)])
+    result = karat.evaluate(path, {f"c{i}": ["HP:0001250" if i % 2 else "HP:0002069"] for i in range(200)}, "hit@1")
+    assert not [note for note in result.notes if "publication" in note]
 
 
 def test_cases_without_a_domain_take_the_organ_system(tmp_path: Path) -> None:

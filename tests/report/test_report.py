@@ -682,6 +682,17 @@ def test_relevance_is_drawn_against_what_it_costs(browser: Any, systems: Made) -
         assert page.logged == []
 
 
+def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path) as page:
+        drawn(page)
+        known = [one for run in systems.document["runs"] for one in run["metrics"].values() if one["mean"] is not None]
+        assert page.count("#levels-chart svg .mark-symbol.role-mark path") == len(known)
+        assert page.count("#levels-chart svg .mark-rule.role-mark line") == len(known)
+        text = page.inner_text("#levels-chart")
+        assert all(metric in text for metric in systems.document["runs"][0]["metrics"])
+        assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
+
+
 def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         shared, own = page.inner_text("#facts dl"), page.inner_text("#facts .of-runs")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import karat
+from command import run_karat
 from karat.errors import InputError, UsageError
 from karat.retrieve.corpus import read_corpus
 from karat.retrieve.protocol import Answer
@@ -212,3 +213,59 @@ def test_labels_that_cannot_be_used_are_refused(text: str, message: str, obo: st
 def test_labels_without_cases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"labels are for benchmarks of cases"):
         karat.bench(tmp_path, labels="labels.tsv")
+
+
+def two_languages(folder: Path) -> Path:
+    """Three German cases that are never found, and nine English ones that always are."""
+    write(folder / "cases" / "de" / "tiny_v1.json", *({"text": "Krampf", "expected_ids": ["T:2"]} for _ in range(3)))
+    write(folder / "cases" / "en" / "tiny_v1.json", *({"text": "seizure", "expected_ids": ["T:2"]} for _ in range(9)))
+    return folder / "cases"
+
+
+def test_languages_never_enter_one_mean(obo: str, tmp_path: Path) -> None:
+    bench = karat.bench(
+        cases=[two_languages(tmp_path)],
+        retrievers=["bm25", "steep=bm25(k1=2)"],
+        ontology=obo,
+        out=str(tmp_path / "runs"),
+        cache=False,
+        warmup=0,
+    )
+    # Pooled over all 12 cases, each metric of relevance would be 9/12; no document holds such a number.
+    document = json.dumps(bench.as_json())
+    assert not [text for text in ("0.75,", "0.75}", "0.75]") if text in document]
+    with pytest.raises(UsageError, match="2 datasets were run; choose one"):
+        _ = bench.result
+    assert bench.languages is not None and (bench.languages.metric, bench.languages.by) == ("ndcg@10", "language")
+    mrr = next(table for table in bench.over_languages if table.metric == "mrr")
+    for row in mrr.rows:
+        # Means of 0 and 1: their sample variance is ½, and each language weighs the same.
+        assert ([cell.mean for cell in row.cells], row.average, row.variance) == ([0.0, 1.0], 0.5, 0.5)
+        assert [cell.n for cell in row.cells] == [3, 9]
+
+
+def test_cases_are_sliced_by_what_they_say(obo: str, tmp_path: Path) -> None:
+    cases = write(
+        tmp_path / "en" / "tiny_v1.json",
+        {"text": "seizure", "expected_ids": ["T:2"], "category": "synonym", "difficulty": "easy"},
+        {"text": "height", "expected_ids": ["T:4"], "category": "layperson", "difficulty": "easy"},
+    )
+    bench = bench_labels(cases, None, obo, tmp_path / "runs")
+    segments = [dict(segment.by) for segment in bench.result.runs[0].segments]
+    # All cases are easy, so difficulty divides nothing; domains come from the ontology.
+    assert segments == [
+        {"category": "layperson"},
+        {"category": "synonym"},
+        {"domain": "Seizure"},
+        {"domain": "Short stature"},
+    ]
+
+
+def test_several_languages_as_markdown(obo: str, tmp_path: Path) -> None:
+    out = tmp_path / "bench.md"
+    args = ["bench", "--cases", str(two_languages(tmp_path)), "--ontology", obo, "-r", "bm25", "-r", "steep=bm25(k1=2)"]
+    run_karat(*args, "-m", "hit@1,mrr", "-o", str(tmp_path / "runs"), "--markdown", str(out), "--no-html", "-q")
+    text = out.read_text("utf-8")
+    assert "| bm25 | 0.0000 \\[0.000, 0.708\\] | 1.0000 \\[0.664, 1.000\\] | 0.5000 | 0.5000 |" in text
+    assert text.count("not for publication: at least 200 are needed") == 2
+    assert text.index("## `hit@1` by language") < text.index("## `mrr` by language")

@@ -148,7 +148,7 @@ def bench(
         warmup=warmup,
     )
     files = Files.of(outputs)
-    single = [name for name in files.places if name != "json"]
+    single = [name for name in files.places if name not in ("json", "markdown")]
     if len(request["dataset"] or ()) + len(request.get("cases", ())) > 1 and single:
         flag = f"--{single[0].replace('_', '-')}"
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from karat.model.qrels import Qrels
+    from karat.model.queries import Queries
     from karat.ontology.terms import Ontology
+
+DOMAIN = "domain"
+"""The field of a query that names the domain of its expected term."""
 
 BRANCHING = ("HP:0000118",)
 """Terms whose children are the domains, where an ontology has one: Phenotypic abnormality. Otherwise its roots are."""
@@ -34,3 +40,14 @@ def domains_of(ontology: Ontology, ids: Iterable[str]) -> dict[str, str]:
             nearest = mine[np.argmin(above.steps[rows][mine])]
             out[each] = ontology.names[above.other[rows][nearest]]
     return out
+
+
+def with_domains(queries: Queries, gold: Qrels, ontology: Ontology) -> Queries:
+    """The queries; one that names no domain takes that of its first expected term."""
+    first = {q: next(iter(gold.for_query(q))) for q in gold.query_ids}
+    domains = domains_of(ontology, first.values())
+    fields = {
+        q: {DOMAIN: domains.get(first.get(q, "")), **{n: v for n, v in own.items() if v is not None}}
+        for q, own in queries.fields.items()
+    }
+    return replace(queries, fields=fields)

@@ -75,7 +75,7 @@ def _render_plan(view: View) -> str:
     first = [f"## {text(source.conclusion, SENTENCE)}", text(view.scope, SENTENCE), *_remarks(view)]
     parts = []
     for section in sections(source):
-        table = _table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
+        table = lay_table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
         parts += [
             "\n\n".join([f"**{text(section.title)}**", table, *(f"{text(line, SENTENCE)}." for line in section.lines)])
         ]
@@ -93,7 +93,7 @@ def _render_reliability(view: View) -> str:
     parts = []
     for section in sections(source):
         title = [f"**{text(section.title)}**"] if section.title else []
-        table = _table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
+        table = lay_table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
         parts += ["\n\n".join([*title, table])]
     last = ["\n".join(f"- {text(words, 2 * SENTENCE)}" for words in legend(source))]
     return _fitted(first, [*parts, f"{text(source.best_statement, SENTENCE)}."], last, COMMENT) + "\n"
@@ -123,9 +123,9 @@ def _systems(view: View) -> str:
         cells = [_value(m, s.run.intervals[m], bold=i in best) for i, s in enumerate(view.systems)]
         columns.append([code(m), *cells])
     if len(columns) > METRICS:
-        return _table(["metric", *(text(s.label) for s in view.systems)], columns)
+        return lay_table(["metric", *(text(s.label) for s in view.systems)], columns)
     head, *rows = zip(["system", *(text(s.label) for s in view.systems)], *columns, strict=True)
-    return _table(list(head), [list(row) for row in rows])
+    return lay_table(list(head), [list(row) for row in rows])
 
 
 def _value(metric: str, interval: Interval, *, bold: bool = False) -> str:
@@ -141,7 +141,7 @@ def _changes(view: View) -> list[str]:
         rows = [d for d in view.decisions if d.candidate == candidate]
         title = f"**{text(candidate)} against {text(rows[0].baseline)}**"
         whole = [[code(d.metric), *_change_cells(d)] for d in rows if d.segment is None]
-        out.append(f"{title}\n\n" + _table(["metric", *_CHANGE], whole))
+        out.append(f"{title}\n\n" + lay_table(["metric", *_CHANGE], whole))
         parts = [d for d in rows if d.segment]
         if parts:
             more = f"\n\nand {len(parts) - ROWS} more rows" if len(parts) > ROWS else ""
@@ -151,7 +151,7 @@ def _changes(view: View) -> list[str]:
                 for d in parts[:ROWS]
             ]
             head = ["segment", "metric", *_CHANGE, *(["pooled Δ"] if pooled else [])]
-            out.append(f"{title}, by segment\n\n" + _table(head, table) + more)
+            out.append(f"{title}, by segment\n\n" + lay_table(head, table) + more)
     return out
 
 
@@ -186,7 +186,7 @@ def _values_by_segment(view: View) -> list[str]:
     head += [f"{code(metric)}, pooled"] if pooled else []
     title = "**By segment**" if len(view.systems) == 1 else f"**{code(metric)} by segment**"
     more = f"\n\nand {len(segments) - ROWS} more segments" if len(segments) > ROWS else ""
-    return [f"{title}\n\n" + _table(["segment", "n", *head], rows) + more]
+    return [f"{title}\n\n" + lay_table(["segment", "n", *head], rows) + more]
 
 
 def _statements(view: View) -> list[str]:
@@ -249,7 +249,8 @@ def _link(link: str | None) -> str:
     return quote(link, safe="%/:?#@!$&'*+,;=~")
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def lay_table(head: list[str], rows: list[list[str]]) -> str:
+    """A table whose first column holds names, and the others figures."""
     aligned = [":---", *("---:" for _ in head[1:])]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, aligned, *rows))
 
@@ -275,7 +276,7 @@ def _metrics(view: View) -> str:
     for system in systems:
         head += [text(system.name), f"{what} [{level}]".strip()]
     more = f"\n\nand {len(view.candidates) - RUNS} more runs" if len(view.candidates) > RUNS else ""
-    return _table(head, rows) + more
+    return lay_table(head, rows) + more
 
 
 def _readings(view: View) -> str:

@@ -515,6 +515,9 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         LanguagesJson | UnsetType,
         Meta(description="Of a benchmark over several languages or datasets: one metric by system and language."),
     ] = UNSET
+    languages_secondary: Annotated[
+        list[LanguagesJson] | UnsetType, Meta(description="The same for each other metric, without tests.")
+    ] = UNSET
     values: Annotated[
         dict[str, list[Number]] | UnsetType,
         Meta(description="In a baseline: by query, the values in the order of the run's metrics."),

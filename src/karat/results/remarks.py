@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse
+from karat.read.cases import PUBLISHABLE
 from karat.results.depths import describe_depths
+from karat.results.figures import figure
 from karat.results.words import plural
+from karat.stats.power import detectable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.result import RunResult
+
+CASES = "cases"
+"""Among the counts of a run: the cases of the file that is its gold."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ())
     """
     found = {run.name: warnings(run) for run in runs}
     return (
+        *(Remark(text, True) for text in _few_cases(runs)),
         *(Remark(text, True) for text in _say_once(found, of_all="each run: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
@@ -103,6 +110,32 @@ def warnings(run: RunResult) -> list[str]:
 def _gold_warnings(run: RunResult) -> list[str]:
     empty = run.counts.get("empty_gold", 0)
     return [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold"] if empty else []
+
+
+def few_cases(run: RunResult) -> int | None:
+    """How many cases a run was measured with, where these are too few for a publication."""
+    count = run.counts.get(CASES)
+    return count if count is not None and count < PUBLISHABLE else None
+
+
+def _few_cases(runs: Sequence[RunResult]) -> list[str]:
+    """That there are too few cases to publish; of a single run, which difference from a target they can detect."""
+    count = next((n for run in runs if (n := few_cases(run)) is not None), None)
+    if count is None:
+        return []
+    text = f"{plural(count, 'case')}, not for publication: at least {PUBLISHABLE} are needed"
+    least = _detectable_level(runs[0]) if len(runs) == 1 else ""
+    return [f"{text}{least}"]
+
+
+def _detectable_level(run: RunResult) -> str:
+    """How far from a target the mean of the primary metric must be for these queries to show it."""
+    metric = choose_primary(list(run.values))
+    values = run.values[metric][~np.isnan(run.values[metric])]
+    least = detectable(len(values), float(values.std(ddof=1))) if len(values) > 1 else 0.0
+    if not least > 0.0 or parse(metric).aggregate != "mean":
+        return ""
+    return f"; they can tell {metric} from a target that is {figure(metric, least).short} away"
 
 
 def _empty_lists(run: RunResult) -> int:

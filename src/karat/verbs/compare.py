@@ -17,10 +17,12 @@ from karat.metrics.grammar import ByMeasure, parse, parse_all
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable, follows_lists
+from karat.results.remarks import few_cases
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
 from karat.results.table import Tabular
 from karat.results.values import statistic_of
+from karat.results.words import plural
 from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
 from karat.stats.paired import TESTS
@@ -198,6 +200,8 @@ def compare(
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
+    if (cases := few_cases(base)) is not None:
+        notes += _describe_detectable(rows, cases)
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
@@ -205,6 +209,16 @@ def compare(
     system = dict.fromkeys(d for one in checked for d in one.system)
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
     return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system))
+
+
+def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
+    """Which difference few cases can detect between the baseline and each candidate, by the primary metric."""
+    known = [r for r in rows if r.primary and r.segment is None and not r.same_lists and r.detectable > 0]
+    return [
+        f"{plural(cases, 'case')} can detect a {r.scale} of {r.size(r.detectable)} in {r.metric} "
+        f"({r.candidate} against {r.baseline})"
+        for r in known
+    ]
 
 
 def _with_lists(result: Result, qrels: Any, runs: Any, settings: Settings, baseline: str | None) -> Result:

@@ -23,7 +23,6 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import is_relevant
 from karat.model.run import Run
-from karat.read.cases import PUBLISHABLE
 from karat.read.files import is_packed
 from karat.read.frames import is_frame
 from karat.read.queries import read_queries_of_gold
@@ -31,6 +30,7 @@ from karat.read.sources import read_run, run_files
 from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
+from karat.results.remarks import CASES
 from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, refuse_undated, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
@@ -80,7 +80,11 @@ def evaluate(
     table = _table(data.queries) if data.queries is not None else cases
     job = _Job(qrels, settings, table)
     if cases is not None and data.ontology is not None and table is not None:
-        table = job.queries = _with_domains(table, job.gold, data.ontology)
+        from karat.ontology.domains import with_domains
+        from karat.ontology.load import open_ontology
+
+        assert job.gold is not None
+        table = job.queries = with_domains(table, job.gold.qrels, open_ontology(data.ontology))
     sources = named_runs(run)
     if qrels is None and metrics is None:
         from karat.verbs.log_metrics import default_log_metrics
@@ -99,8 +103,8 @@ def evaluate(
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
         unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
         job.notes = (unmatched.note,) if unmatched else ()
-    if cases is not None and len(cases) < PUBLISHABLE:
-        job.notes = (*job.notes, f"{len(cases):,} cases, not for publication: at least {PUBLISHABLE} are needed")
+    if cases is not None:
+        job.counts = {CASES: len(cases)}
     if any(m.needs != GOLD_ALONE for m in measures):
         from karat.align.needs import Needs
 
@@ -163,21 +167,6 @@ def _table(queries: Any) -> Queries:
     return read_queries(queries)
 
 
-def _with_domains(cases: Queries, gold: Gold | None, source: Any) -> Queries:
-    """The cases; one that names no domain takes the branch of the ontology of its first expected term."""
-    from karat.ontology.domains import domains_of
-    from karat.ontology.load import open_ontology
-
-    assert gold is not None
-    first = {q: next(iter(gold.qrels.for_query(q))) for q in gold.qrels.query_ids}
-    domains = domains_of(open_ontology(source), first.values())
-    fields = {
-        q: {"domain": domains.get(first.get(q, "")), **{n: v for n, v in own.items() if v is not None}}
-        for q, own in cases.fields.items()
-    }
-    return replace(cases, fields=fields)
-
-
 def _docs(docs: Any, policy: Policy) -> Docs:
     from karat.read.docs import read_docs
 
@@ -227,6 +216,8 @@ class _Job:
         self.corpus: Collection[str] = ()
         """The ids of all docs, where a corpus names them."""
         self.notes: tuple[str, ...] = ()
+        self.counts: Mapping[str, int] = {}
+        """What is counted beside what every run has."""
 
     @property
     def models(self) -> dict[str, str]:
@@ -265,7 +256,7 @@ class _Job:
             name or stored.name,
             query_ids,
             values,
-            stored.counts,
+            {**stored.counts, **self.counts},
             stored.facts,
             tuple(notes),
             self.sampling,

@@ -30,6 +30,7 @@ from karat.report.words import MARKS, ORDER, TIES
 from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
+from karat.results.remarks import CASES, few_cases
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def _scope(source: Source) -> str:
                 queries_text(queries),
                 f"{len(runs)} runs" if len(runs) > 2 else "",
                 f"{runs[0].sampling.confidence:.0%} intervals",
+                "not for publication" if any(few_cases(r) is not None for r in runs) else "",
             ),
         )
     )
@@ -427,7 +429,7 @@ def _facts(source: Source) -> list[tuple[str, str]]:
 def _facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
     """What is known of the systems, by label: a value for each run."""
     each: list[dict[str, str]] = []
-    lacking = {k for run in runs for k, n in run.counts.items() if n and k != "queries"}
+    lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
     for run in runs:
         mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
         mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import MissingPackage
 from karat.metrics.grammar import PRIMARY
-from karat.report.files import write_json
+from karat.report.files import write_json, write_text
 from karat.report.outputs import Files
 from karat.report.outputs import write as write_outputs
 from karat.report.terminal import evaluate as terminal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from karat.verbs.bench.languages import Across, Cell, Languages
 
 RESULT, REPORT = "result.json.gz", "report.html"
+MRR = "mrr"
 WIDE = 4
 """Systems that have a column each; more have a row each."""
 
@@ -64,11 +65,16 @@ def progress(quiet: bool) -> Iterator[Watch | None]:
 
 def write(bench: Bench, out: str, files: Files, *, report: bool) -> list[str]:
     """Write each dataset's full result beside its run logs, its report and what else was asked for; names of files."""
+    from karat.report.bench_markdown import render_bench
     from karat.report.html.write import write_report
 
     names = []
     if "json" in files.places:
         write_json(bench, files.places["json"])
+    several = len(bench.parts) > 1
+    if several and "markdown" in files.places:
+        write_text(render_bench(bench), files.places["markdown"])
+    done = ("json", "markdown") if several else ("json",)
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
         part.document.save(os.path.join(folder, RESULT))
@@ -81,8 +87,8 @@ def write(bench: Bench, out: str, files: Files, *, report: bool) -> list[str]:
             except MissingPackage as missing:
                 console(stderr=True).print(line(plain(f"No report: {missing}"), style="dim"))
         view = view_of(part.document, title=part.dataset.name, tables=tables)
-        names += write_outputs(view, Files({name: place for name, place in files.places.items() if name != "json"}))
-    if len(bench.parts) > 1:
+        names += write_outputs(view, Files({name: place for name, place in files.places.items() if name not in done}))
+    if several:
         bench.write(os.path.join(out, "bench.json"))
         names.append(os.path.join(out, "bench.json"))
     return names
@@ -94,9 +100,9 @@ def show(bench: Bench, paths: Sequence[str]) -> None:
     for part in bench.parts:
         _show_part(part, bench)
         out.print()
-    if bench.languages is not None:
-        out.print(languages_table(bench.languages))
-        out.print(line(describe_languages(bench.languages), style="dim"))
+    for table in tables_to_show(bench):
+        out.print(languages_table(table))
+        out.print(line(describe_languages(table), style="dim"))
         out.print()
     for part in bench.parts:
         folder = os.path.dirname(next(iter(part.logs.values()))) or "."
@@ -140,19 +146,22 @@ def systems_table(result: Result, metrics: Sequence[str]) -> Table:
     return table
 
 
+def tables_to_show(bench: Bench) -> list[Languages]:
+    """The tables over languages for a reader: of the primary metric, and of cases also of mrr."""
+    wanted = (MRR,) if all(part.dataset.entries for part in bench.parts) else ()
+    return [table for i, table in enumerate(bench.over_languages) if i == 0 or table.metric in wanted]
+
+
 def languages_table(languages: Languages) -> Table:
     """Systems by language; what differs from the baseline is marked."""
-    table = grid("", *map(plain, languages.places), "average", "sd", "Δ average")
+    compared = languages.baseline is not None
+    heads = ("average", "variance", *(["Δ average"] if compared else []))
+    table = grid("", *map(plain, languages.places), *heads)
     table.title, table.title_justify = f"{languages.metric} by {languages.by}", "left"
     for row in languages.rows:
-        spread = figure(languages.metric, row.variance**0.5).short
-        table.add_row(
-            plain(row.system),
-            *_cells(row, languages),
-            figure(languages.metric, row.average).short,
-            spread,
-            _delta(row, languages),
-        )
+        average, variance = (figure(languages.metric, value) for value in (row.average, row.variance))
+        change = [_delta(row, languages)] if compared else []
+        table.add_row(plain(row.system), *_cells(row, languages), average.short, variance.text, *change)
     return table
 
 
@@ -177,7 +186,7 @@ def describe_languages(languages: Languages) -> str:
         if languages.baseline
         else ""
     )
-    return f"average: each {languages.by} weighs the same; sd: of the {languages.by}s' means{against}"
+    return f"average: each {languages.by} weighs the same; variance: of the {languages.by}s' means{against}"
 
 
 def show_kinds() -> None:

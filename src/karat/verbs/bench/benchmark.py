@@ -10,6 +10,7 @@ from karat import __version__
 from karat.config.options import Settings, StatedOptions, takes_options
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import CASE_METRICS, TERM_METRICS, parse_all
+from karat.ontology.domains import DOMAIN, with_domains
 from karat.read.sources import read_run
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 DEFAULT = ("bm25", "dense", "hybrid(bm25, dense)")
 LANGUAGE = "language"
+SEGMENTS = ("category", "difficulty", DOMAIN)
+"""What cases are sliced by, where nothing else is asked for; a file of cases is in one language."""
 OF_COMPARE = frozenset(TestOptions.__annotations__)
 Chunks = tuple[int, int] | None
 """Words of a passage and of the overlap; None leaves the corpus as it is."""
@@ -86,13 +89,19 @@ class Bench(Tabular):
 
     parts: tuple[DatasetBench, ...]
     facts: BenchJson
-    languages: Languages | None = None
+    over_languages: tuple[Languages, ...] = ()
+    """Systems by language, a table for each metric; the primary one comes first."""
 
     def __getitem__(self, name: str) -> DatasetBench:
         for part in self.parts:
             if part.dataset.name == name:
                 return part
         raise UsageError(f"no dataset {name!r}; there are: {', '.join(p.dataset.name for p in self.parts)}")
+
+    @property
+    def languages(self) -> Languages | None:
+        """Systems by language, by the primary metric; None where there is one language."""
+        return next(iter(self.over_languages), None)
 
     @property
     def result(self) -> Result:
@@ -139,6 +148,7 @@ class Bench(Tabular):
                 for p in self.parts
             ],
             languages=self.languages.document() if self.languages is not None else UNSET,
+            languages_secondary=[table.document() for table in self.over_languages[1:]] or UNSET,
         )
 
     def as_json(self) -> JsonObject:
@@ -390,9 +400,13 @@ class _Job:
     ) -> DatasetBench:
         metrics = measures if measures is not None else parse_all(self._default_metrics(), like=settings.like)
         table = self.dataset.table
+        if self.dataset.entries:
+            table = with_domains(table, self.dataset.qrels, self.dataset.ontology)
         if settings.data.queries is None:
             settings = settings.change(queries=table)
-        if settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
+        if settings.intervals.by is None and self.dataset.entries:
+            settings = settings.change(by=[name for name in SEGMENTS if len(set(table.field(name).values())) > 1])
+        elif settings.intervals.by is None and len({f.get(LANGUAGE) for f in table.fields.values()} - {None}) > 1:
             settings = settings.change(by=LANGUAGE)
         if settings.data.ontology is None:
             settings = settings.change(ontology=self.dataset.ontology)

@@ -94,18 +94,32 @@ class Languages:
         )
 
 
-def over_languages(parts: Sequence[DatasetBench], metric: str | None = None) -> Languages | None:
-    """The table over all languages of all datasets; None where there is only one."""
-    first = parts[0].result
-    metric = metric or (PRIMARY if PRIMARY in first.metrics else first.metrics[0])
+def over_languages(parts: Sequence[DatasetBench]) -> tuple[Languages, ...]:
+    """A table over all languages of all datasets for each metric, the primary one first; none for one language alone.
+
+    Only the primary metric is tested against the baseline: of the others, comparisons of each dataset tell more.
+    """
+    first, comparison = parts[0].result, parts[0].comparison
+    primary = PRIMARY if PRIMARY in first.metrics else first.metrics[0]
     places = _places(parts)
     if len(places) < 2:
-        return None
-    baseline = parts[0].comparison.baseline if parts[0].comparison is not None else None
-    alpha = parts[0].comparison.alpha if parts[0].comparison is not None else ALPHA
-    rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
-    by = FIELD if any(language for _, language in places.values()) else "dataset"
-    return Languages(metric, baseline, tuple(places), rows, alpha, by)
+        return ()
+    alpha = comparison.alpha if comparison is not None else ALPHA
+    by = FIELD if any(language for _, language in places.values()) or _in_one_language_each(parts) else "dataset"
+    tables = []
+    runs = [run for part in parts for run in part.result.runs]
+    shared = [m for m in first.metrics if all(m in run.values for run in runs)]
+    for metric in (primary, *(m for m in shared if m != primary)):
+        baseline = comparison.baseline if comparison is not None and metric == primary else None
+        rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
+        tables.append(Languages(metric, baseline, tuple(places), rows, alpha, by))
+    return tuple(tables)
+
+
+def _in_one_language_each(parts: Sequence[DatasetBench]) -> bool:
+    """Whether each dataset is in a language of its own."""
+    languages = [{str(value) for value in part.dataset.table.field(FIELD).values()} for part in parts]
+    return all(len(each) == 1 for each in languages) and len(set.union(*languages)) == len(parts)
 
 
 def _places(parts: Sequence[DatasetBench]) -> dict[str, tuple[DatasetBench, str | None]]:
@@ -138,7 +152,7 @@ def _row(
             interval = run.intervals[metric]
         else:
             interval = next(s for s in run.segments if dict(s.by) == {FIELD: language}).metrics[metric]
-        decision = _find_decision(part, system, metric, language)
+        decision = _find_decision(part, system, metric, language) if baseline is not None else None
         pairs.append(decision)
         delta = decision.delta if decision is not None else math.nan
         p = decision.p[decision.decided_by] if decision is not None else math.nan

@@ -188,6 +188,28 @@ function tradeoffSpec() {
   ] };
 }
 
+/* ---- every metric of every run ---- */
+
+// Units share no axis: a chart for each, one below the other.
+function levelsSpec() {
+  const some = runs.length <= 6 ? runs : mainRuns();
+  const rows = metrics.flatMap((metric) => some.filter((run) => data.estimates[metric][run]?.[0] != null).map((run) => {
+    const [value, low, high, text, ends] = data.estimates[metric][run];
+    return { metric, run, unit: columns.get(metric).unit, value, low: low ?? value, high: high ?? value, text, ends };
+  }));
+  if (!rows.length) return null;
+  const names = Math.min(150, $("levels-chart").clientWidth / 3), width = Math.max(160, $("levels-chart").clientWidth - names - 30);
+  const y = { field: "metric", type: "nominal", sort: null, axis: { title: null, grid: false, ticks: false, domain: false, labelLimit: names - 10, minExtent: names, maxExtent: names } };
+  const yOffset = { field: "run", type: "nominal", sort: some, scale: { domain: some } }, tooltip = [field("run"), field("metric"), field("text", "value"), field("ends", "interval")];
+  const layers = (unit) => [
+    { mark: { type: "rule", strokeWidth: 2.5, opacity: 0.6 }, encoding: { y, yOffset, color: colour(), tooltip, x2: { field: "high" },
+      x: { field: "low", type: "quantitative", title: unit || null, scale: { zero: true }, axis: { tickCount: 6 } } } },
+    { mark: { type: "point", filled: true, size: 60, opacity: 1 }, encoding: { y, yOffset, color: colour(), tooltip, x: { field: "value", type: "quantitative" } } },
+  ];
+  const units = [...new Set(rows.map((r) => r.unit))];
+  return { autosize: "pad", width: undefined, vconcat: units.map((unit) => ({ width, height: { step: 9, for: "offset" }, data: { values: rows.filter((r) => r.unit === unit) }, layer: layers(unit) })) };
+}
+
 /* ---- distribution and pairs ---- */
 
 function histogramSpec() {

@@ -99,6 +99,7 @@ function showChartLegends() {
   const ranks = rankColours(), sides = sideColours();
   showLegend("account", data.rank_labels.map((label, i) => ({ label, colour: ranks[i], shape: "square" })));
   showLegend("tradeoff", runEntries(runs));
+  showLegend("levels-chart", runEntries(runs.length <= 6 ? runs : mainRuns()));
   $("histogram-title").textContent = "Distribution of " + choice.metric + " over queries";
   if (!$("scatter-note")) return;
   const rows = scatterRows(), n = (side) => rows.filter((r) => r.side === side).length;

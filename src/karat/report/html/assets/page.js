@@ -163,6 +163,7 @@ $("field-filters").replaceChildren(...Object.entries(Q.fields).map(([name, value
 chart("forest", forestSpec);
 chart("curves", curveSpec);
 chart("account", accountSpec);
+chart("levels-chart", levelsSpec);
 chart("tradeoff", tradeoffSpec);
 chart("histogram", histogramSpec);
 chart("points", scatterSpec, (view) => view.addEventListener("click", (_, item) => {
