@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo test test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed screenshots clean
+	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make test         run the tests"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-ontology   similarities of terms beside hpo3 and nxontology, in .venv-ontology"
 	@echo "make bench-retrievers      BM25, dense, hybrid and Dartboard on SciFact, in .venv-models (needs ../shared/data)"
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
+	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
@@ -168,6 +169,9 @@ bench-retrievers: $(MODELS_VENV)/.figures
 
 bench-retrieval-speed: $(MODELS_VENV)/.models
 	$(MODELS_VENV)/bin/python bench/retrieval_speed.py
+
+bench-growth: $(VENV)/.test
+	$(BIN)/python bench/growth.py
 
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py

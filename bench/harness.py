@@ -53,6 +53,8 @@ class Run:
     memory: int
     """Peak resident memory in bytes."""
     output: str
+    cpu: float = 0.0
+    """Seconds of all its threads together, in its own code and in the system's."""
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -60,8 +62,16 @@ class Run:
         return dict(json.loads(self.output.strip().splitlines()[-1]))
 
 
-def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Run:
-    """Run this interpreter with arguments; time it as a whole and take its own peak memory."""
+def python(
+    *args: str | os.PathLike[str],
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    codes: Sequence[int] = (0,),
+) -> Run:
+    """Run this interpreter with arguments; time it as a whole and take its own peak memory.
+
+    Any exit code but these is a failure.
+    """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         start = time.perf_counter()
         child = subprocess.Popen(
@@ -70,6 +80,7 @@ def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) 
             stderr=errors,
             text=True,
             env=environment(env),
+            cwd=cwd,
         )
         assert child.stdout is not None
         with child.stdout:
@@ -79,9 +90,9 @@ def python(*args: str | os.PathLike[str], env: Mapping[str, str] | None = None) 
         child.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
         told = errors.read().strip().splitlines()
-    if child.returncode:
+    if child.returncode not in codes:
         raise Failed(f"exit code {child.returncode}: {told[-1] if told else 'no message'}")
-    return Run(seconds, peak_bytes(usage), output)
+    return Run(seconds, peak_bytes(usage), output, usage.ru_utime + usage.ru_stime)
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
