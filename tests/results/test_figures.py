@@ -33,6 +33,10 @@ def numbers(text: str) -> list[float]:
         (figure("ndcg@10", math.nan), "–"),
         (figure("ndcg@10", 0.001, math.nan, 0.0021), "0.0010 [–, 0.002]"),
         (figure("num_ret", 4300), "4,300"),
+        (figure("cost.usd.sum", 0.78771), "0.788"),
+        (figure("cost.usd.sum", 12.0), "12"),
+        (figure("cost.usd.sum", 1234.5), "1,234"),
+        (difference_figure("cost.usd.sum", 0.01439, -0.0858, 0.1168), "+0.0144 [-0.0858, 0.1168]"),
         (difference_figure("ndcg@10", -0.158, -0.259, -0.081), "-0.1580 [-0.259, -0.081]"),
         (difference_figure("latency.p90", 0.3563, 0.3, 0.4), "+0.36 ms [0.30, 0.40]"),
         (difference_figure("ndcg@10", -1e-13), "+0.0000"),
@@ -41,6 +45,11 @@ def numbers(text: str) -> list[float]:
 )
 def test_a_figure_in_writing(written: object, expected: str) -> None:
     assert str(written) == expected
+
+
+def test_totals_that_are_not_whole_keep_their_digits_in_a_change() -> None:
+    assert change_text("cost.usd.sum", 0.4, 1.2) == "0.400 → 1.200"
+    assert change_text("cost.tokens.sum", 400, 1200) == "400 → 1,200"
 
 
 def test_the_size_of_a_fall_is_told_without_signs() -> None:

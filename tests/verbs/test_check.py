@@ -19,6 +19,7 @@ from karat.gates.language import parse_gate
 from karat.metrics.registry import unregister
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
+from karat.results.figures import figure
 from karat.stats.groups import interval
 from places import DL19, SCHEMAS
 
@@ -183,6 +184,19 @@ def test_a_blessed_baseline_is_small_and_gives_no_difference_with_itself(small: 
     assert (row.found.low, row.found.high) == pytest.approx((0.025 ** (1 / 60) - 1, 1 - 0.025 ** (1 / 60)))
     assert row.judged.why == "the ranked lists are identical"
     assert [c.ties for c in found.comparisons] == [60, 60]
+    better = karat.check(str(small / "karat.yaml"), ["mrr better than baseline"])
+    assert better.why == "mrr did not change; a rise is required (the ranked lists are identical)"
+
+
+def test_validate_warns_of_segments_too_small_also_for_the_run_that_was_blessed(small: Path) -> None:
+    blessed(small)
+    queries = [json.loads(line) for line in (small / "queries.jsonl").read_text("utf-8").splitlines()]
+    for i, query in enumerate(queries):
+        query |= {"part": "few" if i < 12 else "many", "conversation": f"c{i // 2}" if i < 12 else f"q{i}"}
+    (small / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    config(small, **parts(baseline="base.json", gates=["mrr >= 0.1 for every part"]))
+    done = run_karat("validate", "karat.yaml", "--select", "K610", cwd=small)
+    assert "part=few has 12 queries, which count as 6.0 independent ones; at least 10 are needed" in done.stdout
 
 
 def test_only_bless_makes_a_baseline(small: Path) -> None:
@@ -833,6 +847,27 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
     again = run_karat("init", cwd=small)
     assert again.returncode == 2 and "exists already" in again.stderr
     assert run_karat("init", "--force", cwd=small).returncode == 0
+
+
+def test_init_bounds_the_latency_only_where_all_runs_have_one_and_as_the_check_will(small: Path) -> None:
+    queries = [json.loads(line) for line in (small / "queries.jsonl").read_text("utf-8").splitlines()]
+    weighted = [{**query, "weight": 1 + i % 5} for i, query in enumerate(queries)]
+    (small / "queries.jsonl").write_text("\n".join(map(json.dumps, weighted)))
+    log = [
+        {"query_id": query["_id"], "topk": [{"chunk_id": "x", "rank": 1}], "latency_ms": {"search": 10 + 7 * (i % 5)}}
+        for i, query in enumerate(queries)
+    ]
+    (small / "new.jsonl").write_text("\n".join(map(json.dumps, log)))
+    assert run_karat("init", cwd=small).returncode == 0
+    assert "latency" not in (small / "karat.yaml").read_text("utf-8")
+    for name in ("good", "bad", "same"):
+        (small / f"{name}.run").unlink()
+    assert run_karat("init", "--force", cwd=small).returncode == 0
+    line = next(x for x in (small / "karat.yaml").read_text("utf-8").splitlines() if "latency.p90" in x)
+    value = karat.evaluate(
+        str(small / "qrels.txt"), str(small / "new.jsonl"), "latency.p90", queries=str(small / "queries.jsonl")
+    )
+    assert f"# {figure('latency.p90', value.mean['latency.p90']).short} today" in line
 
 
 def test_init_says_what_it_found(small: Path) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import karat
 from karat.cli.app import app
 from karat.errors import UsageError
+from karat.gates.wording import advise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,11 +131,13 @@ def test_the_work_list_is_a_range_over_what_the_truth_may_be() -> None:
     value = result["new"].values["mrr"].mean()
     outlook = karat.plan(result, None, f"mrr >= {value - 0.06:.4f}", truth=0.1, sizes=(25,), candidate="new")
     (item,) = outlook.work
-    assert item.fewest is not None and item.most is not None and 1 <= item.fewest < item.most
-    assert item.low < value < item.high
-    assert item.statement == f"judge about {item.fewest:,} to {item.most:,} more queries"
+    fewest, most = item.ruling.fewest, item.ruling.most
+    assert fewest is not None and most is not None and 1 <= fewest < most
+    assert item.statement == f"judge about {fewest:,} to {most:,} more queries"
+    (row,) = karat.check(result, [str(item.gate)], candidate="new").rows
+    assert row.judged == item.ruling and f"about {fewest:,} to {most:,} more queries would settle it" in advise(row)
     at_it = karat.plan(result, None, f"mrr >= {value - 0.005:.4f}", truth=0.1, sizes=(25,), candidate="new").work[0]
-    assert at_it.most is None and "the truth may be at the gate" in at_it.statement
+    assert at_it.ruling.most is None and "the truth may be at the gate" in at_it.statement
 
 
 def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_the_knee_is_where_more_gives_little() -> None:
     assert knee([1, 2, 3], [0.1, 0.2, 0.3]) is None
     assert knee([1, 2, 3], [0.5, 0.5, 0.5]) is None
     assert knee([1, 2], [0.1, 0.5]) is None
+    assert knee([1, 3, 5, 10, 50], [0.457, 0.392, 0.40, 0.45, 0.558]) is None  # falls, then rises: no bend
 
 
 def test_a_sweep_goes_as_deep_as_the_run_and_has_bands() -> None:
@@ -77,6 +78,16 @@ def test_a_sweep_has_curves_for_each_run_and_segment() -> None:
         ("two", {"language": "en"}),
     ]
     assert found.curve("recall", "two").values == [0.0, 0.75]
+
+
+def test_areas_are_compared_as_far_as_all_runs_go() -> None:
+    gold = {f"q{i}": {"d1": 1, "d7": 1} for i in range(12)}
+    deep, short = ({q: [f"d{j}" for j in range(n)] for q in gold} for n in (20, 5))
+    both = karat.sweep(gold, {"deep": deep, "short": short}, "precision", ks=[1, 2, 5, 10, 20])
+    assert both.curve("precision", "deep").area == both.curve("precision", "short").area
+    assert "areas are up to k = 5, which all runs reach" in both.notes
+    alone = karat.sweep(gold, {"deep": deep}, "precision", ks=[1, 2, 5, 10, 20])
+    assert alone.curve("precision").area != both.curve("precision", "deep").area
 
 
 def test_what_has_no_cutoff_has_no_curve() -> None:

@@ -90,6 +90,17 @@ def test_a_latency_gate_sees_the_slow_queries_without_gold(project: Path) -> Non
     assert karat.check(result, ["latency.p90 <= 60ms", "cost.tokens <= 100"]).verdict == "BLOCK"
 
 
+@pytest.mark.parametrize("metric", ["latency.p90", "cost.tokens", "cost.tokens.sum"])
+@pytest.mark.parametrize("margin", ["1%", "1"])
+def test_a_log_against_itself_says_nothing_of_other_lines_whatever_the_margin(
+    project: Path, metric: str, margin: str
+) -> None:
+    result = evaluate(project, BUDGET)
+    baseline = karat.bless(result, str(project / "base.json"))
+    check = karat.check(result, [f"{metric} no worse than baseline by {margin}"], baseline=baseline)
+    assert check.verdict == "INCONCLUSIVE" and "the differences show no spread" in check.why
+
+
 def test_a_saved_result_and_a_blessed_one_say_the_same(project: Path) -> None:
     fresh = evaluate(project, f"{BUDGET},mrr", by="language", details=True)
     fresh.save(str(project / "saved.json"))

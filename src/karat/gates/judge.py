@@ -13,7 +13,7 @@ from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.intervals import ALL_EQUAL, draw_error, wilson
-from karat.stats.power import queries_needed, queries_needed_for_share
+from karat.stats.power import POWER, queries_needed, queries_needed_for_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,8 +97,11 @@ class Ruling:
     """Whether the threshold is so near to an end that another seed of its random draws may decide otherwise."""
 
 
-def judge(gate: Gate, found: GateEvidence) -> Ruling:
-    """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value."""
+def judge(gate: Gate, found: GateEvidence, *, power: float = POWER) -> Ruling:
+    """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value.
+
+    `power` is the chance with which the number of more queries that an undecided gate asks for would decide it.
+    """
     if found.missing:
         return Ruling("undecided", found.missing)
     if math.isnan(found.estimate):
@@ -117,7 +120,7 @@ def judge(gate: Gate, found: GateEvidence) -> Ruling:
             what = "all values are equal" if gate.against is None else "the differences show no spread"
             return Ruling("undecided", f"{what}, which does not say how far the true value may be")
         return Ruling("undecided", "one query gives no interval" if found.n == 1 else "no interval was computed")
-    return replace(_by_interval(gate, found), unsteady=_is_unsteady(gate.region, found))
+    return replace(_by_interval(gate, found, power), unsteady=_is_unsteady(gate.region, found))
 
 
 def _is_unsteady(region: Region, found: GateEvidence) -> bool:
@@ -144,7 +147,7 @@ def _too_few(found: GateEvidence) -> Ruling:
     return Ruling("undecided", f"{found.n} queries count as {count} independent ones, and {least}", more)
 
 
-def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
+def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
     region = gate.region
     low_bounds, high_bounds = math.isfinite(region.low), math.isfinite(region.high)
     unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
@@ -154,10 +157,10 @@ def _by_interval(gate: Gate, found: GateEvidence) -> Ruling:
         return Ruling("fail", "the whole interval is on the wrong side")
     if any(unbounded):
         side = "below" if unbounded[0] else "above"
-        return Ruling("undecided", f"too few queries to bound it from {side}", *_needed(gate, found))
+        return Ruling("undecided", f"too few queries to bound it from {side}", *_needed(gate, found, power))
     if any(is_same(found.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
-    needed = _needed(gate, found)
+    needed = _needed(gate, found, power)
     if is_outside(region, found.low, found.high):
         level = f"{round(100 * found.fail_confidence, 2):g}%"
         return Ruling(
@@ -187,8 +190,8 @@ def is_outside(region: Region, low: float, high: float) -> bool:
     return too_low or (not math.isnan(low) and not region.below_high(low))
 
 
-def _needed(gate: Gate, found: GateEvidence) -> _Needed:
-    """How many more queries: at n + more the interval leaves the threshold with probability .8."""
+def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
+    """How many more queries: at n + more the interval leaves the threshold with this probability."""
     passes = gate.region.holds(found.estimate) or math.isnan(found.fail_confidence)
     alpha, threshold = 1 - (found.confidence if passes else found.fail_confidence), gate.region.nearest(found.estimate)
     below = threshold < found.estimate
@@ -215,9 +218,9 @@ def _needed(gate: Gate, found: GateEvidence) -> _Needed:
             return None
         truth = limit + math.copysign(apart, value - limit)
         if counted:
-            total = queries_needed_for_share(min(max(truth, 0.0), 1.0), limit, alpha=alpha)
+            total = queries_needed_for_share(min(max(truth, 0.0), 1.0), limit, power=power, alpha=alpha)
         else:
-            total = queries_needed(apart, deviation, alpha=alpha)
+            total = queries_needed(apart, deviation, power=power, alpha=alpha)
         if total is None:
             return None
         # What is beyond the usual reach falls as 1/n, and the rest as 1/√n: apart · r² = apart · root · r + beyond.

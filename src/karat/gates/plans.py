@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from karat.gates.wording import is_open, more_text
 from karat.results.figures import change_figure, figure
-from karat.results.words import plural, queries_text, segment_text
+from karat.results.words import segment_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karat.gates.forecast import Chances
+    from karat.gates.judge import Ruling
     from karat.gates.language import Gate
     from karat.results.plan_document import GatePlanJson, TruthJson, WorkJson
-
-UnitWord = Literal["query", "conversation"]
-
-
-def units_text(n: int, unit: UnitWord) -> str:
-    """`52 queries`, `12 conversations`."""
-    return queries_text(n) if unit == "query" else plural(n, unit)
+    from karat.results.words import UnitWord
 
 
 def truth_text(gate: Gate, value: float) -> str:
@@ -104,51 +99,32 @@ class GateForecast:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """How many more units would decide an undecided gate, as a range over what the truth may be."""
+    """An undecided gate, and how many more queries would decide it: what `check` says of it."""
 
     gate: Gate
     run: str
     segment: Mapping[str, str] | None
-    unit: UnitWord
-    units: int
-    low: float
-    high: float
-    """The ends of the interval that holds the truth with a chance of one half."""
-    fewest: int | None
-    most: int | None
-    reason: str = ""
-    """Why the number is not known."""
+    ruling: Ruling
 
     @property
     def statement(self) -> str:
         """What to do: `judge about 120 to 400 more queries where language = es-AR`."""
         where = f" where {segment_text(self.segment)}" if self.segment else ""
-        if self.fewest is None:
-            reason = self.reason or "the truth is too near to the gate for any number within reach"
-            return f"not known{where}: {reason}"
-        if self.most is None:
-            end = "; the truth may be at the gate, where no number decides"
-            return f"judge at least about {self._more(self.fewest)}{where}{end}"
-        if self.most <= self.fewest:
-            return f"judge about {self._more(self.fewest)}{where}"
-        return f"judge about {self.fewest:,} to {self._more(self.most)}{where}"
-
-    def _more(self, n: int) -> str:
-        return units_text(n, self.unit).replace(" ", " more ", 1)
+        if self.ruling.more is None and self.ruling.fewest is None:
+            return f"not known{where}: {self.ruling.why}"
+        end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
+        return f"judge {more_text(self.ruling)}{where}{end}"
 
     def document(self) -> WorkJson:
         """This item as the JSON document has it."""
         from karat.results.plan_document import WorkJson
 
-        unknown = math.isnan(self.low) or math.isnan(self.high)
         return WorkJson(
             gate=str(self.gate),
             run=self.run,
             segment=dict(self.segment) if self.segment is not None else None,
-            unit=self.unit,
-            units=self.units,
-            truth=None if unknown else [rounded(self.low), rounded(self.high)],
-            fewest=self.fewest,
-            most=self.most,
+            more=self.ruling.more,
+            fewest=self.ruling.fewest,
+            most=self.ruling.most,
             statement=self.statement,
         )

@@ -119,10 +119,15 @@ def advise(row: Judgment) -> str:
     return "; ".join(part for part in (_explain(row), UNSTEADY if row.judged.unsteady else "") if part)
 
 
+def is_open(ruling: Ruling) -> bool:
+    """Whether no number of queries is sure to decide, because the truth may be at the gate."""
+    return ruling.fewest is not None and (ruling.most is None or ruling.most > FAR * ruling.fewest)
+
+
 def more_text(ruling: Ruling) -> str:
     """How many more queries, as a range over what the truth may be: `about 46 to 190 more queries`."""
     fewest = ruling.fewest or ruling.more or 1
-    if ruling.fewest is not None and (ruling.most is None or ruling.most > FAR * fewest):
+    if is_open(ruling):
         return f"at least about {plural(fewest, 'more query', 'more queries')}"
     most = ruling.most or fewest
     if most > fewest:

@@ -11,6 +11,7 @@ from karat.metrics.grammar import parse
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
+from karat.verbs.all_pairs import describe_tests
 
 if TYPE_CHECKING:
     from karat.report.formats import Problem
@@ -120,7 +121,7 @@ def _caption(view: View, several: bool) -> list[str]:
     bold = " Best values in bold." if several else ""
     notes = [rf"{level}\% confidence intervals over {text(_sizes(view))}.{bold}"]
     if view.pairs:
-        test = max(view.pairs.values(), key=lambda pairwise: pairwise.draws).method
+        test = describe_tests(view.pairs.values())
         notes.append(
             f"Superscripts: significantly better than the system of that letter ({test}, level {view.alpha:g})."
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from karat.gates.plans import units_text
 from karat.gates.wording import label_gate
 from karat.results.figures import percent_text
-from karat.verbs.plan import HALF, needed_text
+from karat.results.words import units_text
+from karat.verbs.plan import needed_text
 
 if TYPE_CHECKING:
     from karat.gates.plans import GateForecast
@@ -60,6 +60,6 @@ def legend(source: Plan) -> tuple[str, ...]:
     if source.work:
         out.append(
             f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
-            f"with a chance of {percent_text(HALF)}"
+            f"with a chance of {percent_text(0.5)}"
         )
     return tuple(out)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.results.figures import p_text, percent_text
-from karat.results.reliability import NARROW_HEADS, RELIABILITY_HEADS, STABLE, TARGET, coefficient_figure, units_text
+from karat.results.reliability import NARROW_HEADS, RELIABILITY_HEADS, STABLE, TARGET, coefficient_figure
+from karat.results.words import units_text
 
 if TYPE_CHECKING:
     from karat.results.reliability import MetricReliability

@@ -271,7 +271,7 @@ class Decision:
     @property
     def _margins(self) -> str:
         text = ""
-        if self.margin is not None:
+        if self.margin is not None and (self.equivalent is not None or self.non_inferior is not None):
             holds = [n for n, yes in (("equivalent", self.equivalent), ("non-inferior", self.non_inferior)) if yes]
             claim = " and ".join(holds) if holds else "neither equivalent nor non-inferior"
             within = f"{100 * self.margin:g}%" if self.scale == "ratio" else f"{self.margin:g}"

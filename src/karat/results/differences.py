@@ -58,11 +58,12 @@ class PairedComparison:
         groups = [np.arange(len(both.query_ids)), *(s.rows for s in slices)]
         # Two one-sided tests at alpha / 2, as a gate makes them, are an interval at 1 − alpha.
         levels = [sampling.confidence, *([1 - self.alpha] if self.margin is not None else [])]
+        units = sampling.units(both.query_ids)
         changes = measure_changes(
             both.base,
             both.candidate,
             [statistic_of(m) for m in measures],
-            sampling.units(both.query_ids),
+            units,
             groups,
             sampling.choice(self.threads),
             levels=levels,
@@ -71,8 +72,10 @@ class PairedComparison:
         )
         out = []
         for g, of_group in enumerate(changes):
+            effective = units.take(groups[g]).effective
             for m, one in zip(measures, of_group, strict=True):
-                small = bool(g) and one.intervals[0].units < sampling.minimum  # not all metrics are over all queries
+                # Not all metrics are over all queries.
+                small = bool(g) and min(effective, one.intervals[0].units) < sampling.minimum
                 out.append(self._decision(m, run, one, slices[g - 1].by if g else None, small, sampling.seed))
         return with_pooled_changes(out, both, slices, sampling)
 

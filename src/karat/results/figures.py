@@ -153,6 +153,8 @@ def share_figure(value: float, low: float = math.nan, high: float = math.nan, *,
 def change_text(metric: str, before: float, after: float, *, short: bool = False) -> str:
     """`0.849 → 0.212`, in as many digits as show that the two differ; one value where they do not."""
     unit, decimals = parse(metric).metric.unit, max(_decimals(metric) - short, 0)
+    if decimals == 0:
+        decimals = max(_enough(before, 0), _enough(after, 0))
     suffix = f" {unit}" if unit else ""
     if abs(after - before) <= SAME or not (before == before and after == after):
         same = UNDEFINED if after != after else _fixed(after, decimals)
@@ -178,20 +180,22 @@ def percent_text(share: float) -> str:
 
 
 def _decimals(metric: str) -> int:
-    """Four for what is bounded, two for times and counts, none for sums."""
+    """Four for what is bounded, two for times and counts, none for sums unless they are small and not whole."""
     measure = parse(metric)
     return 0 if measure.aggregate == "sum" else 2 if measure.metric.bounds[1] is None else 4
 
 
 def _enough(value: float, decimals: int) -> int:
-    """As many decimals as asked for, or two significant digits of what would else lose them."""
-    if value != value or abs(value) <= SAME or not math.isfinite(value) or decimals == 0:
+    """As many decimals as asked for, or two significant digits of what would else lose them; three of a sum."""
+    if abs(value) <= SAME or not math.isfinite(value):
         return decimals
-    return (
-        decimals
-        if abs(value) >= least_of(decimals)
-        else min(MOST, max(decimals, 1 - math.floor(math.log10(abs(value)))))
-    )
+    if decimals == 0:
+        return 0 if abs(value - round(value)) <= SAME * abs(value) else min(MOST, max(0, 2 - _magnitude(value)))
+    return decimals if abs(value) >= least_of(decimals) else min(MOST, max(decimals, 1 - _magnitude(value)))
+
+
+def _magnitude(value: float) -> int:
+    return math.floor(math.log10(abs(value)))
 
 
 def least_of(decimals: int) -> float:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from karat.results.json_numbers import Ends, Number
+from karat.results.json_numbers import Number
 
 Chance = Annotated[float, Meta(ge=0, le=1)]
 
@@ -50,16 +50,14 @@ class GatePlanJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 
 class WorkJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How many more units would decide an undecided gate, as a range over what the truth may be."""
+    """How many more queries would decide an undecided gate, as a range over what the truth may be."""
 
     gate: str
     run: str
     segment: dict[str, str] | None
-    unit: Literal["query", "conversation"]
-    units: Annotated[int, Meta(description="Units at hand.")]
-    truth: Annotated[Ends, Meta(description="The interval that holds the truth with a chance of one half.")]
-    fewest: Annotated[int | None, Meta(description="More units at the end of that interval that needs fewest.")]
-    most: Annotated[int | None, Meta(description="At the other end; null where the gate lies between, or beyond.")]
+    more: Annotated[int | None, Meta(description="More queries if the truth is as observed.")]
+    fewest: Annotated[int | None, Meta(description="At the end of the 50% interval that is farther from the gate.")]
+    most: Annotated[int | None, Meta(description="At the nearer end; null where the gate lies inside.")]
     statement: str
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from karat.results.figures import share_figure
-from karat.results.words import plural, queries_text
+from karat.results.words import plural, units_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NeededJson,
         ReliabilityPointJson,
     )
+    from karat.results.words import UnitWord
     from karat.stats.generalizability import GeneralizabilityStudy, Needed, SignalRatio
     from karat.stats.intervals import Interval
     from karat.stats.rank_correlation import Agreement
@@ -29,7 +30,6 @@ STABLE = 0.8
 
 RELIABILITY_HEADS = ("metric", "n", "Eρ²", f"n for {TARGET:g}", "Φ", "split-half τ", "τ_AP", "pairs separated")
 NARROW_HEADS = ("metric", "n", "Eρ²", f"n for {TARGET:g}", "Φ", "half τ", "separated")
-UnitWord = Literal["query", "conversation"]
 Stability = Literal["stable", "not stable", "open", "undefined"]
 
 
@@ -220,11 +220,6 @@ def coefficient_figure(interval: Interval) -> Figure:
 def needed_text(needed: Needed) -> str:
     """`58`, or a dash where no number of queries is enough."""
     return "–" if needed.n is None else f"{needed.n:,}"
-
-
-def units_text(n: int, unit: UnitWord) -> str:
-    """`1 query`, `12 conversations`."""
-    return queries_text(n) if unit == "query" else plural(n, unit)
 
 
 def _ends(interval: Interval) -> list[float | None] | None:

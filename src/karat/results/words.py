@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,14 @@ def plural(n: int, one: str, several: str = "") -> str:
 def queries_text(n: int) -> str:
     """`1 query`, `52 queries`."""
     return plural(n, "query", "queries")
+
+
+UnitWord = Literal["query", "conversation"]
+
+
+def units_text(n: int, unit: UnitWord) -> str:
+    """`52 queries`, `12 conversations`."""
+    return queries_text(n) if unit == "query" else plural(n, unit)
 
 
 def segment_text(segment: Mapping[str, str] | None) -> str:

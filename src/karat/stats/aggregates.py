@@ -22,7 +22,7 @@ from karat.stats.quantiles import TEST as QUANTILE_TEST
 from karat.stats.quantiles import grouped_quantiles, quantile_difference, quantile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -273,6 +273,10 @@ def measure_changes(
                 known = [without_zero_width(one, slack) for one in ends]
                 intervals[g, i] = tuple(known)
                 p[g, i] = {QUANTILE_TEST: p_quantile if known == ends else math.nan}
+    if factor != 1.0:
+        for g, i in _without_spread(columns, groups):
+            blank = (replace(one, low=math.nan, high=math.nan, method=ALL_EQUAL) for one in intervals[g, i])
+            intervals[g, i], p[g, i] = tuple(blank), dict.fromkeys(p[g, i], math.nan)
     out = []
     for g, rows in enumerate(groups):
         of_group = []
@@ -283,6 +287,20 @@ def measure_changes(
             of_group.append(FigureChange(statistic, figures[0], figures[1], intervals[g, i], moved, own, p[g, i]))
         out.append(of_group)
     return out
+
+
+def _without_spread(
+    columns: Sequence[tuple[Floats, Floats, Statistic]], groups: Sequence[Rows]
+) -> Iterator[tuple[int, int]]:
+    """The groups and columns whose values, of no known scale, all change alike: a share of the baseline hides it."""
+    for i, (before, after, statistic) in enumerate(columns):
+        if all(map(math.isfinite, statistic.change_bounds())):
+            continue
+        changes = score_differences(statistic, before, after)
+        for g, rows in enumerate(groups):
+            own = changes[rows][~np.isnan(changes[rows])]
+            if len(own) > 1 and (own == own[0]).all():
+                yield g, i
 
 
 def _mean_intervals(

@@ -14,6 +14,8 @@ from karat.stats.intervals import checked_share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+POWER = 0.8
+"""The chance with which a number of queries finds what it is named for."""
 MOST = 10_000_000
 MANY = 2_000
 """Beyond so many queries the normal distribution is as good as counting."""
@@ -34,7 +36,7 @@ def power_of(n: float, effect: float, alpha: float = ALPHA) -> float:
     return 1 - (missed if missed == missed else 0.0) + (below if below == below else 0.0)
 
 
-def queries_needed(difference: float, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> int | None:
+def queries_needed(difference: float, deviation: float, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
     """The smallest number of queries at which this difference is found; None if none would do."""
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -59,7 +61,9 @@ def queries_needed(difference: float, deviation: float, *, power: float = 0.8, a
     return high
 
 
-def queries_needed_for_share(share: float, threshold: float, *, power: float = 0.8, alpha: float = ALPHA) -> int | None:
+def queries_needed_for_share(
+    share: float, threshold: float, *, power: float = POWER, alpha: float = ALPHA
+) -> int | None:
     """The smallest number of queries at which the Wilson interval of this share leaves the threshold; None if none.
 
     A Wilson interval leaves t if and only if the score test rejects it: if the number of successes is further from nt
@@ -103,7 +107,7 @@ def _rough(share: float, threshold: float, z: float, power: float) -> float:
     return (spread / (share - threshold)) ** 2
 
 
-def detectable(n: float, deviation: float, *, power: float = 0.8, alpha: float = ALPHA) -> float:
+def detectable(n: float, deviation: float, *, power: float = POWER, alpha: float = ALPHA) -> float:
     """The smallest difference that n queries with this deviation show with the given power."""
     checked_share("power", power)
     checked_share("alpha", alpha)
@@ -139,7 +143,7 @@ def power(
     deviation: float | None = None,
     difference: float | None = None,
     n: int | None = None,
-    power: float = 0.8,
+    power: float = POWER,
     alpha: float = ALPHA,
 ) -> PowerPlan:
     """Plan a comparison: the queries a difference needs, or the difference that n queries can show.

@@ -17,7 +17,7 @@ from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from karat.config.options import Settings
     from karat.results.document import PairsJson
@@ -36,13 +36,20 @@ class PairwiseTest:
     @property
     def method(self) -> str:
         """The test in words."""
-        return f"randomised Tukey HSD, blocked by {self.block}, {self.draws:,} draws"
+        return describe_tests([self])
 
     def document(self) -> PairsJson:
         """This test as the JSON document has it."""
         from karat.results.document import PairsJson
 
         return PairsJson(self.draws, {a: {b: rounded(p) for b, p in row.items()} for a, row in self.p.items()})
+
+
+def describe_tests(tests: Collection[PairwiseTest]) -> str:
+    """The test of several metrics in words; they may differ in their draws."""
+    fewest = min(tests, key=lambda test: test.draws)
+    least = "at least " if any(test.draws > fewest.draws for test in tests) else ""
+    return f"randomised Tukey HSD, blocked by {fewest.block}, {least}{fewest.draws:,} draws"
 
 
 def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTest]:

@@ -95,7 +95,8 @@ class Check(Tabular):
             if rows:
                 run = f"{rows[0].run}: " if len(self.candidates) > 1 else ""
                 reason = advise(rows[0]) if figure_of(rows[0]).defined else ""
-                return f"{run}{describe(rows[0])}{f': undecided ({reason})' if reason else ''}{_rest(rows, outcome)}"
+                state = ": undecided" if reason and outcome == "undecided" else ""
+                return f"{run}{describe(rows[0])}{state}{f' ({reason})' if reason else ''}{_rest(rows, outcome)}"
         count = len({r.gate for r in serious})
         passed = "the gate passes" if count == 1 else f"all {count} gates pass"
         warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})

@@ -157,8 +157,9 @@ def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:
     """The runs over all queries and in the segments of the first field; None where that fails."""
     if not files.qrels or not files.run:
         return None
-    runs = run_files(files.run[:RUNS])
-    options: Options = {"queries": files.queries[0], "by": fields[:1]} if fields else {}
+    runs, options = run_files(files.run[:RUNS]), _data_options(files)
+    if fields:
+        options["by"] = fields[:1]
     try:
         result = evaluate(files.qrels[0], runs, GATE_METRICS, **options)
         depth = min((depth for run in result.runs if (depth := depth_of(run))), default=0)
@@ -166,6 +167,16 @@ def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:
         return evaluate(files.qrels[0], runs, cut, **options) if cut else result
     except KaratError:
         return None
+
+
+def _data_options(files: FolderFiles) -> Options:
+    """What the config that is written will read beside gold and runs: queries may have weights, docs chunks."""
+    options: Options = {}
+    if files.queries:
+        options["queries"] = files.queries[0]
+    if files.corpus:
+        options["docs"] = files.corpus[0]
+    return options
 
 
 def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str | None, str | None]:
@@ -181,7 +192,8 @@ def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str |
         return -(os.path.getmtime(names[name]) // MINUTE), -quality.get(name, 0.0), name
 
     ordered = sorted(names, key=newest_first)
-    words = {name: set(re.split(r"[^a-z0-9]+", name.lower())) for name in names}
+    stems = {name: os.path.splitext(name)[0] if name.lower().endswith(ENDINGS) else name for name in names}
+    words = {name: set(re.split(r"[^a-z0-9]+", stem.lower())) for name, stem in stems.items()}
     known = [n for word in BASELINES for n in ordered if word in words[n]]
     known += [n for word in METHODS for n in ordered if word in words[n] and not _other_words(words[n])]
     base = next(iter(known), ordered[-1])
@@ -302,20 +314,20 @@ def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -
 
 
 def _latency_gate(files: FolderFiles, name: str) -> Iterator[str]:
-    """A bound on the latency where the run log has latencies: the next round number above today's upper bound."""
-    path = run_files(files.run[:RUNS])[name]
+    """A bound on the latency where all run logs have latencies: the next round number above today's upper bound."""
     for metric in LATENCIES:
         try:
-            result = evaluate(files.qrels[0], {name: path}, metric)
+            result = evaluate(files.qrels[0], run_files(files.run[:RUNS]), metric, **_data_options(files))
         except KaratError:
             return
-        high = result.intervals[metric].high
+        run = result[name]
+        high = run.intervals[metric].high
         if not high > 0:
             continue
         step = 10 ** math.floor(math.log10(high)) / 2
         gate = f"{metric} <= {math.ceil(high / step) * step:g}ms"
-        if _passes(gate, result, result.runs[0], None):
-            yield f"  - {gate}   # {figure(metric, result.mean[metric]).short} today"
+        if _passes(gate, result, run, None):
+            yield f"  - {gate}   # {figure(metric, run.mean[metric]).short} today"
             return
 
 

@@ -17,7 +17,7 @@ from karat.gates.forecast import Chances, GateSetting, forecast
 from karat.gates.judge import judge
 from karat.gates.kinds import is_same
 from karat.gates.language import parse_gate
-from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text, units_text
+from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
@@ -27,11 +27,11 @@ from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
 from karat.results.values import statistic_of
-from karat.results.words import BASELINE
+from karat.results.words import BASELINE, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
-from karat.stats.planning import Dialogue, Population, Sample, units_for
-from karat.stats.power import queries_needed
+from karat.stats.planning import Dialogue, Population, units_for
+from karat.stats.power import POWER
 from karat.store.codec import as_plain
 from karat.verbs.check import check
 from karat.verbs.evaluate import evaluate
@@ -44,24 +44,19 @@ if TYPE_CHECKING:
     from karat.config.reading import Read
     from karat.gates.evidence import Judgment
     from karat.gates.language import Gate
-    from karat.gates.plans import UnitWord
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
     from karat.results.table import Cell
+    from karat.results.words import UnitWord
     from karat.verbs.check import Check
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
-POWER = 0.8
-HALF = 0.5
-"""The work list looks at the ends of the interval that holds the truth with this chance."""
 STEP = 0.1
 """Truths near the gate are this many standard deviations away unless stated."""
 FEW = 25
 """The spread of fewer units is a rough guide."""
 BEYOND = 10
 """The largest size times this is the most that a plan names."""
-LARGEST = 3200
-"""No larger samples are simulated for the work list."""
 RESAMPLES = 2000
 PLAN_HEADS = ("gate", "truth", "n", "SHIP", "BLOCK", "INCONCLUSIVE")
 
@@ -212,9 +207,12 @@ def plan(
         if str(gate) in texts_named:
             forecasts.append(_forecast_gate(gate, cases, wishes, notes))
         for case in cases if dialogue is None else ():
-            if case.row.outcome == "undecided" and judge(case.row.gate, case.row.found).outcome == "undecided":
-                work.append(_work(case, power))
-            elif case.row.outcome == "undecided":  # not for want of queries
+            if case.row.outcome != "undecided":
+                continue
+            ruling = judge(case.row.gate, case.row.found, power=power)
+            if ruling.outcome == "undecided":
+                work.append(WorkItem(case.row.gate, case.row.run, case.row.segment, ruling))
+            else:  # not for want of queries
                 notes.append(f"{label_gate(gate)}: {case.row.judged.why}")
     if any(case.units < FEW for case in forecasts):
         notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
@@ -476,47 +474,3 @@ def _forecast_truth(
     needed = None if right is None else units_for(wishes.power, wishes.sizes, chances, most=BEYOND * wishes.sizes[-1])
     value = truth.values[0] if len(set(truth.values)) == 1 else math.nan
     return TruthForecast(truth.label, value, right, tuple(curve), needed)
-
-
-def _work(case: _Case, power: float) -> WorkItem:
-    """How many more units would decide a gate, at both ends of an interval that may well hold the truth."""
-    row, population = case.row, case.population
-    units = len(population.units)
-    item = WorkItem(row.gate, row.run, row.segment, case.unit, units, math.nan, math.nan, None, None)
-    if units < 2 or not np.ptp(population.scores) > 0:
-        short = case.setting.minimum - units
-        return replace(item, fewest=short if short > 0 else None, reason="the values at hand are all equal, or too few")
-    own = Sample(
-        population.values[None, :], None if population.base is None else population.base[None, :], population.units
-    )
-    ((interval,),) = population.intervals(own, case.setting.choice, (HALF,))
-    ends = (interval.low, interval.high)
-    needed = [n for end in ends if (n := _units_at(case, end, power)) is not None]
-    region = row.gate.region
-    crosses = region.holds(ends[0]) != region.holds(ends[1])
-    open_ended = crosses or len(needed) < len(ends)
-    return replace(
-        item,
-        low=ends[0],
-        high=ends[1],
-        fewest=max(min(needed) - units, 1) if needed else None,
-        most=None if open_ended or not needed else max(max(needed) - units, 1),
-    )
-
-
-def _units_at(case: _Case, truth: float, power: float) -> int | None:
-    """The units that decide with this power if the truth is this: simulated around what the t-test needs."""
-    setting, population = case.setting, case.population
-    right = _right_verdict(setting.gate, (truth,))
-    score, limit = (population.statistic.to_score(x, 1) for x in (truth, setting.gate.region.nearest(truth)))
-    level = setting.levels[0 if right == "SHIP" else 1]
-    rough = queries_needed(score - limit, population.deviation, power=power, alpha=1 - level) if right else None
-    if rough is None or rough > LARGEST:
-        return rough
-    least = max(setting.minimum, 5)
-    sizes = sorted({max(least, round(rough * share)) for share in (0.5, 1.0, 2.0)})
-    try:
-        chances = [forecast(setting, population, truth, n) for n in sizes]
-    except UsageError:  # beyond the values that were seen
-        return None
-    return units_for(power, sizes, [c.ship if right == "SHIP" else c.block for c in chances], most=BEYOND * LARGEST)

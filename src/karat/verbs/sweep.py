@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -42,6 +42,8 @@ class Curve:
     segment: Mapping[str, str] | None
     ks: tuple[int, ...]
     points: tuple[Interval, ...]
+    common: int | None = None
+    """The deepest cutoff that all runs of a sweep reach: areas are compared up to it."""
 
     @property
     def values(self) -> list[float]:
@@ -49,8 +51,9 @@ class Curve:
 
     @property
     def area(self) -> float:
-        """The area under the curve by trapezoids over k, divided by the range of k."""
-        return area(self.ks, self.values)
+        """The area under the curve by trapezoids over k, as far as all runs go, divided by the range of k."""
+        ks = [k for k in self.ks if self.common is None or k <= self.common]
+        return area(ks, self.values[: len(ks)])
 
     @property
     def knee(self) -> int | None:
@@ -167,12 +170,16 @@ def sweep(
     else:
         result = evaluate(qrels, runs, measures, **options)
     curves = [c for run in result.runs for c in curves_of(run)]
+    common = min((c.ks[-1] for c in curves), default=None)
+    curves = [replace(c, common=common) for c in curves]
     notes = []
     for run in result.runs:
         depth = int(run.values["num_ret"].max(initial=0))
         beyond = sorted({k for k in ks if k > depth})
         if beyond:
             notes.append(f"{run.name} returned at most {depth} docs: no points at {', '.join(map(str, beyond))}")
+    if notes and any(c.ks[-1] != common for c in curves):
+        notes.append(f"areas are up to k = {common}, which all runs reach")
     return Sweep(result, tuple(curves), tuple(notes))
 
 
@@ -220,4 +227,5 @@ def knee(ks: Sequence[float], values: Sequence[float], sensitivity: float = 1.0)
         peak = above[i] >= above[i - 1] and above[i] > above[i + 1]
         if peak and (above[i + 1 :] < above[i] - threshold).any():
             return int(ks[i])
-    return int(ks[int(above.argmax())])
+    farthest = int(above.argmax())
+    return int(ks[farthest]) if 0 < farthest < len(ks) - 1 else None  # a curve does not bend at its ends

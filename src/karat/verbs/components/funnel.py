@@ -62,14 +62,20 @@ def stage_funnel(
     if not total:
         raise InputError("the stage funnel needs gold with at least one relevant doc, found none")
     whole = [float(table[q]["gold"]) for q in ids]
-    note = f"{late} relevant docs are in a stage and not in one before it: each is lost after the last that holds it"
+    notes = []
+    if late:
+        notes.append(
+            f"{late} relevant docs are in a stage and not in one before it: each is lost after the last that holds it"
+        )
+    if len(set(estimator.sampling.units(ids).weight.tolist())) > 1:
+        notes.append("counts are of docs, shares of docs by the weights of their queries")
     return Component(
         "funnel",
         figures={end: estimator.ratio(ids, [float(table[q].get(end, 0)) for q in ids], whole) for end in ends},
         counts={"queries": len(ids), "gold": total, **totals, "came_late": late},
         tables={"stages": names, "k": k},
         per_query={q: row for q, row in table.items() if row["gold"]},
-        notes=(note,) if late else (),
+        notes=tuple(notes),
     )
 
 

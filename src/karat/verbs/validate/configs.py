@@ -140,14 +140,14 @@ def check_config(read: Read) -> Iterator[LintFinding]:
         return
     names = [r.name for r in result.runs]
     base = _baseline(read, result)
-    candidates = read.config.candidate or [n for n in names if base is None or n != base.name]
+    candidates = read.config.candidate or [run.name for run in result.runs if run is not base]
     for number, gate in enumerate(gates):
         where = read.at("gates", number)
         if reason := _explain_missing_segment(gate, result.runs[0]):
             yield make_finding("K606", read.path, reason, [where])
             continue
         for name in candidates:
-            if name not in names or gate.run not in (None, name) or gate.against == name:
+            if name not in names or gate.run not in (None, name) or gate.against == name or result[name] is base:
                 continue
             if reason := explain_shortage(gate, result[name], _other(gate, result, base)):
                 yield make_finding("K610", read.path, reason, [where])
@@ -190,20 +190,20 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
 def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
     """Why a gate cannot be decided with these queries however good the run is, and how many it needs; "" if it can."""
     sampling = run.sampling
-    minimum = gate.least or sampling.minimum
+    minimum, units = gate.least or sampling.minimum, sampling.units(run.query_ids)
     for segment in (
         [s for s in sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.fields else [None]
     ):
         if segment is not None and any(segment.by[f].casefold() != v.casefold() for f, v in gate.where):
             continue
-        n = len(segment.rows) if segment is not None else len(run.query_ids)
-        if segment is not None and n < minimum and gate.least is None:
-            return (
-                f"'{gate}': {segment.name} has {many(n, 'query', 'queries')}; at least {minimum} are needed to judge it"
-            )
+        rows = segment.rows if segment is not None else np.arange(len(run.query_ids))
+        n, effective = len(rows), units.take(rows).effective
+        if segment is not None and gate.least is None and effective < minimum:
+            counted = "" if units.plain else f", which count as {effective:.1f} independent ones"
+            have = many(n, "query", "queries")
+            return f"'{gate}': {segment.name} has {have}{counted}; at least {minimum} are needed to judge it"
         if gate.at_mean or (segment is not None and n < minimum):
             continue
-        rows = segment.rows if segment is not None else np.arange(n)
         total, why = max(_count_needed_queries(end, run, base, rows, sampling.confidence) for end in gate.ends)
         if total > n:
             where = f" where {segment.name}" if segment is not None else ""

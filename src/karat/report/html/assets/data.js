@@ -46,7 +46,8 @@ const region = (label, ...children) => el("div", { class: "scroll", tabindex: "0
 function figure(metric, value, sign) {
   if (value === null || value === undefined) return "–";
   const { digits, least, unit } = columns.get(metric), size = Math.abs(value) <= SAME ? 0 : Math.abs(value);
-  const places = size === 0 || size >= least || digits === 0 ? digits : Math.min(12, Math.max(digits, 1 - Math.floor(Math.log10(size))));
+  const significant = digits ? 1 : 2, enough = digits ? size >= least : Number.isInteger(size);
+  const places = size === 0 || enough ? digits : Math.min(12, Math.max(digits, significant - Math.floor(Math.log10(size))));
   // Grouping takes a hundred times as long as digits alone.
   const text = size < 1000 ? size.toFixed(places) : size.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
   return (value < 0 && size ? "−" : sign ? "+" : "") + text + (unit ? " " + unit : "");
