@@ -11,10 +11,11 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo test test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+.PHONY: help demo demo-ontology test test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
+	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
 	@echo "make test         run the tests"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
@@ -58,6 +59,13 @@ $(VENV)/.bench: $(VENV)/.test
 
 demo: $(VENV)/.base
 	$(BIN)/karat demo
+
+$(VENV)/.ontology: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ontology,multilingual]'
+	@touch $@
+
+demo-ontology: $(VENV)/.ontology
+	$(BIN)/karat demo --ontology
 
 # The tests of the report need a Chromium: the system's own is used, and installed where that is possible.
 browser:

