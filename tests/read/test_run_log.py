@@ -16,8 +16,9 @@ import karat
 from command import run_karat
 from karat.model.policy import Policy
 from karat.model.run import OrderedLists
-from karat.read.log_lists import as_of_days, run_of
+from karat.read.log_lists import run_of
 from karat.read.queries import read_queries
+from karat.read.query_fields import day_field
 from karat.read.run_log import log_of_lines, read_run_log
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def test_another_stage_and_the_dates_need_no_second_reading(tmp_path: Path, read
 def test_a_later_time_on_the_day_of_as_of_is_not_newer(tmp_path: Path) -> None:
     run = karat.read_run(write(tmp_path, *LINES[:1]))
     assert run.log is not None
-    days = as_of_days(read_queries({"q1": {"as_of": "2025-03-01"}}))
+    days = day_field(read_queries({"q1": {"as_of": "2025-03-01"}}), "as_of")
     chosen = run_of(run.log, Policy(as_of_filter=True), days)
     assert lists(chosen) == {"q1": ["d1#1"]}
     assert chosen.notes == ("as_of_filter dropped 1 items newer than their query's as_of",)
