@@ -20,7 +20,7 @@ help:
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make sbom         write dist/sbom.cdx.json: every package that Karat uses, as CycloneDX (no network)"
-	@echo "make audit        look these packages up in the vulnerability database of PyPI (needs https://pypi.org)"
+	@echo "make audit        look these packages up in the public vulnerability database (needs network)"
 	@echo "make bench        speed and memory beside pytrec_eval, ir_measures and ranx (minutes)"
 	@echo "make bench-large  0.7, 7 and 70 million rows under a memory limit (longer)"
 	@echo "make bench-stats  coverage and error rates by simulation, and speed beside scipy (minutes)"
