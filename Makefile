@@ -11,12 +11,13 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo demo-ontology test test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+.PHONY: help demo demo-ontology test fuzz test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
 	@echo "make test         run the tests"
+	@echo "make fuzz         judge 50,000 broken inputs; FUZZ_CASES and FUZZ_SEED choose others (half an hour)"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make sbom         write dist/sbom.cdx.json: every package that Karat uses, as CycloneDX (no network)"
@@ -75,6 +76,11 @@ browser:
 
 test: $(VENV)/.test browser
 	$(BIN)/python -m pytest -n auto
+
+FUZZ_CASES ?= 50000
+FUZZ_SEED ?= 1
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzz/fuzz.py --cases $(FUZZ_CASES) --seed $(FUZZ_SEED)
 
 $(MODELS_VENV)/.models: pyproject.toml
 	$(PYTHON) -m venv $(MODELS_VENV)

@@ -226,8 +226,7 @@ REFUSED = [
     run(
         "quote-not-closed",
         b'query_id,doc_id,score\nq1,"d1,1\nq2,d3,1\n',
-        "run.csv:2: found 2",
-        "quote not closed",
+        "run.csv:2: a quoted cell that begins here is not closed",
         name="run.csv",
     ),
     run(

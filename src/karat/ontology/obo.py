@@ -57,9 +57,12 @@ def parse_obo(data: bytes, source: str) -> OboFile:
     in_header = True
     for number, line in enumerate(lines, start=1):
         problem = ""
-        if (read := _TAGS.get(line[:_KEY])) is not None and stanza is not None:
+        read = _read_id if line.startswith("id:") else _TAGS.get(line[:_KEY])
+        if read is not None and stanza is not None:
             tag, _, value = line.partition(":")
-            if tag in _NAMES:
+            if ":" not in line:
+                problem = f"expected tag: value, found {shown(line)}; {TRUNCATED}"
+            elif tag in _NAMES:
                 problem = read(stanza, value.strip(), number)
         elif line.startswith("["):
             in_header, stanza = False, None
@@ -108,7 +111,7 @@ def _read_id(stanza: Stanza, value: str, line: int) -> str:
     if stanza.id:
         return f"a second id {shown(value)} in the stanza of {stanza.id}, expected [Term] before it"
     stanza.id = _first_word(value)
-    return ""
+    return "" if value else f"id without a value; {TRUNCATED}"
 
 
 def _read_name(stanza: Stanza, value: str, line: int) -> str:

@@ -77,19 +77,23 @@ def _decode(path: str, raw: bytes) -> tuple[JsonObject, list[bytes]]:
     """The metadata, and the bytes of each case."""
     import msgspec
 
-    from karat.read.json_lines import NOT_JSON, reason
+    from karat.read.json_lines import NOT_JSON, reason, repeated_key
 
     try:
+        raw.decode()
         plain = raw.lstrip()[:1] == b"["
         parts = {"test_cases": msgspec.Raw(raw)} if plain else msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         cases = msgspec.json.decode(parts.get("test_cases", b"null"), type=list[msgspec.Raw])
         metadata: JsonObject = msgspec.json.decode(parts.get("metadata", b"{}"), type=dict)
+        if (problem := repeated_key(raw)) is not None:
+            raise InputError(f"{path}: {problem}")
         return metadata, [bytes(each) for each in cases]
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: expected {{metadata, test_cases: [case, …]}} or a list of cases: {error}") from None
     except NOT_JSON as error:
         at = re.search(r"\(byte (\d+)\)", str(error))
-        line = raw[: int(at[1])].count(10) + 1 if at else raw.count(10) + 1
+        place = int(at[1]) if at else error.start if isinstance(error, UnicodeDecodeError) else len(raw)
+        line = raw[:place].count(10) + 1
         raise InputError(Problem(path, line, reason(error, raw, "expected cases as JSON"))) from None
 
 
@@ -153,7 +157,10 @@ def _wrong_language(stated: object, language: str | None) -> list[str]:
 def _expected(ids: object) -> dict[str, float] | str:
     """Grades by id, or what is wrong with the expected ids."""
     if isinstance(ids, list):
-        ids = dict.fromkeys((str(each) for each in ids), 1.0)
+        texts = [text_id(each) for each in ids]
+        if None in texts:
+            return f"an expected id must be text or an integer, found {shown(ids[texts.index(None)])}"
+        ids = dict.fromkeys(texts, 1.0)
     if not isinstance(ids, dict) or not ids:
         return f"expected_ids must hold at least one id, found {shown(ids)}"
     for each, grade in ids.items():

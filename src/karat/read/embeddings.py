@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +108,7 @@ def _model_of(path: str) -> str:
         digest = hashlib.sha256(b"%d;" % size + first + file.read()).hexdigest()
     if first[:4] == b"PK\x03\x04":
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with _open_arrays(path) as arrays:
                 if MODEL in arrays and (name := str(arrays[MODEL]).strip()):
                     return name
         except UNREADABLE:
@@ -223,8 +225,7 @@ def _from_file(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
         return _from_npz(path, docs)
     if magic[:4] == b"PAR1":
         with frames.parquet_errors(path):
-            frames.check_parquet_size(path)
-            return _from_table(Database([path]), parquet(path), docs, path)
+            return _from_table(frames.open_parquet(path), parquet(path), docs, path)
     raise InputError(f"{path}: is not a file of embeddings; expected {SHAPES}; it begins with {shown(magic)}")
 
 
@@ -233,9 +234,10 @@ def _from_npy(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     if not os.path.exists(beside):
         raise InputError(f"{path}: no ids beside it; expected {beside} with one id per line, in the order of the rows")
     try:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings(action="ignore"):  # of an old form of headers
+            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
-        raise InputError(f"{path}: cannot be read as .npy ({error}); write the matrix of numbers again") from None
+        raise InputError(f"{path}: cannot be read as .npy{_reason(error)}; write the matrix of numbers again") from None
     _check_shape(matrix, path)
     with open(beside, "rb") as file:
         rows = _find_rows(
@@ -254,7 +256,7 @@ def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
             unpacked = sum(part.file_size for part in parts.infolist())
         if (problem := bomb_problem(unpacked, os.path.getsize(path))) is not None:
             raise InputError(f"{path}: {problem}")
-        with np.load(path, allow_pickle=False) as arrays:
+        with _open_arrays(path) as arrays:
             if absent := [n for n in ("ids", "vectors") if n not in arrays]:
                 names = ", ".join(arrays) or "nothing"
                 raise InputError(f"{path}: no array {absent[0]!r}; expected ids and vectors, found {names}")
@@ -263,7 +265,7 @@ def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
         raise
     except UNREADABLE as error:
         raise InputError(
-            f"{path}: cannot be read as .npz ({error}); write ids as texts and vectors as numbers"
+            f"{path}: cannot be read as .npz{_reason(error)}; write ids as texts and vectors as numbers"
         ) from None
     _check_shape(matrix, path)
     if ids.ndim != 1 or ids.dtype.kind not in "USiu":
@@ -274,6 +276,23 @@ def _from_npz(path: str, docs: Sequence[str]) -> tuple[Rows, Matrix]:
     return _take_rows(
         matrix, _find_rows(encoded, {d.encode(): i for i, d in enumerate(docs)}, len(matrix), path, "row")
     )
+
+
+@contextmanager
+def _open_arrays(path: str) -> Iterator[Any]:
+    """The arrays of an .npz file, which is closed whatever happens."""
+    with (
+        open(path, "rb") as file,
+        warnings.catch_warnings(action="ignore"),
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        yield arrays
+
+
+def _reason(error: Exception) -> str:
+    """What numpy says of a file, unless it speaks of its own objects."""
+    text = str(error)
+    return f" ({text})" if text and " object at " not in text else ""
 
 
 def _check_shape(matrix: Matrix, path: str) -> None:

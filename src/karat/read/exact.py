@@ -16,7 +16,16 @@ from karat.errors import shown
 from karat.model.run import Rows
 from karat.model.strings import Strings
 from karat.read.layout import ascii_split, name_columns
-from karat.read.problems import Problems, describe_bad_bytes, long_id, parse_number
+from karat.read.problems import (
+    LONE_RETURN,
+    QUOTE_PROBLEM,
+    RETURN_PROBLEM,
+    WHITE_SPACE,
+    Problems,
+    describe_bad_bytes,
+    long_id,
+    parse_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +65,7 @@ def read_rows(
                 problems.add(line, f"the {idea} id {shown(cell)} holds a NUL byte, expected text")
             elif (problem := long_id(cell)) is not None:
                 problems.add(line, f"the {idea} id {problem}")
-        value = parse_number(text.strip())
+        value = parse_number(text.strip(WHITE_SPACE))
         if value is None:
             problems.add(line, f"{what} must be a finite number, found {shown(text)}")
             continue
@@ -80,16 +89,21 @@ def cells_of(data: bytes, layout: Layout, problems: Problems, first_line: int) -
             if cells and not content.startswith("#"):
                 yield line, cells
         return
+    if (alone := LONE_RETURN.search(text)) is not None:
+        problems.add(first_line + text.count("\n", 0, alone.start()), RETURN_PROBLEM)
+        problems.check()
+        return
     csv.field_size_limit(1 << 30)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=False)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True)
     line = first_line
     try:
         for cells in reader:
             if cells:
                 yield line, [cell.strip(" \t") for cell in cells]
             line = first_line + reader.line_num
-    except csv.Error as error:
-        problems.add(line, f"cannot be read as a table ({error})")
+    except csv.Error:
+        problems.add(line, QUOTE_PROBLEM)
+        problems.check()
 
 
 def _shape(layout: Layout, role: Role) -> str:

@@ -52,6 +52,13 @@ class InputFile:
             except UnicodeDecodeError as error:
                 problems.add(number, describe_bad_bytes(error))
 
+    def has_ending(self, endings: tuple[str, ...]) -> bool:
+        """Whether the name, without that of a packing, ends so; Parquet is Parquet, whatever its name."""
+        path = self.path
+        for packing in PACKED:
+            path = path.removesuffix(packing)
+        return path.endswith(endings) and not self.head.startswith(b"PAR1")
+
     def holds(self, pattern: bytes) -> bool:
         """Whether a pattern matches somewhere, in the first bytes or in all of them."""
         if re.search(pattern, self.head):
@@ -302,4 +309,7 @@ def first_line(head: bytes) -> bytes:
 
 def is_run_log(head: bytes) -> bool:
     """Whether the first line has a list of results in it."""
-    return re.search(rb'"topk"\s*:', first_line(head)) is not None
+    line = first_line(head)
+    return re.search(rb'"topk"\s*:\s*\[\s*[{\]]', line) is not None or (
+        b'"query_id"' in line and re.search(rb'"topk"\s*:', line) is not None
+    )

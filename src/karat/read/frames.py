@@ -17,7 +17,7 @@ from karat.read.formats import ColumnRows
 from karat.read.layout import table_layout
 from karat.read.problems import long_id
 from karat.read.textfile import join_rows
-from karat.store.database import Database, DatabaseError, is_pandas, parquet, parquet_size, quoted
+from karat.store.database import Database, DatabaseError, is_pandas, parquet, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,8 +60,7 @@ def register_frame(database: Database, frame: object, name: str) -> Selection:
 def parquet_rows(path: str, role: Role) -> ColumnRows:
     """The rows of a Parquet file."""
     with parquet_errors(path):
-        check_parquet_size(path)
-        return _table_rows(Database([path]), parquet(path), role, path)
+        return _table_rows(open_parquet(path), parquet(path), role, path)
 
 
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
@@ -73,14 +72,15 @@ def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
 def parquet_field_rows(path: str) -> Iterator[FieldRow]:
     """The rows of a Parquet file, each with its number and its fields."""
     with parquet_errors(path):
-        check_parquet_size(path)
-        yield from enumerate(Database([path]).named_rows(parquet(path)), start=1)
+        yield from enumerate(open_parquet(path).named_rows(parquet(path)), start=1)
 
 
-def check_parquet_size(path: str) -> None:
-    """Refuse a Parquet file that holds far more than its size says: runs of one value take no room in it."""
-    if (problem := bomb_problem(parquet_size(path), os.path.getsize(path))) is not None:
+def open_parquet(path: str) -> Database:
+    """A database that can read a Parquet file; one that holds far more than its size says is refused."""
+    database = Database([path])
+    if (problem := bomb_problem(database.parquet_size(path), os.path.getsize(path))) is not None:
         raise InputError(f"{path}: {problem}")
+    return database
 
 
 def parquet_numbers(path: str, name: str) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from karat.errors import AmbiguousFormat, InputError, Problem, shown
 from karat.model.limits import LINE
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.formats import describe_formats, format_names
+from karat.read.problems import QUOTE_PROBLEM, describe_bad_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +24,8 @@ MARKS = ("\t", ",", ";", "|", " ")
 """Marks between the fields of a table, in the order in which they are tried; a space is any white space."""
 SOME_NAMES = 20
 """Columns that an error names."""
+_SEPARATORS = re.compile("[\x1c-\x1f]")
+"""Characters that Python takes for white space, and no other reader does."""
 _NOT_TEXT = {b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"%PDF": "a PDF file", b"PK\x03\x04": "a ZIP file"}
 
 
@@ -45,7 +49,9 @@ class Layout:
 
 def ascii_split(line: str) -> list[str]:
     """The fields of a line between white space. A no-break space, say, is part of an id."""
-    return line.split() if line.isascii() else [cell.decode() for cell in line.encode().split()]
+    if line.isascii() and _SEPARATORS.search(line) is None:
+        return line.split()
+    return [cell.decode() for cell in line.encode().split()]
 
 
 def lines_of(head: bytes) -> Iterator[tuple[int, str]]:
@@ -99,6 +105,13 @@ def read_table_layout(file: InputFile, role: Role, marks: Sequence[str]) -> Layo
         names = "query_id,doc_id,grade" if role == "qrels" else "query_id,doc_id,score"
         problem = f"no header, expected a first line with column names such as {names}; found {shown(line)}"
         raise InputError(Problem(file.path, number, problem))
+    try:
+        file.head.split(b"\n")[number - 1].decode()
+        next(csv.reader([line], delimiter=mark, strict=True))
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(file.path, number, describe_bad_bytes(error))) from None
+    except csv.Error:
+        raise InputError(Problem(file.path, number, QUOTE_PROBLEM)) from None
     return table_layout(file.path, role, _names(line, mark), None if mark == " " else mark, line=number)
 
 

@@ -66,7 +66,7 @@ def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
         by_query = [data[q] for q in query_ids]
         docs = list(chain.from_iterable(by_query))
         text = "".join(query_ids) + "".join(docs)  # the quickest test that every id is a string
-        if bool in set(map(type, chain.from_iterable(map(dict.values, by_query)))):
+        if {bool, str, bytes} & set(map(type, chain.from_iterable(map(dict.values, by_query)))):
             return None
         grades = np.fromiter(chain.from_iterable(map(dict.values, by_query)), np.float64, count=len(docs))
     except (TypeError, ValueError, OverflowError):

@@ -9,6 +9,14 @@ from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
 from karat.model.limits import ID
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+WHITE_SPACE = " \t\r\n\x0b\x0c"
+"""What may stand around a number. Python knows more kinds, which no other reader takes for white space."""
+LONE_RETURN = re.compile(r"\r(?!\n|\Z)")
+"""A carriage return that ends no line: readers of tables disagree on what it means."""
+RETURN_PROBLEM = "a carriage return inside a line, expected lines that end in \\n or \\r\\n; convert the line ends"
+QUOTE_PROBLEM = (
+    'a quoted cell that begins here is not closed, or goes on after its quote; write a quote inside twice ("")'
+)
 Row = tuple[int, str, str, float, str | None]
 """Line, query, doc, value (grade or score), parent (of gold: the subtopic)."""
 

@@ -15,7 +15,7 @@ import msgspec
 from karat.errors import MAX_PROBLEMS, InputError, shown
 from karat.model.dates import A_DATE
 from karat.model.run_log import LogItem, LogProblem, RunFacts, RunLog, Trace
-from karat.read.json_lines import NOT_JSON, KeyCheck, numbered_lines, reason
+from karat.read.json_lines import NOT_JSON, numbered_lines, reason, repeated_in
 from karat.read.objects import is_finite, text_id
 from karat.read.problems import Problems
 
@@ -93,7 +93,6 @@ def log_lines(
 ) -> Iterator[tuple[int, str, Trace | LooseLine]]:
     """The lines that can be decoded and name a query for the first time: number, query, content."""
     lines: dict[str, int] = {}
-    keys = KeyCheck()
     number = 0
     for number, raw in numbered_lines(path, stdin):
         try:
@@ -102,7 +101,7 @@ def log_lines(
             problems.add(number, reason(error, raw, EXPECTED))
             continue
         query = text_id(line.query_id)
-        if (twice := keys.repeated(raw, len(line.topk or ()))) is not None:
+        if (twice := repeated_in(raw)) is not None:
             problems.add(number, twice)
         elif query is None:
             problems.add(number, f"query_id must be text or an integer, found {shown(line.query_id)}")

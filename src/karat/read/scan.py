@@ -102,6 +102,9 @@ def _delimited(
     assert layout.delimiter is not None
     if (block == _QUOTE).any():
         return None
+    returns = np.flatnonzero(block == _RETURN)
+    if len(returns) and (buffer[returns + 1] != _NEWLINE).any():
+        return None
     marks = np.flatnonzero((block == ord(layout.delimiter)) | (block == _NEWLINE))
     if len(marks) % layout.width:
         return None

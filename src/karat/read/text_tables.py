@@ -11,7 +11,7 @@ from karat.errors import InputError, Problem, shown
 from karat.model.docs import TEXT_FIELDS
 from karat.read.files import check_line_sizes
 from karat.read.layout import name_columns
-from karat.read.problems import Problems, describe_bad_bytes
+from karat.read.problems import LONE_RETURN, QUOTE_PROBLEM, RETURN_PROBLEM, Problems, describe_bad_bytes
 
 _QUOTED_NAMES = re.compile(r'\s*"[\w -]+"(\t"[\w -]+")+\r?\n')
 
@@ -60,6 +60,9 @@ def _lines_of_cells(text: str, mark: str, problems: Problems) -> Iterator[tuple[
             if content.strip():
                 yield line, content.removesuffix("\r").split(mark)
         return
+    if (alone := LONE_RETURN.search(text)) is not None:
+        problems.add(1 + text.count("\n", 0, alone.start()), RETURN_PROBLEM)
+        return
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     line = 1
     try:
@@ -68,7 +71,7 @@ def _lines_of_cells(text: str, mark: str, problems: Problems) -> Iterator[tuple[
                 yield line, cells
             line = 1 + reader.line_num
     except csv.Error:
-        problems.add(line, 'a quoted cell that begins here is not closed; write a quote inside a text twice ("")')
+        problems.add(line, QUOTE_PROBLEM)
 
 
 def _name_cells(table: Iterator[tuple[int, list[str]]], problems: Problems) -> Iterator[FieldRow]:

@@ -45,16 +45,6 @@ def parquet(path: str) -> Selection:
     return Selection(sql, {"file": as_pattern(path)}, (path,))
 
 
-def parquet_size(path: str) -> int:
-    """The bytes that a Parquet file says to unpack to; at least 8 for each row, since equal ones take no room in it."""
-    sql = (
-        "SELECT (SELECT 8 * sum(num_rows) FROM parquet_file_metadata($file)), "
-        "(SELECT sum(total_uncompressed_size) FROM parquet_metadata($file))"
-    )
-    (sizes,) = Database([path]).fetch(Selection(sql, {"file": as_pattern(path)}, (path,)))
-    return max(int(size or 0) for size in sizes)
-
-
 def as_pattern(path: str) -> str:
     """A pattern that matches this file alone: DuckDB takes paths as patterns, and `~` as a home."""
     place = os.path.abspath(path)
@@ -114,6 +104,15 @@ class Database:
         """The names and types of the columns."""
         described = self._execute(f"DESCRIBE {rows.sql}", rows.values).fetchall()
         return {str(name): str(type_) for name, type_, *_ in described}
+
+    def parquet_size(self, path: str) -> int:
+        """The bytes that a Parquet file says to unpack to; at least 8 per row, since equal ones take no room in it."""
+        sql = (
+            "SELECT (SELECT 8 * sum(num_rows) FROM parquet_file_metadata($file)), "
+            "(SELECT sum(total_uncompressed_size) FROM parquet_metadata($file))"
+        )
+        (sizes,) = self.fetch(Selection(sql, {"file": as_pattern(path)}, (path,)))
+        return max(int(size or 0) for size in sizes)
 
     def fetch(self, rows: Selection | str) -> list[tuple[Any, ...]]:
         """All rows."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, shown, visible
 from karat.read.formats import InputFormat, cases, jsonl
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 def recognise(file: InputFile) -> bool:
     """Whether this is JSON, and neither one object per line nor a file of cases."""
     others = (jsonl.recognise, cases.recognise)
-    return file.head.lstrip()[:1] in (b"{", b"[") and not any(recognises(file) for recognises in others)
+    begins = file.head.lstrip()[:1] in (b"{", b"[") or file.has_ending(FORMAT.endings)
+    return begins and not any(recognises(file) for recognises in others)
 
 
 def read(file: InputFile, role: Role, problems: Problems) -> JsonObject:
@@ -53,20 +55,39 @@ def read(file: InputFile, role: Role, problems: Problems) -> JsonObject:
 
 
 def _check_keys(raw: bytes, data: JsonObject, role: Role, path: str) -> None:
-    """A key that appears twice is an error (in gold, with two values), and so are true and false for numbers."""
+    """A key that appears twice is an error (in gold, with two values), and so is a score that is not a number."""
+    import json
+
     from karat.read.json_lines import repeated_key
+    from karat.read.objects import is_finite
 
     inner = [docs for docs in data.values() if isinstance(docs, dict)]
     # As many keys as there are marks of keys: none was dropped, which is the rule, and quickly seen.
     doubtful = len(data) + sum(map(len, inner)) != raw.count(b'":') or b" :" in raw
     if doubtful and (problem := repeated_key(raw, alike=role == "qrels")) is not None:
         raise InputError(f"{path}: {problem}")
-    if b"true" in raw or b"false" in raw:
+    kinds = set(map(type, chain.from_iterable(map(dict.values, inner))))
+    of_chroma = bool(inner) and all("ids" in docs for docs in inner)
+    if bool in kinds or (role == "run" and not of_chroma and _holds_odd_scores(inner, kinds)):
         for query, docs in data.items():
             for doc, value in docs.items() if isinstance(docs, dict) else ():
-                if isinstance(value, bool):
+                if isinstance(value, bool) or (role == "run" and not is_finite(value)):
                     where = f"query {shown(query)}, doc {shown(doc)}"
-                    raise InputError(f"{path}: {where}: expected a finite number, found {str(value).lower()}")
+                    what, number = "grade" if role == "qrels" else "score", json.dumps(value, ensure_ascii=False)
+                    raise InputError(f"{path}: {where}: {what} must be a finite number, found {visible(number)[:60]}")
+
+
+def _holds_odd_scores(lists: list[Any], kinds: set[type]) -> bool:
+    """Whether a score is not a number, or an integer beyond every number."""
+    if not kinds <= {int, float}:
+        return True
+    if int in kinds:
+        try:
+            for end in (max, min):
+                float(end(chain.from_iterable(map(dict.values, lists))))
+        except OverflowError:
+            return True
+    return False
 
 
 FORMAT = InputFormat(

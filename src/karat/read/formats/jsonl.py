@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, Problem, shown
 from karat.model.limits import ID
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
-from karat.read.files import PACKED, is_run_log
+from karat.read.files import is_run_log
 from karat.read.formats import InputFormat, LineRows, describe_formats
 from karat.read.problems import long_id, parse_number
 
@@ -27,15 +27,14 @@ WITHOUT_GOLD = "Without gold, runs are measured by --no-gold (in Python qrels=No
 def recognise(file: InputFile) -> bool:
     """Whether this is JSON with one object per line, rather than one object for all."""
     text = file.head.lstrip()
+    if file.has_ending(FORMAT.endings):
+        return True
     if text[:1] not in (b"{", b"["):
         return False
-    path = file.path
-    for ending in PACKED:
-        path = path.removesuffix(ending)
     first, _, rest = text.partition(b"\n")
     row = is_run_log(first) or all(_names_one_of(first, names) for names in (QUERY_NAMES, DOC_NAMES))
     many = first.rstrip().endswith(b"}") and rest.lstrip()[:1] == b"{"
-    return path.endswith(FORMAT.endings) or row or many
+    return row or many
 
 
 def _names_one_of(line: bytes, names: tuple[str, ...]) -> bool:
@@ -122,9 +121,9 @@ def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObj
     """The object on each line."""
     import msgspec
 
-    from karat.read.json_lines import NOT_JSON, KeyCheck, numbered_lines, reason
+    from karat.read.json_lines import NOT_JSON, numbered_lines, reason, repeated_in
 
-    decoder, keys = msgspec.json.Decoder(), KeyCheck()
+    decoder = msgspec.json.Decoder()
     for number, raw in numbered_lines(file.path, file.stdin):
         try:
             line = decoder.decode(raw)
@@ -132,7 +131,7 @@ def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObj
             problems.add(number, reason(error, raw, "expected one JSON object per line"))
             continue
         if isinstance(line, dict):
-            if (twice := keys.repeated(raw, len(line))) is not None:
+            if (twice := repeated_in(raw, line)) is not None:
                 problems.add(number, twice)
             else:
                 yield number, line

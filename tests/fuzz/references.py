@@ -1,0 +1,581 @@
+"""Strict readers of every format, small and slow, which share no code with Karat: what it must have read, or refused.
+
+Each takes the bytes of a file and returns plain data, or raises `Refusal`. Runs are {query: docs in their order}, gold
+is {query: {doc: grade}}, tables are {id: fields}.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import io
+import json
+import math
+import re
+import struct
+import zipfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+Run = dict[str, list[str]]
+Gold = dict[str, dict[str, float]]
+Scored = list[tuple[str, str, float]]
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+QUERY = ("query_id", "query-id", "qid", "q_id", "query")
+DOC = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
+GRADE = ("grade", "relevance", "rel", "label", "score")
+SCORE = ("score", "sim")
+
+
+class Refusal(Exception):
+    """The input is not what it should be."""
+
+
+def expect(condition: object, why: str) -> None:
+    if not condition:
+        raise Refusal(why)
+
+
+# --- bytes, text, numbers, ids ------------------------------------------------------------------------
+
+
+def unpack(data: bytes) -> bytes:
+    try:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        out = b""
+        while data[:4] == b"\x28\xb5\x2f\xfd":
+            frame = zstandard.ZstdDecompressor().decompressobj()
+            out += frame.decompress(data)
+            expect(frame.eof, "a frame breaks off")
+            data = frame.unused_data
+            expect(not data or data[:4] == b"\x28\xb5\x2f\xfd", "something after the last frame")
+        return out or data
+    except (OSError, EOFError, zstandard.ZstdError, Exception) as error:
+        raise Refusal(str(error)) from None
+
+
+def text_of(data: bytes) -> str:
+    try:
+        text = unpack(data).removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(str(error)) from None
+    return text
+
+
+def number(text: str) -> float:
+    expect(NUMBER.fullmatch(text), f"not a number: {text!r}")
+    expect(math.isfinite(float(text)), "not finite")
+    return float(text)
+
+
+def id_of(value: object) -> str:
+    expect(isinstance(value, (str, int)) and not isinstance(value, bool), f"not an id: {value!r}")
+    text = str(value)
+    expect(text and "\x00" not in text, "an empty id, or one with NUL")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Refusal("half a character") from None
+    return text
+
+
+def finite(value: object) -> float:
+    expect(isinstance(value, (int, float)) and not isinstance(value, bool), f"not a number: {value!r}")
+    try:
+        out = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise Refusal("beyond every number") from None
+    expect(math.isfinite(out), "not finite")
+    return out
+
+
+# --- rows → runs and gold -----------------------------------------------------------------------------
+
+
+def run_of(rows: Scored) -> Run:
+    """Docs by score, then by id, both descending; a doc that appears twice has its best place."""
+    expect(rows, "no rows")
+    best: dict[str, dict[str, float]] = {}
+    for query, doc, score in rows:
+        mine = best.setdefault(query, {})
+        mine[doc] = max(score, mine.get(doc, -math.inf))
+    return {q: sorted(docs, key=lambda d: (docs[d], d.encode()), reverse=True) for q, docs in best.items()}
+
+
+def gold_of(rows: Scored) -> Gold:
+    expect(rows, "no rows")
+    out: Gold = {}
+    for query, doc, grade in rows:
+        expect(out.setdefault(query, {}).setdefault(doc, grade) == grade, "two grades")
+    return out
+
+
+def of_role(kind: str, rows: Scored) -> Run | Gold:
+    return gold_of(rows) if kind.endswith("gold") else run_of(rows)
+
+
+# --- TREC ---------------------------------------------------------------------------------------------
+
+
+def read_trec(data: bytes, kind: str) -> Run | Gold:
+    rows: Scored = []
+    width = 0
+    for line in text_of(data).split("\n"):
+        cells = re.split(r"[ \t\r\x0b\x0c]+", line.strip(" \t\r\x0b\x0c"))
+        if cells == [""] or line.startswith("#"):
+            continue
+        width = width or len(cells)
+        expect(len(cells) == width and width in ((4,) if kind.endswith("gold") else (5, 6)), "columns")
+        value = number(cells[3] if kind.endswith("gold") else cells[4])
+        rows.append((id_of(cells[0]), id_of(cells[2]), value))
+    return of_role(kind, rows)
+
+
+# --- delimited tables ---------------------------------------------------------------------------------
+
+
+def split_csv(text: str, mark: str, *, quotes: bool = True) -> list[list[str]]:
+    """Records by RFC 4180, character by character; a line of its own for CR alone is refused."""
+    records: list[list[str]] = []
+    i, size = 0, len(text)
+    while i < size:
+        cells: list[str] = []
+        while True:
+            if quotes and i < size and text[i] == '"':
+                cell, i = "", i + 1
+                while True:
+                    end = text.find('"', i)
+                    expect(end >= 0, "a quote is not closed")
+                    cell, i = cell + text[i:end], end + 1
+                    if text[i : i + 1] != '"':
+                        break
+                    cell, i = cell + '"', i + 1
+                expect(
+                    i == size or text[i] in (mark, "\n") or text[i:] == "\r" or text[i : i + 2] == "\r\n",
+                    "text after a quote",
+                )
+            else:
+                match = re.compile(f"[^{re.escape(mark)}\r\n]*").match(text, i)
+                assert match is not None
+                cell, i = match[0], match.end()
+            cells.append(cell)
+            if text[i : i + 1] == mark:
+                i += 1
+                continue
+            expect(text[i : i + 1] != "\r" or text[i : i + 2] in ("\r\n", "\r"), "CR alone")
+            i += 2 if text[i : i + 2] == "\r\n" else 1
+            break
+        records.append(cells)
+    return [cells for cells in records if cells != [""]]
+
+
+def header_of(line: str, marks: Iterable[str], names: tuple[str, ...]) -> str:
+    for mark in marks:
+        cells = [c.strip().strip('"').lower() for c in line.split(mark)]
+        if len(cells) > 1 and any(c in names for c in cells):
+            return mark
+    raise Refusal("no header")
+
+
+def first_of(names: list[str], wanted: tuple[str, ...]) -> int:
+    for name in wanted:
+        if name in names:
+            expect(names.count(name) == 1, f"{name} twice")
+            return names.index(name)
+    raise Refusal(f"none of {wanted}")
+
+
+def read_rows_table(data: bytes, kind: str) -> Run | Gold:
+    text = text_of(data)
+    lines = text.split("\n")
+    while lines and (not lines[0].strip() or lines[0].startswith("#")):
+        lines.pop(0)
+    expect(lines, "no rows")
+    mark = header_of(lines[0], "\t,;|", QUERY + DOC)
+    records = split_csv("\n".join(lines), mark)
+    return rows_by_name(records[0], records[1:], kind)
+
+
+def rows_by_name(header: list[str], records: list[list[str]], kind: str) -> Run | Gold:
+    names = [name.strip().strip('"').lower() for name in header]
+    roles = (QUERY, DOC, GRADE if kind.endswith("gold") else SCORE)
+    query, doc, value = (first_of(names, wanted) for wanted in roles)
+    if kind.endswith("run") and "chunk_id" in names:
+        doc = first_of(names, ("chunk_id",))
+    rows: Scored = []
+    for cells in records:
+        expect(len(cells) == len(names), "columns")
+        cells = [cell.strip(" \t") for cell in cells]
+        check_rivals(dict(zip(names, cells, strict=True)), kind)
+        rows.append((id_of(cells[query]), id_of(cells[doc]), number(cells[value].strip(" \t\r\n\x0b\x0c"))))
+    return of_role(kind, rows)
+
+
+def check_rivals(row: dict[str, Any], kind: str) -> None:
+    """Two columns that surely name one thing must agree."""
+    unsure = ("query", "doc", "chunk_id", *(("score",) if kind.endswith("gold") else ()))
+    for wanted in (QUERY, DOC):
+        values = {str(row[n]) for n in wanted if n in row and n not in unsure and row[n] not in ("", None)}
+        expect(len(values) < 2, "columns that disagree")
+    numbers = [row[n] for n in (GRADE if kind.endswith("gold") else SCORE) if n in row and n not in unsure]
+    values = {float(str(v)) for v in numbers if NUMBER.fullmatch(str(v))}
+    expect(len(values) < 2, "columns that disagree")
+
+
+# --- JSON ---------------------------------------------------------------------------------------------
+
+
+def pairs(alike: bool) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    def build(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, value in items:
+            expect(key not in out or (alike and out[key] == value), f"{key!r} twice")
+            out[key] = value
+        return out
+
+    return build
+
+
+def refuse_constant(name: str) -> None:
+    raise Refusal(name)
+
+
+def parse_json(text: str, *, alike: bool = False) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=pairs(alike), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(str(error)) from None
+
+
+def json_lines(data: bytes) -> list[dict[str, Any]]:
+    out = []
+    for line in text_of(data).split("\n"):
+        if line.strip(" \t\r\x0b\x0c"):
+            tree = parse_json(line)
+            expect(isinstance(tree, dict), "not an object")
+            out.append(tree)
+    return out
+
+
+def read_jsonl(data: bytes, kind: str) -> Run | Gold:
+    rows: Scored = []
+    values = GRADE if kind.endswith("gold") else SCORE
+    for row in json_lines(data):
+        check_rivals(row, kind)
+        query, doc, value = (next((row[n] for n in wanted if n in row), None) for wanted in (QUERY, DOC, values))
+        doc = row["chunk_id"] if row.get("chunk_id") is not None else doc
+        rows.append((id_of(query), id_of(doc), finite(value)))
+    return of_role(kind, rows)
+
+
+def read_json(data: bytes, kind: str) -> Run | Gold:
+    tree = parse_json(text_of(data), alike=kind.endswith("gold"))
+    expect(isinstance(tree, dict) and tree, "not an object")
+    gold = kind.endswith("gold")
+    if all(isinstance(docs, dict) and "ids" in docs for docs in tree.values()) and not gold:
+        return read_chroma(tree)
+    kinds = {type(docs) for docs in tree.values()}
+    expect(kinds <= {dict, list} and (gold or len(kinds) == 1), "not docs")
+    out: Any = {}
+    for query, docs in tree.items():
+        if isinstance(docs, list):
+            ids = [id_of(doc) for doc in docs]
+            out[id_of(query)] = dict.fromkeys(ids, 1.0) if gold else list(dict.fromkeys(ids))
+        elif gold and any(isinstance(v, (dict, list)) for v in docs.values()):
+            expect(all(isinstance(v, (dict, list)) and v for v in docs.values()), "grades beside subtopics")
+            by = {id_of(d): v if isinstance(v, dict) else {id_of(t): 1 for t in v} for d, v in docs.items()}
+            out[id_of(query)] = {d: max(finite(g) for g in topics.values()) for d, topics in by.items()}
+        elif gold:
+            out[id_of(query)] = {id_of(d): finite(v) for d, v in docs.items()}
+        else:
+            out[id_of(query)] = run_of([("", id_of(d), finite(v)) for d, v in docs.items()])[""] if docs else []
+    return out
+
+
+def read_chroma(tree: dict[str, Any]) -> Run:
+    out: Run = {}
+    for query, result in tree.items():
+        ids = result["ids"]
+        expect(isinstance(ids, list), "ids")
+        if ids and isinstance(ids[0], list):
+            expect(len(ids) == 1, "several results")
+            ids = ids[0]
+        out[id_of(query)] = list(dict.fromkeys(id_of(i) for i in ids))
+    return out
+
+
+def read_log(data: bytes, kind: str) -> Run:
+    out: Run = {}
+    lines = json_lines(data)
+    expect(lines, "no lines")
+    for line in lines:
+        query, items = id_of(line.get("query_id")), line.get("topk")
+        expect(query not in out and isinstance(items, list), "a query twice, or no list")
+        docs = []
+        for item in items:
+            expect(isinstance(item, dict), "not an item")
+            chunk, doc = (None if item.get(n) is None else id_of(item[n]) for n in ("chunk_id", "doc_id"))
+            expect(chunk or doc, "no id")
+            rank, score = item.get("rank"), item.get("score")
+            expect(rank is None or (type(rank) is int and rank >= 1), "a rank")
+            docs.append((chunk or doc or "", rank, None if score is None else finite(score)))
+        ranks = [rank for _, rank, _ in docs if rank is not None]
+        expect(len(ranks) in (0, len(docs)) and len(set(ranks)) == len(ranks), "ranks")
+        if ranks:
+            docs.sort(key=lambda d: d[1] or 0)
+        elif all(d[2] is not None for d in docs):
+            docs.sort(key=lambda d: (d[2] or 0.0, d[0].encode()), reverse=True)
+        out[query] = list(dict.fromkeys(d[0] for d in docs))
+    return out
+
+
+# --- Parquet, frames, vectors -------------------------------------------------------------------------
+
+
+def read_parquet(data: bytes, kind: str) -> Run | Gold | None:
+    """None where pyarrow cannot read the file: another reader may, and nobody knows what is right."""
+    try:
+        table = pq.read_table(io.BytesIO(data), use_threads=False)
+        columns = table.to_pydict()
+    except Exception:
+        return None
+    if len(columns) < table.num_columns:
+        return None  # a name twice
+    return read_columns(columns, {n: table.schema.field(n).type for n in columns}, kind)
+
+
+def frame_of(data: bytes) -> pa.Table:
+    """The frame that a case describes; refused where its columns are not columns."""
+    try:
+        tree = json.loads(data)
+        expect(isinstance(tree, dict) and tree and all(isinstance(v, list) for v in tree.values()), "not columns")
+        return pa.table(tree)
+    except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as error:
+        raise Refusal(str(error)) from None
+
+
+def read_frame(data: bytes, kind: str) -> Run | Gold:
+    table = frame_of(data)
+    return read_columns(table.to_pydict(), {n: table.schema.field(n).type for n in table.column_names}, kind)
+
+
+def read_columns(columns: dict[str, list[Any]], types: dict[str, pa.DataType], kind: str) -> Run | Gold:
+    names = [name.lower() for name in columns]
+    roles = (QUERY, DOC, GRADE if kind.endswith("gold") else SCORE)
+    query, doc, value = (first_of(names, wanted) for wanted in roles)
+    if kind.endswith("run") and "chunk_id" in names:
+        doc = names.index("chunk_id")
+    original = list(columns)
+    for place in (query, doc):
+        type_ = types[original[place]]
+        expect(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_integer(type_), "ids")
+    type_ = types[original[value]]
+    expect(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_), "numbers")
+    rows: Scored = []
+    for cells in zip(*columns.values(), strict=True):
+        check_rivals(dict(zip(names, cells, strict=True)), kind)
+        rows.append((id_of(cells[query]), id_of(cells[doc]), finite(cells[value])))
+    return of_role(kind, rows)
+
+
+def read_vectors(data: bytes, kind: str) -> dict[str, list[float]] | None:
+    """The vectors by id; None where the file is odd in a way that numpy decides."""
+    case = json.loads(data)
+    raw = bytes.fromhex(case["data"])
+    if not kind.endswith("npz"):
+        return dict(zip(case["ids"], _npy(raw, len(case["ids"])), strict=True))
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as parts:
+            return dict(zip(case["ids"], _npy(parts.read("vectors.npy"), len(case["ids"])), strict=True))
+    except Exception as error:
+        raise Refusal(str(error)) from None
+
+
+def _npy(raw: bytes, rows: int) -> list[list[float]]:
+    expect(raw[:8] == b"\x93NUMPY\x01\x00" and len(raw) > 10, "not .npy")
+    size = struct.unpack("<H", raw[8:10])[0]
+    try:
+        head = ast.literal_eval(raw[10 : 10 + size].decode("latin-1").strip())
+        shape, order, kind = head["shape"], head["fortran_order"], head["descr"]
+        assert len(shape) == 2
+    except Exception as error:
+        raise Refusal(str(error)) from None
+    expect(shape[0] == rows and shape[1] > 0, "as many rows as ids")
+    codes = {
+        "f2": "e",
+        "f4": "f",
+        "f8": "d",
+        "u1": "B",
+        "i1": "b",
+        "i2": "h",
+        "i4": "i",
+        "i8": "q",
+        "u2": "H",
+        "u4": "I",
+        "u8": "Q",
+    }
+    expect(kind[1:] in codes, "numbers")
+    count = shape[0] * shape[1]
+    try:
+        mark = ">" if kind[0] == ">" else "<"
+        values = struct.unpack_from(f"{mark}{count}{codes[kind[1:]]}", raw, 10 + size)
+    except struct.error as error:
+        raise Refusal(str(error)) from None
+    if order:
+        return [list(map(float, values[i :: shape[0]])) for i in range(shape[0])]
+    return [list(map(float, values[i : i + shape[1]])) for i in range(0, count, shape[1])]
+
+
+# --- tables of queries and docs, cases, ontologies ----------------------------------------------------
+
+QUERY_IDS = ("_id", "id", *QUERY)
+DOC_IDS = ("_id", "id", "chunk_id", *(n for n in DOC if n != "chunk_id"))
+Table = dict[str, dict[str, Any]]
+
+
+def table_of(rows: Iterable[dict[str, Any]], kind: str) -> Table:
+    wanted = DOC_IDS if kind.startswith("corpus") else QUERY_IDS
+    out: Table = {}
+    for row in rows:
+        name = next((n for n in wanted if n in row), None)
+        expect(name is not None, "no id")
+        id = id_of(row[name])
+        expect(id not in out, "an id twice")
+        out[id] = {n: v for n, v in row.items() if n not in (name, "metadata")}
+    return out
+
+
+def read_table_jsonl(data: bytes, kind: str) -> Table:
+    rows = json_lines(data)
+    expect(rows, "no rows")
+    return table_of(
+        ({**row["metadata"], **row} if isinstance(row.get("metadata"), dict) else row for row in rows), kind
+    )
+
+
+def read_table_text(data: bytes, kind: str) -> Table | None:
+    """A table with a header; None without one, where an id and a text on each line is a matter of taste."""
+    text = text_of(data)
+    expect(text.strip(), "nothing")
+    first = next(line for line in text.split("\n") if line.strip())
+    wanted = DOC_IDS if kind.startswith("corpus") else QUERY_IDS
+    try:
+        mark = header_of(first, "\t,;", wanted)
+    except Refusal:
+        return None
+    quoted = mark != "\t" or all(re.fullmatch(r'"[\w -]+"', name) for name in first.rstrip("\r").split("\t"))
+    if quoted:
+        records = [cells for cells in split_csv(text, mark) if any(cells)]
+    else:
+        records = [line.removesuffix("\r").split("\t") for line in text.split("\n") if line.strip()]
+    names = [name.strip().lower() for name in records[0]]
+    expect(len({n for n in names if n}) == len([n for n in names if n]), "a column twice")
+    for cells in records:
+        expect(len(cells) == len(names), "columns")
+    rows = ({n: c for n, c in zip(names, cells, strict=True) if c != ""} for cells in records[1:])
+    return table_of(rows, kind)
+
+
+def read_topics(data: bytes, kind: str) -> Table | None:
+    """An id, a tab and a text on each line; None where the first line is something else."""
+    text = text_of(data)
+    lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
+    if not lines or lines[0].count("\t") != 1 or not lines[0][0].isdigit():
+        return None
+    out: Table = {}
+    for line in lines:
+        cells = line.split("\t")
+        expect(len(cells) == 2, "an id and a text")
+        id = id_of(cells[0].strip())
+        expect(id not in out, "an id twice")
+        out[id] = {"text": cells[1].strip()}
+    return out
+
+
+def read_cases(data: bytes, kind: str) -> Gold:
+    tree = parse_json(text_of(data))
+    cases = tree.get("test_cases") if isinstance(tree, dict) else tree
+    expect(isinstance(cases, list), "no cases")
+    out: Gold = {}
+    for n, case in enumerate(cases, start=1):
+        expect(isinstance(case, dict), "not a case")
+        id = id_of(case.get("case_id", n))
+        expect(id not in out and isinstance(case.get("text"), str) and case["text"].strip(), "case")
+        ids = next((case[name] for name in ("expected_ids", "expected_hpo_ids") if name in case), None)
+        if isinstance(ids, list):
+            ids = dict.fromkeys(map(id_of, ids), 1)
+        expect(isinstance(ids, dict) and ids, "ids")
+        out[id] = {id_of(i): finite(g) for i, g in ids.items()}
+        expect(all(g > 0 for g in out[id].values()), "grades")
+        for i in ids:
+            expect(i.strip() and (not i.startswith("HP:") or re.fullmatch(r"HP:\d{7}", i)), "HPO")
+    return out
+
+
+def read_obo(data: bytes, kind: str) -> dict[str, tuple[str, list[str], list[str], list[str]]]:
+    """{id: (name, parents, synonyms, other ids)} of the terms."""
+    out: dict[str, tuple[str, list[str], list[str], list[str]]] = {}
+    term: dict[str, list[str]] | None = None
+    terms: list[dict[str, list[str]]] = []
+    for line in text_of(data).replace("\r\n", "\n").split("\n"):
+        if line.startswith("["):
+            expect(line.rstrip().endswith("]") or line.startswith("[Term]"), "a head")
+            term = {} if line.startswith("[Term]") else None
+            if term is not None:
+                terms.append(term)
+        elif line.strip() and not line.startswith("!"):
+            tag, colon, value = line.partition(":")
+            expect(colon, "a line without a tag")
+            if term is not None:
+                term.setdefault(tag, []).append(value.strip())
+    expect(terms, "no terms")
+    for term in terms:
+        expect(len(term.get("id", [])) == 1 and term["id"][0], "an id")
+        id = term["id"][0].split()[0]
+        synonyms = []
+        for text in term.get("synonym", []):
+            match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
+            expect(match, "a synonym in quotes")
+            synonyms.append(unescape(match[1] if match else ""))
+        expect(all(term.get("is_a", [])), "a parent")
+        parents = [p.split()[0] for p in term.get("is_a", [])]
+        others = [a.split()[0] if a else "" for a in term.get("alt_id", [])]
+        expect(id not in out, "an id twice")
+        out[id] = (unescape(term.get("name", [""])[-1]), parents, synonyms, others)
+    return out
+
+
+def unescape(text: str) -> str:
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t", "W": " "}.get(m[1], m[1]), text)
+
+
+READERS: dict[str, Callable[[bytes, str], Any]] = {
+    "trec": read_trec,
+    "csv": read_rows_table,
+    "tsv": read_rows_table,
+    "jsonl": read_jsonl,
+    "json": read_json,
+    "chroma": read_json,
+    "log": read_log,
+    "parquet": read_parquet,
+    "frame": read_frame,
+    "embeddings": read_vectors,
+    "queries jsonl": read_table_jsonl,
+    "queries csv": read_table_text,
+    "queries tsv": read_table_text,
+    "queries topics": read_topics,
+    "corpus jsonl": read_table_jsonl,
+    "corpus csv": read_table_text,
+    "corpus tsv": read_table_text,
+    "cases": read_cases,
+    "obo": read_obo,
+}
+
+
+def reference_for(kind: str) -> Callable[[bytes, str], Any]:
+    return READERS.get(kind) or READERS[kind.split()[0]]

@@ -1,0 +1,59 @@
+"""Broken input of every kind is refused with a clear error, or read as a strict reader reads it.
+
+Judged are 2,000 cases from seeds, and every case that was ever wrong; `make fuzz` judges 50,000.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fuzz import CRASHES, cases, judge_case, read_crash
+from judge import Verdict
+from references import Refusal, read_log, read_rows_table, read_trec
+from samples import Case
+
+CASES = int(os.environ.get("FUZZ_CASES", "2000"))
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+PARTS = 8
+"""Tests that share the cases, for as many processes."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_broken_input_is_refused_or_read_as_it_stands(part: int, tmp_path: Path) -> None:
+    wrong = []
+    for number, case in enumerate(cases(CASES, SEED)):
+        if number % PARTS == part and (verdict := judge_case(case, tmp_path)).outcome == "wrong":
+            wrong.append(f"{case}: {verdict.why}")
+    assert not wrong, "\n".join(wrong[:5])
+
+
+@pytest.mark.parametrize("crash", sorted(CRASHES.glob("*.json")), ids=lambda path: path.stem)
+def test_what_was_wrong_once_stays_right(crash: Path, tmp_path: Path) -> None:
+    verdict = judge_case(read_crash(crash), tmp_path)
+    assert verdict.outcome != "wrong", verdict.why
+
+
+@pytest.mark.parametrize(
+    ("read", "data"),
+    [
+        (read_trec, b"q1 Q0 d1 1 nan t\n"),
+        (read_trec, b"q1 Q0 d1 1 1 t\nq1 Q0 d2 2\n"),
+        (read_rows_table, b'query_id,doc_id,score,note\nq1,d1,1,"open\nq1,d2,2,x\n'),
+        (read_log, b'{"query_id": "q1", "topk": [], "query_id": "q2"}\n'),
+    ],
+)
+def test_the_references_are_strict(read: object, data: bytes) -> None:
+    with pytest.raises(Refusal):
+        read(data, "a run")  # type: ignore[operator]
+
+
+def test_the_judge_sees_a_lost_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("trec run", "r.txt", b"q1 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n", damaged=False)
+    assert judge_case(case, tmp_path) == Verdict("equal")
+    monkeypatch.setattr("judge.reference_for", lambda kind: lambda data, kind: {"q1": ["d1", "d2", "d3"]})
+    assert judge_case(case, tmp_path).outcome == "wrong"
+    monkeypatch.setattr("judge.reader_for", lambda kind: lambda *_: 1 / 0)
+    assert judge_case(case, tmp_path) == Verdict("wrong", "ZeroDivisionError: division by zero")
