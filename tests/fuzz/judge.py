@@ -22,8 +22,9 @@ from karat.read.docs import read_docs
 from karat.read.embeddings import embeddings_of, vectors_of
 from karat.read.files import open_input
 from karat.read.queries import read_queries
-from references import Refusal, frame_of, reference_for
+from references import Refusal
 from samples import Case
+from table_references import frame_of, reference_for
 
 SECONDS = 20
 """How long a case may take before it counts as a hang."""

@@ -227,7 +227,7 @@ def _frame(rng: Random, kind: str) -> Case:
 def _npy(rng: Random, kind: str) -> Case:
     ids = rng.sample(IDS, rng.randint(1, 6))
     kinds = ["<f4", "<f8", ">f8", "<i4", "|u1", "<f2", "|b1", "<U4", "<c16"]
-    matrix = np.array([[rng.randint(0, 9) for _ in range(3)] for _ in ids]).astype(
+    matrix = np.array([[rng.randint(1, 9) for _ in range(3)] for _ in ids]).astype(
         rng.choice(kinds[:4] if rng.random() < 0.8 else kinds)
     )
     out = io.BytesIO()

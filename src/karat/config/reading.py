@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from karat.config.models import Config
 from karat.config.yaml_text import read_yaml
 from karat.errors import InputError, Problem, nearest, shown
+from karat.model.limits import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from karat.config.yaml_text import Lines
 
 DEFAULT_NAMES = ("karat.yaml", "karat.yml")
-MAX_BYTES = 1 << 20
-"""What a config may hold; a larger file is something else."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _loaded(path: str) -> tuple[Any, Lines]:
     """The plain data of a YAML file, and the line of everything in it."""
     try:
         with open(path, encoding="utf-8-sig") as file:
-            text = file.read(MAX_BYTES + 1)
+            text = file.read((most := CONFIG.value) + 1)
     except UnicodeDecodeError as error:
         raise InputError(Problem(path, None, f"not UTF-8 at byte {error.start}; expected UTF-8 text")) from None
     except (OSError, ValueError) as error:
@@ -96,10 +95,8 @@ def _loaded(path: str) -> tuple[Any, Lines]:
         raise InputError(
             Problem(path, None, f"cannot be read ({reason}); expected a config such as karat.yaml")
         ) from None
-    if len(text) > MAX_BYTES:
-        raise InputError(
-            Problem(path, None, f"is longer than {MAX_BYTES:,} characters; expected a config such as karat.yaml")
-        )
+    if len(text) > most:
+        raise InputError(Problem(path, None, f"is longer than {CONFIG.text}; expected a config such as karat.yaml"))
     plain, lines = read_yaml(text, path)
     if not isinstance(plain, dict):
         what = "an empty file" if plain is None else shown(plain)

@@ -81,13 +81,14 @@ UNPACKED = Limit(
     "What a gzip, zstd, .npz or Parquet file may unpack to, where that is more than `KARAT_MAX_RATIO` times its size.",
 )
 RATIO = Limit("ratio", 200, "How many times its size a compressed file may unpack to, above `KARAT_MAX_UNPACKED`.", "")
+CONFIG = Limit("config", 1 << 20, "The characters of a `karat.yaml`.")
 YAML_VALUES = Limit("yaml_values", 100_000, "Values of a `karat.yaml`, those that aliases repeat among them.", "")
 YAML_DEPTH = Limit("yaml_depth", 50, "How deep a `karat.yaml` is nested.", "")
 PIPE_SECONDS = Limit("pipe_seconds", 10, "How long a named pipe may wait for somebody to write to it.", "seconds")
 ANSWER = Limit("answer", 64 << 20, "One answer of a server; its time is limited by the retriever's `timeout`.")
 CACHE = Limit("cache", 512 << 20, "Rankings in the cache; the entries not used for longest are removed.")
 INDEXES = Limit("indexes", 4 << 30, "Indexes and vectors of benchmarks; the entries not used for longest are removed.")
-LIMITS = (LINE, ID, UNPACKED, RATIO, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES)
+LIMITS = (LINE, ID, UNPACKED, RATIO, CONFIG, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES)
 
 
 def bomb_problem(unpacked: int, packed: int) -> str | None:

@@ -296,6 +296,6 @@ def _document(data: bytes, path: str, kinds: Sequence[str], expected: str) -> tu
         )
     try:
         return upgrade(data) if head.format_version == 1 else (decode(data, DocumentJson), None)
-    except (ValidationError, RecursionError) as error:
+    except (ValidationError, RecursionError, UnicodeDecodeError) as error:
         remedy = f"{CHANGED}; bless again" if head.kind == "baseline" else "evaluate again with --save FILE"
         raise _damaged(path, error, remedy) from None
