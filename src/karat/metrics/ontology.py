@@ -30,6 +30,7 @@ _CAUTION = (
     " The gold must name terms of the ontology. Ids that the release does not know are counted in a note: unknown"
     " returned ids are similar to nothing, and a query without any known expected term has no value. Values of two"
     " similarities are not comparable: jiang_conrath and path are above 0 for unrelated terms."
+    " Opposites that share a parent are near each other, and terms drawn at random are above 0 on average."
 )
 
 
