@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, MissingPackage, missing_package
 from karat.ontology.load import HPO, find_hpo, load_ontology
 from karat.retrieve.encoders import MULTILINGUAL
+from karat.store.atomic import write_atomically
 from karat.verbs.bench import bench
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _copy_cases(folder: str) -> list[str]:
             place = os.path.join(folder, "cases", source.parent.name, source.name)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             if not os.path.exists(place):
-                shutil.copyfile(source, place)
+                write_atomically(place, source.read_bytes())
     except OSError as error:
         text = f"{folder}: cannot be made ({error.strerror}); name another: karat demo --ontology FOLDER"
         raise InputError(text) from None

@@ -9,7 +9,7 @@ from karat.errors import install_command
 from karat.report.terminal import bench as bench_view
 from karat.report.terminal.console import console, grid, line
 from karat.report.terminal.demo import conclude, karat_command, show_steps
-from karat.results.figures import estimate_figure
+from karat.results.figures import estimate_figure, share_figure
 from karat.results.words import plain
 from karat.verbs.demo_ontology import BASELINE, ENCODER, MAIN
 
@@ -81,7 +81,9 @@ def _show_misses(demo: OntologyDemo) -> None:
     for query in misses[:EXAMPLES]:
         phrase = demo.main.dataset.table.fields[query]["text"]
         expected = next(iter(demo.main.dataset.qrels.for_query(query)))
-        answer = f"{_label(demo, _first(run, query))} instead of {_label(demo, expected)}: {near[query]:.3f}"
+        answer = (
+            f"{_label(demo, _first(run, query))} instead of {_label(demo, expected)}: {share_figure(near[query]).short}"
+        )
         out.print(line(f"  {plain(str(phrase))} → {plain(answer)}"))
 
 

@@ -199,7 +199,7 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
         rows = segment.rows if segment is not None else np.arange(len(run.query_ids))
         n, effective = len(rows), units.take(rows).effective
         if segment is not None and gate.least is None and effective < minimum:
-            counted = "" if units.plain else f", which count as {effective:.1f} independent ones"
+            counted = "" if units.plain else f", which count as {round(effective, 1):g} independent ones"
             have = many(n, "query", "queries")
             return f"'{gate}': {segment.name} has {have}{counted}; at least {minimum} are needed to judge it"
         if gate.at_mean or (segment is not None and n < minimum):
