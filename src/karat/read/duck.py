@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import TYPE_CHECKING
 
 from karat.read.files import BROKEN_PACKING, open_bytes, unpacking_error
@@ -79,12 +80,18 @@ def _queries_if_clean(file: TextFile, source: Selection) -> list[str] | None:
 
 
 def _line_count(file: TextFile) -> int:
-    count, last = 0, b"\n"
+    """The lines below the header; −1 where the file is not UTF-8: DuckDB looks at the columns that it reads alone."""
+    count, last, decoder = 0, b"\n", codecs.getincrementaldecoder("utf-8")()
     try:
         with open_bytes(file.path) as stream:
             while piece := stream.read(1 << 20):
+                if not piece.isascii() or decoder.getstate()[0]:
+                    decoder.decode(piece)
                 count += piece.count(b"\n")
                 last = piece[-1:]
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return -1
     except BROKEN_PACKING as error:
         raise unpacking_error(file.path, error) from None
     return count + (last != b"\n") - bool(file.layout.header)

@@ -12,7 +12,7 @@ from karat.errors import AmbiguousFormat, InputError, Problem, shown
 from karat.model.limits import LINE
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.formats import describe_formats, format_names
-from karat.read.problems import QUOTE_PROBLEM, describe_bad_bytes
+from karat.read.problems import QUOTE_PROBLEM, RETURN_PROBLEM, describe_bad_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,9 @@ def read_table_layout(file: InputFile, role: Role, marks: Sequence[str]) -> Layo
         problem = f"no header, expected a first line with column names such as {names}; found {shown(line)}"
         raise InputError(Problem(file.path, number, problem))
     try:
-        file.head.split(b"\n")[number - 1].decode()
+        text = file.head.split(b"\n")[number - 1].decode()
+        if "\r" in text.removesuffix("\r"):
+            raise InputError(Problem(file.path, number, RETURN_PROBLEM))
         next(csv.reader([line], delimiter=mark, strict=True))
     except UnicodeDecodeError as error:
         raise InputError(Problem(file.path, number, describe_bad_bytes(error))) from None

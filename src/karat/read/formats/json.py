@@ -67,7 +67,7 @@ def _check_keys(raw: bytes, data: JsonObject, role: Role, path: str) -> None:
     if doubtful and (problem := repeated_key(raw, alike=role == "qrels")) is not None:
         raise InputError(f"{path}: {problem}")
     kinds = set(map(type, chain.from_iterable(map(dict.values, inner))))
-    of_chroma = bool(inner) and all("ids" in docs for docs in inner)
+    of_chroma = bool(inner) and all(isinstance(docs.get("ids"), list) for docs in inner)
     if bool in kinds or (role == "run" and not of_chroma and _holds_odd_scores(inner, kinds)):
         for query, docs in data.items():
             for doc, value in docs.items() if isinstance(docs, dict) else ():
