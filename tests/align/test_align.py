@@ -141,7 +141,7 @@ def as_dict(rows: Sequence[Row], folder: Path) -> Any:
 def as_csv(rows: Sequence[Row], folder: Path) -> str:
     with open(folder / "run.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["query_id", "rank", "doc_id", "score"])
+        writer.writerow(["query_id", "rank", "chunk_id", "score"])
         writer.writerows((q, n, d, s) for n, (q, d, s) in enumerate(rows))
     return str(folder / "run.csv")
 
@@ -149,7 +149,7 @@ def as_csv(rows: Sequence[Row], folder: Path) -> str:
 def as_quoted_csv(rows: Sequence[Row], folder: Path) -> str:
     with open(folder / "quoted.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)  # lines end in \r\n
-        writer.writerow(["score", "docno", "qid"])
+        writer.writerow(["score", "chunk_id", "qid"])
         writer.writerows((s, d, q) for q, d, s in rows)
     return str(folder / "quoted.csv")
 
@@ -157,7 +157,7 @@ def as_quoted_csv(rows: Sequence[Row], folder: Path) -> str:
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {
         "query_id": [r.query for r in rows],
-        "doc_id": [r.doc for r in rows],
+        "chunk_id": [r.doc for r in rows],
         "score": [float(r.score) for r in rows],
     }
 
@@ -172,7 +172,7 @@ def as_duckdb(rows: Sequence[Row], folder: Path) -> Any:
 
 
 def as_json_rows(rows: Sequence[Row], folder: Path) -> str:
-    lines = [json.dumps({"qid": q, "docid": d, "score": float(s)}, ensure_ascii=False) for q, d, s in rows]
+    lines = [json.dumps({"qid": q, "chunk_id": d, "score": float(s)}, ensure_ascii=False) for q, d, s in rows]
     return written(folder, "rows.jsonl", "\n".join(lines).encode())
 
 
@@ -733,7 +733,7 @@ def test_a_pair_judged_twice_counts_once_or_is_an_error_that_names_both_places(t
         ("empty_gold", "one"),
         ("level", "page"),
         ("chunk_credit", "some"),
-        ("separator", ""),
+        ("separator", 3),
         ("like", "trec"),
     ],
 )
@@ -779,6 +779,58 @@ def test_the_first_chunk_of_a_doc_takes_its_grade(way: str, tmp_path: Path) -> N
     result = karat.evaluate(DOC_GOLD, source, "precision@5,map", level="doc", chunk_credit="all", cache=False)
     assert result.per_query("precision@5") == {"q1": 3 / 5, "q2": 1 / 5}  # d1#2, d1#1 and d2#a#b are of relevant docs
     assert result.per_query("map") == {"q1": (1 / 1 + 2 / 4) / 2, "q2": 1 / 2}
+
+
+def as_docs(way: str, rows: Sequence[Row], folder: Path) -> Any:
+    """The rows in a shape whose field for ids is one for docs."""
+    lines = [{"query_id": q, "topk": [{"doc_id": r.doc} for r in mine]} for q, mine in in_order(rows).items()]
+    pairs = [json.dumps({"query_id": q, "docid": d, "score": float(s)}) for q, d, s in rows]
+    frame = pd.DataFrame({"qid": [r.query for r in rows], "doc": [r.doc for r in rows]})
+    frame["score"] = [float(r.score) for r in rows]
+    text = "query_id,doc_id,score\n" + "".join(f"{','.join(row)}\n" for row in rows)
+    return {
+        "csv": lambda: written(folder, "docs.csv", text.encode()),
+        "rows": lambda: written(folder, "rows.jsonl", "\n".join(pairs).encode()),
+        "frame": lambda: frame,
+        "log": lambda: written(folder, "log.jsonl", "\n".join(map(json.dumps, lines)).encode()),
+    }[way]()
+
+
+@pytest.mark.parametrize("way", ["csv", "rows", "frame", "log"])
+def test_ids_in_a_field_for_docs_are_whole_docs_in_every_format(way: str, tmp_path: Path) -> None:
+    """`C# guide` and `C# primer` are two docs: nothing but `chunk_id` says that an id has a doc before the `#`."""
+    rows = [Row("q", "C# guide", "3"), Row("q", "C# primer", "2"), Row("q", "F#", "1")]
+    source = as_docs(way, rows, tmp_path)
+    result = karat.evaluate({"q": {"C# primer": 1}}, source, "distinct_docs@3,mrr", cache=False)
+    assert dict(result.mean) == {"distinct_docs@3": 3, "mrr": 1 / 2}
+    assert not any("#" in note for note in result.runs[0].notes)
+
+
+@pytest.mark.parametrize("way", ["csv", "rows", "frame", "log"])
+def test_chunks_that_a_run_calls_docs_are_pointed_out(way: str, tmp_path: Path) -> None:
+    result = karat.evaluate(DOC_GOLD, as_docs(way, CHUNK_ROWS[:6], tmp_path), "mrr", cache=False)
+    text = (
+        '0 of 4 gold ids match the run\'s docs, 3 match what stands before "#" in them: if they are chunks, call the '
+        "column or field chunk_id"
+    )
+    assert result.mean["mrr"] == 0 and text in result.runs[0].mismatches
+
+
+def test_ids_that_may_be_docs_are_named_where_docs_are_counted() -> None:
+    """Nothing names ids in a dict. Chunks beside whole docs may as well be docs with the separator in their ids."""
+    gold, run = {"q": {"b": 1}}, {"q": ["C# guide", "C# primer", "b"]}
+    result = karat.evaluate(gold, run, "distinct_docs@3", cache=False)
+    assert result.mean["distinct_docs@3"] == 2
+    assert result.runs[0].notes == (
+        '2 of 3 ids hold "#" and count as chunks: "C# guide" as one of the doc "C"; if ids name whole docs, switch '
+        "that off with --separator ''",
+    )
+    whole = karat.evaluate(gold, run, "distinct_docs@3", separator="", cache=False)
+    assert whole.mean["distinct_docs@3"] == 3 and whole.runs[0].notes == ()
+    chunks = karat.evaluate(gold, {"q": ["d1#1", "d1#2", "d2#1"]}, "distinct_docs@3", cache=False)
+    assert chunks.mean["distinct_docs@3"] == 2 and chunks.runs[0].notes == ()
+    known = karat.evaluate(gold, {"q": ["b", "b#2", "c"]}, "distinct_docs@3", cache=False)
+    assert known.mean["distinct_docs@3"] == 2 and not any("count as chunks" in n for n in known.runs[0].notes)
 
 
 def test_sql_takes_chunks_to_docs_alike(by_sql: Spy, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+import karat
 from karat.gates.kinds import GateKind, Region
+from karat.gates.wording import describe
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +75,20 @@ def test_a_margin_in_percent_at_two_ends_multiplies_the_baseline_at_each(new_kin
     assert "from 140% of base's value; it must not be above it" in rows["up"]["says"]
     assert rows["down"]["outcome"] == "fail" and "-0.200" in rows["down"]["says"]
     assert "from 60% of base's value; it must not be below it" in rows["down"]["says"]
+
+
+def test_a_margin_says_which_way_the_change_is_limited(tmp_path: Path) -> None:
+    """Tokens fall by 2 on average: what a gate allows of a metric that should be low is a rise."""
+    gold = {f"q{i}": {"d": 1} for i in range(30)}
+    for name, change in (("old", 0), ("new", 4)):
+        lines = [
+            {"query_id": q, "topk": [{"doc_id": "d"}], "cost": {"tokens": 50 + i % 5 - change * (i % 2)}}
+            for i, q in enumerate(gold)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = karat.evaluate(gold, [tmp_path / "old.jsonl", tmp_path / "new.jsonl"], "cost.tokens,mrr")
+    gates = ["cost.tokens no worse than baseline by 1", "mrr no worse than baseline by 0.1"]
+    tokens, mrr = karat.check(result, gates, baseline="old").rows
+    assert describe(tokens).startswith("cost.tokens fell by 2.0 [")
+    assert describe(tokens).endswith("; a rise of at most 1 is allowed")
+    assert describe(mrr) == "mrr did not change; a fall of at most 0.1 is allowed"

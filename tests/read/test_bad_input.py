@@ -411,7 +411,7 @@ REFUSED = [
     option("missing", ("--missing", "drop"), "missing must be one of zero, skip, found 'drop'"),
     option("duplicates", ("--duplicates", "last"), "duplicates must be one of first, error, found 'last'"),
     option("precision", ("--score-precision", "float16"), "must be one of float64, float32, found 'float16'"),
-    option("separator", ("--separator", ""), "separator must be at least one character"),
+    option("stage", ("--stage", ""), "stage must be at least one character"),
     option("threads-0", ("--threads", "0"), "threads must be an integer from 1, found 0"),
     option("threads-word", ("--threads", "two"), "--threads", "integer"),
     option("memory", ("--memory", "lots"), "memory must be a size such as 2GB", "'lots'"),

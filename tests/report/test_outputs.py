@@ -28,6 +28,7 @@ from karat.report.terminal import compare as compare_view
 from karat.report.view import view_of
 from karat.results.decisions import read_decision
 from karat.results.figures import p_text
+from karat.results.remarks import Remark
 from places import ROOT, SUPPORT
 
 KETTLE = SUPPORT / "kettle"
@@ -577,7 +578,7 @@ def test_gates_with_a_name_show_it_and_their_text_everywhere(
 def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings_fail() -> None:
     result = judged("plain").result
     two = karat.check(result, ["hit@1 >= 0.95 for every kind"], candidate="plain")
-    assert two.why.endswith("at least 0.95 is required; the same in 1 more segment")
+    assert two.why.endswith("at least 0.95 is required; 1 more segment fails")
     both = karat.check(result, ["hit@1 >= 0.1", "hit@1 >= 0.1 for every kind", "warn: mrr >= 0.9"], candidate="plain")
     assert both.why == "all 2 gates pass; 1 warning"
     assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
@@ -597,7 +598,7 @@ def test_what_is_odd_about_the_data_stands_beside_the_verdict(
         "! no judged doc was returned for any query: check the ids",
         "! 3 queries of the gold without results in this run",
     ]
-    assert "> note: 3 queries of the gold without results" in (tmp_path / "c.md").read_text("utf-8")
+    assert "> - 3 queries of the gold without results" in (tmp_path / "c.md").read_text("utf-8")
     assert "note: no judged doc was returned" in (tmp_path / "c.xml").read_text("utf-8")
     assert "% note: no judged doc was returned" in (tmp_path / "c.tex").read_text("utf-8")
     document = json.loads((tmp_path / "c.json").read_text("utf-8"))
@@ -621,7 +622,7 @@ def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_ask
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "SHIP: all 2 gates pass"
     assert lines[-2] == f"wrote {tmp_path / 'c.json'}"
-    assert "8 segments have too few queries to judge alone (5); use --verbose to show them" in lines
+    assert "8 segments have too few queries to judge alone (5; 10 are needed); use --verbose to show them" in lines
     text = "\n".join(lines)
     assert "topic=t0" not in text
     assert run("check", config, "--verbose") == 0
@@ -830,3 +831,56 @@ def test_a_comparison_of_identical_lists_says_so(
     assert not changed.same_lists and "40 can detect" in changed.statement
     compare_view.show(comparison)
     assert statement in capsys.readouterr().out
+
+
+def test_the_headline_says_of_other_segments_only_what_holds_for_them() -> None:
+    """Two of three kinds are undecided by their intervals, one has too few queries."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(45)}
+    run_lists = {q: ["d" if i % 2 else "x"] for i, q in enumerate(gold)}
+    table = {q: {"kind": "a" if i < 20 else "b" if i < 40 else "c"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run_lists, "hit@1", queries=table, by="kind")
+    why = karat.check(result, ["hit@1 >= 0.5 for every kind"]).why
+    assert why.startswith("hit@1 where kind = a is 0.500 ")
+    assert why.endswith("; 2 more segments undecided, 1 of them too small to judge alone")
+
+
+def test_a_group_of_values_is_shown_as_it_is_written() -> None:
+    gold = {f"q{i:02}": {"d": 1} for i in range(40)}
+    table = {q: {"language": ("de", "en", "fr")[i % 3]} for i, q in enumerate(gold)}
+    gate = "hit@1 >= 0.9 where language in (de, en)"
+    lists = {q: ["x"] for q in gold}
+    found = karat.check(karat.evaluate(gold, lists, "hit@1", queries=table, by="language in (de, en)"), [gate])
+    assert found.why.startswith("hit@1 where language in (de, en) is 0.000 ")
+    for output in (junit.render(view_of(found)).decode(), markdown.render(view_of(found))):
+        assert "language in (de, en)" in output and "= yes" not in output
+
+
+def test_segments_whose_queries_count_less_say_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """12 queries of 8 conversations: as many as 8, where 10 are needed."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(40)}
+    small = [{"conversation": f"c{i * 2 // 3}", "kind": "small"} for i in range(12)]
+    table = dict(zip(gold, [*small, *({"conversation": f"d{i}", "kind": "large"} for i in range(28))], strict=True))
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    (tmp_path / "run.json").write_text(json.dumps({q: ["d" if i % 3 else "x"] for i, q in enumerate(gold)}))
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"_id": q, **fields}) + "\n" for q, fields in table.items()))
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: gold.json, queries: q.jsonl}\nruns: [run.json]\nsegments: [kind]\ngates: [hit@1 >= 0.1]\n"
+    )
+    assert run("check", str(tmp_path / "karat.yaml")) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        "1 segment has too few queries to judge on its own (12, which count as 7.2 independent ones; 10 are needed)"
+        in text
+    )
+
+
+def test_notes_of_a_comment_stand_apart_and_those_of_gates_are_never_hidden() -> None:
+    view = view_of(judged("plain"))
+    notes = [Remark(f"{'data ' * 40}{i}", False) for i in range(20)]
+    whole = replace(view, remarks=(*notes, Remark("gate left out", False, of_gate=True)))
+    comment = markdown.render(whole)
+    lines = [line for line in comment.splitlines() if line.startswith(">")]
+    assert lines[-2:] == ["> - gate left out", "> - and 9 more notes"] and len(lines) == 13
+    one = replace(view, remarks=tuple(notes[:12]))
+    assert "> - and 1 more note\n" in markdown.render(one)
+    assert cmarkgfm.github_flavored_markdown_to_html(comment).count("<li>data") == 11

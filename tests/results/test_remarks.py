@@ -52,3 +52,36 @@ def test_independent_queries_are_those_that_figures_of_relevance_rest_on(tmp_pat
         (text,) = [remark.text for remark in data_remarks(result.runs) if "independent" in remark.text]
         assert text == "30 queries count as 10 independent ones (conversations)"
         assert result.runs[0].intervals["mrr"].n_eff == 10
+
+
+def test_gold_without_a_relevant_grade_is_named_and_ids_are_not() -> None:
+    zeros = karat.evaluate({q: {"a": 0} for q in QUERIES}, LISTS, "mrr,ndcg@10")
+    said = [remark.text for remark in data_remarks(zeros.runs)]
+    assert "no doc of the gold has a grade of 1 or more, so mrr can only be 0: check the grades" in said
+    assert "no doc of the gold has a grade above 0, so ndcg@10 can only be 0: check the grades" in said
+    assert not any("check the ids" in text for text in said)
+    high = karat.evaluate({q: {"a": 2} for q in QUERIES}, LISTS, "mrr,recall(rel=9)@3")
+    assert [remark.text for remark in data_remarks(high.runs)] == [
+        "no doc of the gold has a grade of 9 or more, so recall(rel=9)@3 can only be 0: check the grades"
+    ]
+
+
+def test_ids_in_another_spelling_are_a_warning_that_a_saved_result_keeps(tmp_path: Path) -> None:
+    gold = {f"q{i}": {f"D-{i:03}": 1, "x": 1} for i in range(30)}
+    result = karat.evaluate(gold, {f"q{i}": [f"D-{i}", "x"] for i in range(30)}, "mrr", details=True)
+    (warning,) = [remark for remark in data_remarks(result.runs) if "spelling" in remark.text]
+    assert warning.serious
+    result.save(str(tmp_path / "saved.json"))
+    assert data_remarks(karat.load(tmp_path / "saved.json").runs) == data_remarks(result.runs)
+
+
+def test_json_holds_every_remark() -> None:
+    """What check says in JSON, evaluate and compare say too: units, and docs that nobody judged."""
+    table = {q: {"conversation": f"c{i // 3}"} for i, q in enumerate(QUERIES)}
+    gold = {q: {"a": 1} for q in QUERIES}
+    said = ["30 queries count as 10 independent ones (conversations)"]
+    alone = karat.evaluate(gold, {"a": LISTS}, "mrr", queries=table)
+    unjudged = "unjudged docs in the top 10 (counted as not relevant): a 60 of 90"
+    assert alone.as_json()["warnings"] == [*said, unjudged]
+    two = karat.compare(gold, {"a": LISTS, "b": LISTS}, "mrr", queries=table)
+    assert two.as_json()["warnings"] == [*said, f"{unjudged}, b 60 of 90"]

@@ -235,3 +235,22 @@ def test_a_table_of_other_queries_is_refused(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
     with pytest.raises(karat.InputError, match=r'corpus\.jsonl: none of its 2 queries was evaluated: .*"d1".*"q1"'):
         karat.evaluate({"q1": {"a": 1}}, {"q1": ["a"]}, "mrr", queries=str(tmp_path / "corpus.jsonl"))
+
+
+def test_a_query_with_a_list_of_values_is_in_each_of_their_segments(tmp_path: Path) -> None:
+    """20 queries: the even ones are about billing, every fourth about billing and legal, the odd ones say nothing."""
+    gold = {f"q{i:02}": {"d": 1} for i in range(20)}
+    run = {q: ["d"] if i % 4 else ["x", "d"] for i, q in enumerate(gold)}
+    tags: list[object] = [["legal", "billing"], [], ["billing"], None]
+    queries = {q: {"tags": tags[i % 4]} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "mrr", queries=queries, by="tags", min_segment=1, details=True)
+    means = {s.by["tags"]: (s.n, s.metrics["mrr"].estimate) for s in result.runs[0].segments}
+    assert means == {"(none)": (10, 1.0), "billing": (10, 0.75), "legal": (5, 0.5)}
+    group = karat.evaluate(gold, run, "mrr", queries=queries, by="tags in (legal)", min_segment=1)
+    assert [(s.n, s.metrics["mrr"].estimate) for s in group.runs[0].segments] == [(5, 1.0), (10, 1.0), (5, 0.5)]
+    judged = karat.check(result, ["mrr >= 0.4 where tags = legal", "mrr >= 0.4 for every tags (pooled)"])
+    assert judged.rows[0].found.n == 5
+    assert {row.found.not_pooled for row in judged.rows[1:]} == {"not pooled: segments share queries"}
+    result.save(str(tmp_path / "saved.json"))
+    again = karat.load(tmp_path / "saved.json").runs[0].segments
+    assert [(s.by, s.n) for s in again] == [(s.by, s.n) for s in result.runs[0].segments]

@@ -74,7 +74,8 @@ def find(
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
     if isinstance(content, ScoredLists) and (hits.at_doc or run.parents or policy.selects):  # aligned as ordered lists
         hits = replace(hits, level=count_level_lists(qrels, content, policy))
-    return (replace(hits, chunked=True) if chunked else hits), notes
+    as_chunks = _match_as_chunks(qrels, hits, aligner) if run.names_docs and policy.level != "chunk" else 0
+    return replace(hits, chunked=chunked, names_docs=run.names_docs, as_chunks=as_chunks), notes
 
 
 def find_queries(
@@ -103,13 +104,22 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     return best, (*run.notes, note)
 
 
+def _match_as_chunks(qrels: Qrels, hits: Hits, aligner: _Aligner) -> int:
+    """The gold ids that would match if the run's docs were chunks; 0 where these are not more."""
+    if hits.extent.matches == len(qrels.docs) or not aligner.has_marks(hits):
+        return 0
+    matches = aligner.as_chunks().at(True).extent.matches
+    return matches if matches > hits.extent.matches else 0
+
+
 class _Aligner:
     """One run and its gold, ready to be aligned at either level."""
 
     def __init__(
         self, qrels: Qrels, run: Run, policy: Policy, threads: int, memory: int | None, keep_items: int
     ) -> None:
-        self.qrels, self.run, self.policy = qrels, run, policy
+        self.qrels, self.run, self.mark = qrels, run, policy.separator
+        self.policy = policy = replace(policy, separator=run.separator(policy))
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
         self._content = add_parents(run.content, run.parents, policy)
         self._gold: GoldIndex | None = None
@@ -163,6 +173,7 @@ class _Aligner:
                 at_doc=at_doc,
                 threads=self.threads,
                 keep_items=self.keep_items,
+                separator=self.mark.encode(),
                 separators=self._separators,
                 parents=self.run.parents,
             )
@@ -205,12 +216,19 @@ class _Aligner:
 
     def has_parents(self, hits: Hits) -> bool:
         """Whether an id of the run could belong to a doc with another id, where gold was not found by chunk."""
-        content, mark = self._content, self.policy.separator
-        if self.run.parents:
+        content = self._content
+        if self.run.parents or (isinstance(content, OrderedLists) and content.parents is not None):
             return True
-        if isinstance(content, OrderedLists) and content.parents is not None:
+        if isinstance(content, Table) and content.rows.parent is not None:
             return True
-        if isinstance(content, ScoredLists) and content.unmarked == mark:
+        if isinstance(content, TextFile) and content.layout.parent is not None:
+            return True
+        return not self.run.names_docs and self.has_marks(hits)
+
+    def has_marks(self, hits: Hits) -> bool:
+        """Whether an id of the run holds the separator, where gold was not found by chunk."""
+        content, mark = self._content, self.mark
+        if not mark or (isinstance(content, ScoredLists) and content.unmarked == mark):
             return False
         if isinstance(content, (ScoredLists, OrderedLists)):
             absent = np.ones(len(self.qrels.docs), dtype=bool)
@@ -218,7 +236,14 @@ class _Aligner:
             queries = dict.fromkeys(self.qrels.query_of[absent].tolist())
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
-            rows = content.rows
-            return rows.parent is not None or mark.encode() in rows.doc.buffer.tobytes()
+            return mark.encode() in content.rows.doc.buffer.tobytes()
         assert isinstance(content, TextFile)
-        return content.layout.parent is not None or bool(self._separators)
+        return bool(self._separators)
+
+    def as_chunks(self) -> _Aligner:
+        """The same run with its ids taken for chunks."""
+        content = self._content
+        if isinstance(content, OrderedLists):
+            content = replace(content, parents=None)
+        run = replace(self.run, content=content, names_docs=False)
+        return _Aligner(self.qrels, run, replace(self.policy, separator=self.mark), self.threads, self.memory, 0)

@@ -176,6 +176,8 @@ def _join_extents(extents: Sequence[Extent]) -> Extent | None:
 
 def derive_parents(chunks: Strings, separator: str) -> Strings:
     """The part of each id before the separator; the whole id where there is none."""
+    if not separator:
+        return chunks
     mark = separator.encode()
     hit = chunks.buffer[: len(chunks.buffer) - len(mark) + 1] == mark[0]
     for i, byte in enumerate(mark[1:], start=1):

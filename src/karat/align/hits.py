@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -78,10 +78,19 @@ class Hits:
     """Whether gold ids were matched with the docs that chunks belong to."""
     chunked: bool = False
     """Whether the run names chunks apart from their docs."""
+    names_docs: bool = False
+    """Whether the run's ids name whole docs."""
+    as_chunks: int = 0
+    """The gold ids that would match if ids that name docs were those of chunks, where these are more."""
     items: dict[int, list[ReturnedDoc]] = field(default_factory=dict)
     """The top docs in their order, by query of the gold, where a metric needs them."""
     extent_before: Extent | None = None
     """How far the run reached before conventions dropped docs by their judgments, where one did."""
+
+    @property
+    def gold_level(self) -> Literal["chunk", "doc"] | None:
+        """Whether gold ids name chunks or docs, where that is known."""
+        return "doc" if self.at_doc else "chunk" if self.chunked else "doc" if self.names_docs else None
 
     @property
     def extent(self) -> Extent:

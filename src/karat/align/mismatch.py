@@ -56,6 +56,7 @@ def describe_mismatch(
     notes = (
         _query_ids(qrels, hits),
         _doc_ids(qrels, run, hits, policy, corpus),
+        _docs_or_chunks(qrels, hits, policy),
         _scores(run, hits),
         _level_scores(hits),
     )
@@ -113,14 +114,33 @@ def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy, corpus: Collect
         return ""
     sample = _sample(run, [qrels.query_ids[i] for i in np.unique(qrels.query_of[where]).tolist()])
     lists = {q: docs | _parents(docs, run, policy) for q, docs in sample.items()}
-    return _unlike_gold(qrels, lists, absent) or (_unlike_corpus(sample, run, policy, corpus) if corpus else "")
+    where_looked = _name_sample(len(lists), int((hits.returned > 0).sum()))
+    text = _unlike_gold(qrels, lists, absent, where_looked)
+    return text or (_unlike_corpus(sample, run, policy, corpus, where_looked) if corpus else "")
+
+
+def _name_sample(lists: int, total: int) -> str:
+    """Where ids were compared: `50 lists`, or `50 of 136 lists (a sample)`."""
+    return f"{lists:,} lists" if lists >= total else f"{lists:,} of {total:,} lists (a sample)"
+
+
+def _docs_or_chunks(qrels: Qrels, hits: Hits, policy: Policy) -> str:
+    """Ids that the run calls docs, and that would match more of the gold if they were chunks."""
+    if not hits.as_chunks:
+        return ""
+    return (
+        f"{hits.extent.matches:,} of {len(qrels.docs):,} gold ids match the run's docs, {hits.as_chunks:,} match what "
+        f"stands before {shown(policy.separator)} in them: if they are chunks, call the column or field chunk_id"
+    )
 
 
 def _parents(docs: Iterable[str], run: Run, policy: Policy) -> dict[str, None]:
-    return dict.fromkeys(run.parents.get(doc) or parent_of(doc, policy.separator) for doc in docs)
+    return dict.fromkeys(parent_of(doc, run.separator(policy), run.parents) for doc in docs)
 
 
-def _unlike_gold(qrels: Qrels, lists: Mapping[str, Collection[str]], absent: NDArray[np.bool_]) -> str:
+def _unlike_gold(
+    qrels: Qrels, lists: Mapping[str, Collection[str]], absent: NDArray[np.bool_], where_looked: str
+) -> str:
     twins: list[tuple[str, str]] = []
     matches = 0
     for q, docs in lists.items():
@@ -137,12 +157,14 @@ def _unlike_gold(qrels: Qrels, lists: Mapping[str, Collection[str]], absent: NDA
         return ""
     there, here = twins[0]
     return (
-        f"{len(twins):,} of {matches + len(twins):,} judged docs in {len(lists):,} lists are not recognized: ids "
+        f"{len(twins):,} of {matches + len(twins):,} judged docs in {where_looked} are not recognized: ids "
         f"differ in spelling: the run writes {shown(here)}, the gold {shown(there)}; write them alike"
     )
 
 
-def _unlike_corpus(lists: Mapping[str, Collection[str]], run: Run, policy: Policy, corpus: Collection[str]) -> str:
+def _unlike_corpus(
+    lists: Mapping[str, Collection[str]], run: Run, policy: Policy, corpus: Collection[str], where_looked: str
+) -> str:
     docs = dict.fromkeys(doc for own in lists.values() for doc in own)
     lonely = [
         doc for doc in docs if doc not in corpus and not any(one in corpus for one in _parents((doc,), run, policy))
@@ -152,7 +174,7 @@ def _unlike_corpus(lists: Mapping[str, Collection[str]], run: Run, policy: Polic
         return ""
     here, there = twins[0]
     return (
-        f"{len(twins):,} of {len(docs):,} distinct docs in {len(lists):,} lists are not recognized: ids differ in "
+        f"{len(twins):,} of {len(docs):,} distinct docs in {where_looked} are not recognized: ids differ in "
         f"spelling: the run writes {shown(here)}, the corpus {shown(there)}; write them alike"
     )
 

@@ -13,6 +13,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.items import Items
+from karat.model.policy import parent_of
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 from karat.model.run_log import AMOUNTS
@@ -189,6 +190,25 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
     if needs.over_whole_run:
         rankings = replace(rankings, whole=_whole(aligned, run, needs, policy, others))
     return rankings
+
+
+def note_cut_ids(qrels: Qrels, run: Run, hits: Hits, needs: Needs, policy: Policy) -> tuple[str, ...]:
+    """That some ids count as chunks because they hold the separator, where nothing else says that they are.
+
+    Said for metrics that count docs, and where other ids do not hold it and nothing has what stands before it as id.
+    """
+    mark, content = run.separator(policy), run.content
+    counts_docs = any(m.needs == ("items",) for m in needs.measures)
+    if not mark or not counts_docs or hits.at_doc or (isinstance(content, OrderedLists) and content.parents):
+        return ()
+    docs = {item.doc: item.parent for top in hits.items.values() for item in top[: needs.depth]}
+    cut = [doc for doc, parent in docs.items() if parent != doc and parent == parent_of(doc, mark)]
+    if not cut or len(cut) == len(docs) or not {docs[doc] for doc in cut}.isdisjoint((*docs, *qrels.docs)):
+        return ()
+    return (
+        f"{len(cut):,} of {len(docs):,} ids hold {shown(mark)} and count as chunks: {shown(cut[0])} as one of the doc "
+        f"{shown(docs[cut[0]])}; if ids name whole docs, switch that off with --separator ''",
+    )
 
 
 def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hits | None) -> Rankings:

@@ -109,8 +109,8 @@ def _load(
     parent = ""
     values = dict(source.values)
     if with_parent:
-        values["separator"] = policy.separator
-        before = "split_part(r.doc, $separator, 1)"
+        values |= {"separator": policy.separator} if policy.separator else {}
+        before = "split_part(r.doc, $separator, 1)" if policy.separator else "r.doc"
         candidates = ["nullif(r.parent, '')"] if has_parent else []
         candidates += ["p.parent"] if parents else []
         parent = f", coalesce({', '.join([*candidates, before])}) AS parent"

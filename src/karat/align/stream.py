@@ -36,17 +36,17 @@ def align_stream(
     at_doc: bool,
     threads: int,
     keep_items: int,
+    separator: bytes,
     separators: list[bool],
     parents: Mapping[str, str],
 ) -> Hits:
     """Read, check and align block by block. A run that is not grouped by query raises NotGrouped.
 
-    `separators` gets an entry once a block holds the separator between a doc and its chunks.
+    `separators` gets an entry once a block holds the `separator`, which may divide docs from their chunks.
     """
-    mark = policy.separator.encode()
 
     def work(block: Any) -> BlockHits:
-        if not separators and mark in block.buffer:
+        if separator and not separators and separator in block.buffer:
             separators.append(True)
         rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
         return align_block(rows, gold, policy, at_doc, keep_items)

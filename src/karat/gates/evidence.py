@@ -20,7 +20,7 @@ from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, paired
 from karat.results.values import statistic_of
-from karat.results.words import BASELINE, segment_text
+from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
 from karat.stats.intervals import draws_needed, unit_deviation
@@ -275,7 +275,7 @@ class _View:
         segments = matching_segments(gate, self._slices)
         if not segments:
             refuse_absent_value(gate, self.sampling)
-            condition = " and ".join(f"{f} = {v}" for f, v in gate.where) or ", ".join(gate.every)
+            condition = " and ".join(condition_text(f, v) for f, v in gate.where) or ", ".join(gate.every)
             return [self._without_evidence(gate, f"no query has {condition}")]
         if gate.every:
             segments = self._with_gold(gate, segments)

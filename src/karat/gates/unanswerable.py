@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling
 from karat.metrics.grammar import parse
-from karat.model.field_group import read_group
-from karat.results.words import queries_text
+from karat.results.words import condition_text, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,4 +73,4 @@ def find_members(gate: Gate, sampling: Sampling) -> set[str]:
 
 
 def _where_text(gate: Gate) -> str:
-    return " and ".join(f if read_group(f) else f"{f} = {value}" for f, value in gate.where)
+    return " and ".join(condition_text(field, value) for field, value in gate.where)

@@ -40,7 +40,7 @@ def value_text(row: Judgment) -> str:
 
 
 def describe(row: Judgment) -> str:
-    """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; at most 0.03 is allowed`."""
+    """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; a fall of at most 0.1 is allowed`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
     metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric

@@ -71,8 +71,8 @@ class Option:
             return f"an integer from {self.least}"
         if self.kind == "share" and not (number and 0 < value < 1):
             return "between 0 and 1, such as 0.95"
-        if self.kind == "text" and not (isinstance(value, str) and value):
-            return "at least one character"
+        if self.kind == "text" and not (isinstance(value, str) and len(value) >= self.least):
+            return "at least one character" if self.least else "text"
         if self.kind == "yes" and value not in (True, False):
             return "true or false"
         return None

@@ -69,8 +69,12 @@ def binarize(grades: Grades, _: bool = True) -> Grades:
 
 
 def parent_of(chunk_id: str, separator: str, parents: Mapping[str, str] | None = None) -> str:
-    """The doc that a chunk belongs to: as `parents` says, else the part of its id before the separator."""
-    return (parents.get(chunk_id) if parents else None) or chunk_id.partition(separator)[0]
+    """The doc that a chunk belongs to: as `parents` says, else the part of its id before the separator.
+
+    Without a separator ids name whole docs.
+    """
+    named = parents.get(chunk_id) if parents else None
+    return named or (chunk_id.partition(separator)[0] if separator else chunk_id)
 
 
 def with_judgment(docs: RankedDocs, _: bool) -> Mask:
@@ -123,7 +127,12 @@ class Policy(OptionGroup):
     chunk_credit: ChunkCredit = option(
         "first", "With gold by doc: credit a doc's first chunk alone, or later ones in precision too."
     )
-    separator: str = option(SEPARATOR, "What divides a chunk id into its doc and the rest.", metavar="TEXT")
+    separator: str = option(
+        SEPARATOR,
+        "What divides a chunk id into its doc and the rest; '' if ids name whole docs.",
+        metavar="TEXT",
+        least=0,
+    )
     stage: str | None = option(None, "Evaluate this stage of a run log instead of its final list.", metavar="NAME")
     as_of_filter: bool = option(False, "Drop items whose doc_version is later than the query's as_of.")
     condensed: bool = option(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karat.model.policy import Policy
     from karat.model.run_log import Facts, RunLog
     from karat.model.strings import Strings
 
@@ -103,6 +104,13 @@ class Run:
 
     parents: Mapping[str, str] = field(default_factory=dict)
     """The doc of each chunk for which the table of docs names one; what the run itself says comes first."""
+
+    names_docs: bool = False
+    """Whether the ids stand in a field for docs, such as `doc_id`, and not in `chunk_id`: nothing is cut from them."""
+
+    def separator(self, policy: Policy) -> str:
+        """What divides an id of this run into its doc and the rest; nothing where ids name docs."""
+        return "" if self.names_docs else policy.separator
 
     def __repr__(self) -> str:
         return f"Run({self.name!r}, {type(self.content).__name__})"

@@ -159,9 +159,15 @@ class RunLog:
         lists = (items for t in self.traces.values() for items in (t.topk, t.topk_original) if items)
         return {item.id: item.doc_id for items in lists for item in items if item.doc_id is not None}
 
+    @cached_property
+    def names_docs(self) -> bool:
+        """Whether the results have a `doc_id` alone, and never a `chunk_id`: then ids name whole docs."""
+        lists = (items for t in self.traces.values() for items in (t.topk, t.topk_original) if items)
+        return bool(self.docs) and all(item.chunk_id is None for items in lists for item in items)
+
     def doc_of(self, chunk: str, separator: str) -> str:
         """The doc that a chunk belongs to: as the log says, else the part of its id before the separator."""
-        return parent_of(chunk, separator, self.docs)
+        return parent_of(chunk, "" if self.names_docs else separator, self.docs)
 
     def amounts(self, kind: str) -> Mapping[str, Mapping[str, float]]:
         """Latency or cost as {key: {query: number}}; keys are in lower case, as metrics name them."""

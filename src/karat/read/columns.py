@@ -12,11 +12,13 @@ from karat.errors import shown
 if TYPE_CHECKING:
     from karat.model.docs import Fields
 
+CHUNK = "chunk_id"
+"""The one name under which ids are those of chunks: the doc of each is the part before the separator."""
 QUERY_NAMES = ("query_id", "query-id", "qid", "q_id", "query")
-DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", "chunk_id", "doc")
+DOC_NAMES = ("doc_id", "corpus-id", "docid", "docno", CHUNK, "doc")
 GRADE_NAMES = ("grade", "relevance", "rel", "label", "score")
 SCORE_NAMES = ("score", "sim")
-_UNSURE = {"qrels": ("query", "doc", "chunk_id", "score"), "run": ("query", "doc", "chunk_id")}
+_UNSURE = {"qrels": ("query", "doc", CHUNK, "score"), "run": ("query", "doc", CHUNK)}
 """Names that other columns have too: each claims its role only where no surer name does."""
 SUBTOPIC = "subtopic"
 Role = Literal["qrels", "run"]
@@ -34,7 +36,7 @@ class TableKind:
 
 
 QUERIES = TableKind("query", "queries", "queries", ("_id", "id", *QUERY_NAMES))
-DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", "chunk_id", *(n for n in DOC_NAMES if n != "chunk_id")))
+DOCS = TableKind("doc", "docs", "corpus", ("_id", "id", CHUNK, *(n for n in DOC_NAMES if n != CHUNK)))
 """A corpus of chunks has `chunk_id`, and `doc_id` for the doc that each belongs to."""
 ID_NAMES = (*QUERIES.id_names, *DOC_NAMES)
 

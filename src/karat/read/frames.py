@@ -113,7 +113,7 @@ def _table_rows(database: Database, table: Selection, role: Role, name: str) -> 
         raise InputError(f"{name}: has no rows, expected at least one")
     _check_rows(rows, role, name)
     _check_rivals(database, table, layout, dict(zip(layout.header, names, strict=True)), name)
-    return ColumnRows(rows, tuple(rival.note for rival in layout.rivals))
+    return ColumnRows(rows, tuple(rival.note for rival in layout.rivals), layout.names_docs)
 
 
 def _check_rivals(database: Database, table: Selection, layout: Layout, names: Mapping[str, str], name: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from karat.errors import AmbiguousFormat, InputError, Problem, shown
 from karat.model.limits import LINE
-from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
+from karat.read.columns import CHUNK, DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.formats import describe_formats, format_names
 from karat.read.problems import QUOTE_PROBLEM, RETURN_PROBLEM, describe_bad_bytes
 
@@ -45,6 +45,11 @@ class Layout:
     parent: int | None = None
     header: tuple[str, ...] = ()
     rivals: tuple[Rival, ...] = ()
+
+    @property
+    def names_docs(self) -> bool:
+        """Whether the ids stand in a column for docs; without a header nobody knows what they are."""
+        return bool(self.header) and self.header[self.doc] != CHUNK
 
 
 def ascii_split(line: str) -> list[str]:
@@ -123,8 +128,8 @@ def table_layout(
     """The columns of a table by the names in its header."""
     query = column(names, QUERY_NAMES)
     doc, parent = column(names, DOC_NAMES), None
-    if role == "run" and "chunk_id" in names and doc is not None and names[doc] != "chunk_id":
-        doc, parent = names.index("chunk_id"), doc
+    if role == "run" and CHUNK in names and doc is not None and names[doc] != CHUNK:
+        doc, parent = names.index(CHUNK), doc
     if role == "qrels" and SUBTOPIC in names:
         parent = names.index(SUBTOPIC)
         if names.count(SUBTOPIC) > 1:

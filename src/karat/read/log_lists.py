@@ -33,7 +33,7 @@ def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None
         content, notes, late = _final_lists(log, policy, as_of or {}, with_days)
     if policy.as_of_filter:
         notes.append(f"as_of_filter dropped {late} items newer than their query's as_of")
-    return Run(log.name, content, log.facts, log.path, tuple(notes), log=log)
+    return Run(log.name, content, log.facts, log.path, tuple(notes), log=log, names_docs=log.names_docs)
 
 
 def stage_lists(log: RunLog, stage: str, separator: str) -> OrderedLists:

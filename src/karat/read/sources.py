@@ -90,7 +90,7 @@ def read_run(
         run = run_from_mapping(source, name or "run", separator=policy.separator)
     elif frames.is_frame(source):
         table = frames.frame_rows(source, "run", name or "run")
-        run = Run(name or "run", Table(table.rows), notes=table.notes)
+        run = Run(name or "run", Table(table.rows), notes=table.notes, names_docs=table.names_docs)
     else:
         raise InputError(
             f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
@@ -278,18 +278,21 @@ def _run_from_file(path: str, name: str | None, format: str | None, separator: s
         if not content.rows:
             raise InputError(f"{path}: holds no results, expected at least one")
         doubts = _doubts((row[1], row[3]) for row in content.rows[:ROWS_FOR_DOUBTS])
-        return Run(name, Table(as_rows(content.rows)), path=path, notes=(*content.notes, *doubts))
+        notes = (*content.notes, *doubts)
+        return Run(name, Table(as_rows(content.rows)), path=path, notes=notes, names_docs=content.names_docs)
     if isinstance(content, ColumnRows):
         rows = content.rows
         queries = rows.query.take(np.arange(min(len(rows), ROWS_FOR_DOUBTS))).texts()
         doubts = _doubts(zip(queries, rows.score.tolist(), strict=False))
-        return Run(name, Table(rows), path=path, notes=(*content.notes, *doubts))
+        return Run(name, Table(rows), path=path, notes=(*content.notes, *doubts), names_docs=content.names_docs)
     if not isinstance(content, TextFile):
         return replace(content, name=name)
     facts = {"tag": tag} if (tag := _tag(content.layout, file.head)) else {}
     doubts = _doubts(_first_scores(content.layout, file.head)) if content.layout.header else ()
     check_rivals(content, Problems(path))
-    return Run(name, content, facts, path if file.stdin is None else None, (*content.notes, *doubts))
+    notes = (*content.notes, *doubts)
+    place = path if file.stdin is None else None
+    return Run(name, content, facts, place, notes, names_docs=content.layout.names_docs)
 
 
 def _first_scores(layout: Layout, head: bytes) -> Iterator[tuple[str, float]]:

@@ -14,7 +14,8 @@ from karat.report.words import ICONS, MARKS, NO_DECISION
 from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
-from karat.results.words import plain, queries_text, segment_text
+from karat.results.remarks import Remark
+from karat.results.words import plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
     from karat.gates.evidence import Judgment
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 BREAK = "\u200b"
 """A space of no width: what would be linked is not, and reads the same."""
-METRICS, RUNS, GATES, SEGMENTS, NOTES = 5, 4, 10, 5, 4
+METRICS, RUNS, GATES, SEGMENTS = 5, 4, 10, 5
 """The most that a comment shows of each."""
+NOTES = 2_400
+"""Characters of notes from which on those are counted that are not serious and not about a gate."""
 ROWS = 200
 """The most segments that a table shows."""
 NAME, SENTENCE, COMMENT, PAGE = 60, 240, 4_900, 60_000
@@ -200,12 +203,17 @@ def _statements(view: View) -> list[str]:
 
 
 def _remarks(view: View) -> list[str]:
-    """What to know of the data before believing the figures."""
-    remarks = [*(r.text for r in view.remarks), *(() if view.verdict else view.notes)]
-    lines = [f"> note: {text(line, SENTENCE)}" for line in remarks[:NOTES]]
-    if len(remarks) > NOTES:
-        lines.append(f"> and {len(remarks) - NOTES} more notes")
-    return ["\n".join(lines)] if lines else []
+    """What to know of the data before believing the figures, one item per note: quoted lines would flow together."""
+    lines: list[str] = []
+    hidden = room = 0
+    for remark in [*view.remarks, *(() if view.verdict else (Remark(note, False) for note in view.notes))]:
+        line = f"> - {text(remark.text, SENTENCE)}"
+        room += len(line)
+        if room <= NOTES or remark.serious or remark.of_gate:
+            lines.append(line)
+        else:
+            hidden += 1
+    return ["\n".join([*lines, *([f"> - and {plural(hidden, 'more note')}"] if hidden else [])])] if lines else []
 
 
 def _fitted(first: list[str], parts: list[str], last: list[str], most: int) -> str:

@@ -299,6 +299,9 @@ class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     ] = UNSET
     components: ComponentsJson | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
+    mismatches: Annotated[
+        list[str] | UnsetType, Meta(description="The notes that say why run and gold may not belong together.")
+    ] = UNSET
     ranked_lists: Annotated[str | UnsetType, Meta(description="In a baseline: a digest of all ranked lists.")] = UNSET
     sampling: Annotated[SamplingJson | UnsetType, Meta(description="In a baseline whose queries have weights.")] = UNSET
     record: Annotated[RunRecordJson | UnsetType, Meta(description="In a saved result.")] = UNSET

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse
+from karat.model.policy import earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
@@ -30,6 +31,8 @@ class Remark:
 
     text: str
     serious: bool
+    of_gate: bool = False
+    """Whether it is about a gate: such a one is in every output."""
 
 
 def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
@@ -44,6 +47,8 @@ def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ())
     `beside` are runs that they are compared with, of which nothing but the depth of their lists is said.
     """
     found = {run.name: warnings(run) for run in runs}
+    mismatches = {text for run in runs for text in run.mismatches}
+    notes = {run.name: [text for text in run.notes if text not in mismatches] for run in runs}
     return (
         *(Remark(text, True) for text in _few_cases(runs)),
         *(Remark(text, True) for text in _say_once(found, of_all="each run: ")),
@@ -51,7 +56,7 @@ def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ())
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_days, runs)) if text),
-        *(Remark(text, False) for text in _say_once({run.name: run.notes for run in runs}, of_all="")),
+        *(Remark(text, False) for text in _say_once(notes, of_all="")),
     )
 
 
@@ -96,6 +101,7 @@ def warnings(run: RunResult) -> list[str]:
     """What a reader of the means must know of the run before believing them."""
     c = run.counts
     out = [text] if (text := _nothing_found(run)) else []
+    out += run.mismatches
     if c.get("missing"):
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
     if empty := _empty_lists(run):
@@ -109,7 +115,27 @@ def warnings(run: RunResult) -> list[str]:
 
 def _gold_warnings(run: RunResult) -> list[str]:
     empty = run.counts.get("empty_gold", 0)
-    return [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold"] if empty else []
+    out = [f"{plural(empty, 'query', 'queries')} without any relevant doc in the gold"] if empty else []
+    for grade, names in _out_of_reach(run).items():
+        text = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        out.append(f"no doc of the gold has a grade {grade}, so {text} can only be 0: check the grades")
+    return out
+
+
+def _out_of_reach(run: RunResult) -> dict[str, list[str]]:
+    """Metrics that are 0 whatever is returned, by the grade that they count and the gold does not have."""
+    grades = run.rankings.gold_grade if run.rankings is not None else np.zeros(0)
+    out: dict[str, list[str]] = {}
+    for name in run.values if len(grades) else ():
+        measure = parse(name)
+        if not _of_relevance(name):
+            continue
+        rel = measure.param("rel") if any(p.name == "rel" for p in measure.metric.params) else None
+        if rel is None and not earns_gain(grades).any():
+            out.setdefault("above 0", []).append(name)
+        elif rel is not None and not is_relevant(grades, rel).any():
+            out.setdefault(f"of {rel:g} or more", []).append(name)
+    return out
 
 
 def few_cases(run: RunResult) -> int | None:
@@ -154,7 +180,8 @@ def _left_out(run: RunResult) -> str:
 
 def _nothing_found(run: RunResult) -> str:
     """Ids of two kinds make every value 0; a run that shares no query with the gold says so itself."""
-    names = [n for n in run.values if _of_relevance(n)]
+    hopeless = {n for names in _out_of_reach(run).values() for n in names}
+    names = [n for n in run.values if _of_relevance(n) and n not in hopeless]
     answered = run.counts.get("queries", 0) > run.counts.get("missing", 0)
     if not names or not answered or any(np.nan_to_num(run.values[n]).any() for n in names):
         return ""

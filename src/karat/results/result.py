@@ -114,6 +114,8 @@ class RunResult(Tabular):
     counts: Mapping[str, int]
     facts: Mapping[str, Json] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    mismatches: tuple[str, ...] = field(default=(), kw_only=True)
+    """The notes that say why run and gold may not belong together: their figures may mean nothing."""
     sampling: Sampling = field(default_factory=Sampling, repr=False)
     policy: Policy = field(default_factory=Policy, repr=False)
     level: Level | None = None
@@ -156,7 +158,8 @@ class RunResult(Tabular):
         """Whether gold ids name chunks or docs: gold by chunk does not carry over to another chunker."""
         if self.level is not None:
             return self.level
-        return "chunk" if self.gold and self.policy.separator in "\n".join(self.gold.qrels.docs) else "doc"
+        mark = self.policy.separator
+        return "chunk" if mark and self.gold and mark in "\n".join(self.gold.qrels.docs) else "doc"
 
     @cached_property
     def attainable(self) -> Mapping[str, float]:

@@ -209,8 +209,8 @@ def _weights(queries: Queries | None) -> dict[str, float]:
     return out
 
 
-def _values(name: str, queries: Queries | None) -> dict[str, str]:
-    """One field of all queries as text.
+def _values(name: str, queries: Queries | None) -> Mapping[str, str | Sequence[str]]:
+    """One field of all queries as text; a list holds several values, each a segment of its own.
 
     `field:4` cuts numbers into that many quantiles, `field in (a, b)` takes values together: yes or no.
     """
@@ -228,7 +228,7 @@ def _values(name: str, queries: Queries | None) -> dict[str, str]:
     if group is not None:
         return _grouped(group, values, queries.source)
     if not colon:
-        return {q: str(v) for q, v in values.items()}
+        return {q: _texts(v) for q, v in values.items()}
     return _quantiles(name, plain, parts, values)
 
 
@@ -239,14 +239,22 @@ def plain_field(name: str) -> str:
 
 
 def _grouped(group: FieldGroup, values: Fields, source: str) -> dict[str, str]:
-    texts = {q: str(v) for q, v in values.items()}
-    known = sorted(set(texts.values()))
+    texts = {q: _texts(v) for q, v in values.items()}
+    own = {q: (text,) if isinstance(text, str) else text for q, text in texts.items()}
+    known = sorted({text for mine in own.values() for text in mine})
     for value in group.values:
         if value not in known:
             near = nearest(value, known)
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(map(shown, known[:10]))}"
             raise UsageError(f"{source}: no query has {group.field} = {shown(value)}{hint}")
-    return {q: INSIDE if text in group.values else OUTSIDE for q, text in texts.items()}
+    return {q: OUTSIDE if set(mine).isdisjoint(group.values) else INSIDE for q, mine in own.items()}
+
+
+def _texts(value: object) -> str | tuple[str, ...]:
+    """The value of a field as text; of a list each value once."""
+    if not isinstance(value, (list, tuple)):
+        return str(value)
+    return tuple(sorted({str(one) for one in value if one is not None})) or (NONE,)
 
 
 def _quantiles(name: str, plain: str, parts: str, values: Fields) -> dict[str, str]:

@@ -47,7 +47,7 @@ def summarize(result: Result) -> DocumentJson:
         conventions=dict(result.conventions) or UNSET,
         intervals=_intervals(result.runs[0].sampling) if result.runs else UNSET,
         runs=[summarize_run(run) for run in result.runs],
-        warnings=[remark.text for remark in remarks_of(result.runs) if remark.serious] or UNSET,
+        warnings=[remark.text for remark in remarks_of(result.runs)] or UNSET,
         fingerprints=_fingerprints(result.fingerprints),
     )
 
@@ -65,6 +65,7 @@ def summarize_run(run: RunResult) -> RunJson:
         across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
         components=run.components.document() if run.components is not None else UNSET,
         notes=list(run.notes) or UNSET,
+        mismatches=list(run.mismatches) or UNSET,
     )
 
 

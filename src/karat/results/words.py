@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from karat.model.field_group import INSIDE, read_group
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,9 +34,16 @@ def units_text(n: int, unit: UnitWord) -> str:
     return queries_text(n) if unit == "query" else plural(n, unit)
 
 
-def segment_text(segment: Mapping[str, str] | None) -> str:
-    """`language = de, topic = battery`; empty for all queries."""
-    return ", ".join(f"{field} = {value}" for field, value in (segment or {}).items())
+def segment_text(segment: Mapping[str, str] | None, mark: str = " = ") -> str:
+    """`language = de, topic = battery`, `language in (de, en)`; empty for all queries."""
+    return ", ".join(condition_text(field, value, mark) for field, value in (segment or {}).items())
+
+
+def condition_text(field: str, value: str, mark: str = " = ") -> str:
+    """A field with its value; a group of values, which is a field with yes or no, as what it says."""
+    if read_group(field) is None:
+        return f"{field}{mark}{value}"
+    return field if value == INSIDE else f"not {field}"
 
 
 def without_controls(text: str) -> str:

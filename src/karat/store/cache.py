@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from karat.model.run_log import Facts
 
-VERSION = 7
+VERSION = 8
 SMALLEST = 1 << 20
 """Smaller inputs are read faster than the cache is asked."""
 ENDING = ".karat"
@@ -110,10 +110,10 @@ class StoredRun:
     counts: Mapping[str, int]
     facts: Facts
     notes: Sequence[str]
-    at_doc: bool
-    """Whether gold ids were matched with the docs that chunks belong to."""
-    chunked: bool
-    """Whether the run names chunks apart from their docs."""
+    mismatches: Sequence[str]
+    """The notes that say why run and gold may not belong together."""
+    gold_level: Literal["chunk", "doc"] | None
+    """Whether gold ids name chunks or docs, where that is known."""
 
 
 class EntryRun(TypedDict):
@@ -123,8 +123,8 @@ class EntryRun(TypedDict):
     counts: Mapping[str, int]
     facts: Facts
     notes: Sequence[str]
-    at_doc: bool
-    chunked: bool
+    mismatches: Sequence[str]
+    gold_level: Literal["chunk", "doc"] | None
 
 
 class EntryHead(TypedDict):

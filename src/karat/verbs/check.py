@@ -199,21 +199,25 @@ def remarks_on(
     if base is not None and base not in runs:
         values = {m: v for m, v in base.values.items() if m in result.metrics}
         elsewhere = [replace(base, name=mark_baseline(base), values=values)]
-    turned = (Remark(text, True) for text in describe_directions(row.gate for row in rows))
-    left_out = (Remark(text, False) for text in describe_left_out(rows, result))
+    turned = (Remark(text, True, of_gate=True) for text in describe_directions(row.gate for row in rows))
+    left_out = (Remark(text, False, of_gate=True) for text in describe_left_out(rows, result))
     return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
 
 
 def _rest(rows: Sequence[Judgment], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
-    gates = len({r.gate for r in rows}) - 1
-    if gates:
-        verb = "undecided" if outcome == "undecided" else "fails" if gates == 1 else "fail"
-        return f"; {plural(gates, 'more gate')} {verb}"
-    if runs := len({r.run for r in rows}) - 1:
-        return f"; the same for {plural(runs, 'more run')}"
-    segments = len(rows) - 1
-    return f"; the same in {plural(segments, 'more segment')}" if segments else ""
+    counts = {
+        "more gate": len({r.gate for r in rows}) - 1,
+        "more run": len({r.run for r in rows}) - 1,
+        "more segment": len(rows) - 1,
+    }
+    thing, count = next(((thing, n) for thing, n in counts.items() if n), ("", 0))
+    if not count:
+        return ""
+    verb = "undecided" if outcome == "undecided" else "fails" if count == 1 else "fail"
+    small = sum(r.found.units < r.found.minimum for r in rows[1:]) if thing == "more segment" else 0
+    which = "" if count == 1 else f"{small if small < count else 'all'} of them "
+    return f"; {plural(count, thing)} {verb}" + (f", {which}too small to judge alone" if small else "")
 
 
 def mark_baseline(base: RunResult) -> str:

@@ -261,13 +261,14 @@ class _Job:
             tuple(notes),
             self.sampling,
             self.policy,
-            "doc" if stored.at_doc else "chunk" if stored.chunked else None,
+            stored.gold_level,
             self.gold,
             rankings,
             find_gold_ranks(details) if details is not None and self.gold is not None else None,
             build_top_lists(details) if details is not None else None,
             run.log if run is not None and self.engine.details else None,
             threads=self.engine.threads or default_threads(),
+            mismatches=tuple(stored.mismatches),
         )
 
     def _entry(self, source: Any) -> Entry | None:
@@ -315,8 +316,9 @@ class _Job:
             aligned = without_judgments(aligned, no_answer=self.queries.no_answer if self.queries else ())
             notes = (*notes, *_routes(run))
         if needs is not None:
-            from karat.align.needs import with_parts
+            from karat.align.needs import note_cut_ids, with_parts
 
+            notes = (*notes, *note_cut_ids(gold, run, aligned.hits, needs, chosen))
             others = None
             if needs.over_whole_run and aligned.hits.without_gold:
                 unjudged = unjudged_queries(aligned.hits.without_gold)
@@ -326,6 +328,7 @@ class _Job:
                 )
             aligned = replace(aligned, rankings=with_parts(aligned, run, needs, chosen, others=others))
         found = aligned.hits
+        mismatches: tuple[str, ...] = ()
         if self.gold is not None:
             if self.needs_gold:
                 where = self.gold.source
@@ -336,10 +339,9 @@ class _Job:
                     gold=os.fspath(where) if isinstance(where, (str, os.PathLike)) else "the gold",
                     no_answer=self.queries.no_answer if self.queries else (),
                 )
-            notes = (*describe_mismatch(gold, run, found, chosen, corpus=self.corpus), *notes)
-        stored = StoredRun(
-            aligned.rankings, run.name, aligned.counts, run.facts, (*gold.notes, *notes), found.at_doc, found.chunked
-        )
+            mismatches = describe_mismatch(gold, run, found, chosen, corpus=self.corpus)
+        notes = (*gold.notes, *mismatches, *notes)
+        stored = StoredRun(aligned.rankings, run.name, aligned.counts, run.facts, notes, mismatches, found.gold_level)
         if entry is not None:
             entry.store(stored)
         return aligned, stored

@@ -33,6 +33,8 @@ class LineRows:
 
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
+    names_docs: bool = False
+    """Whether no row has a chunk id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class ColumnRows:
 
     rows: Rows
     notes: tuple[str, ...] = ()
+    names_docs: bool = False
+    """Whether the ids stand in a column for docs."""
 
 
 Content: TypeAlias = "TextFile | LineRows | ColumnRows | JsonObject | RunLog"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, Problem, shown
 from karat.model.limits import ID
-from karat.read.columns import DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
+from karat.read.columns import CHUNK, DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.files import is_run_log
 from karat.read.formats import InputFormat, LineRows, describe_formats
 from karat.read.problems import long_id, parse_number
@@ -49,7 +49,8 @@ def read(file: InputFile, role: Role, problems: Problems) -> LineRows | RunLog:
 
         if is_run_log(file.head):
             return read_run_log(file.path, file.path, file.stdin)
-    return LineRows(_rows(file, role, problems), notes)
+    rows, names_docs = _rows(file, role, problems)
+    return LineRows(rows, notes, names_docs)
 
 
 def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
@@ -79,18 +80,20 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rows(file: InputFile, role: Role, problems: Problems) -> list[Row]:
-    """Rows with the column names of a table."""
+def _rows(file: InputFile, role: Role, problems: Problems) -> tuple[list[Row], bool]:
+    """Rows with the column names of a table, and whether none has a chunk id."""
     from karat.read.objects import is_finite, text_id
 
     what, names = ("grade", GRADE_NAMES) if role == "qrels" else ("score", SCORE_NAMES)
     rows: list[Row] = []
+    names_docs = True
     for number, line in _objects(file, problems):
         for rival in rivals_of(tuple(line), role):
             if rival.disagrees(line[rival.used], line[rival.ignored]):
                 problems.add(number, rival.problem(line[rival.used], line[rival.ignored]))
         query, doc, value = (_field(line, n) for n in (QUERY_NAMES, DOC_NAMES, names))
-        chunk = line.get("chunk_id")
+        chunk = line.get(CHUNK)
+        names_docs = names_docs and chunk is None
         parent = doc if chunk is not None and "doc_id" in line else None
         doc = chunk if chunk is not None else doc
         q, d = text_id(query), text_id(doc)
@@ -114,7 +117,7 @@ def _rows(file: InputFile, role: Role, problems: Problems) -> list[Row]:
                 if (problem := long_id(id)) is not None:
                     problems.add(number, f"the {idea} id {problem}")
     problems.check()
-    return rows
+    return rows, names_docs
 
 
 def _objects(file: InputFile, problems: Problems) -> Iterator[tuple[int, JsonObject]]:

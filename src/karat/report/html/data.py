@@ -29,6 +29,7 @@ from karat.report.html.model import (
 )
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
+from karat.results.words import condition_text
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
@@ -176,7 +177,7 @@ def p_note(row: Decision) -> str:
 
 def segment_name(by: Mapping[str, str]) -> str:
     """`intent = list, language = de`."""
-    return ", ".join(f"{name(f)} = {name(str(v))}" for f, v in by.items())
+    return ", ".join(condition_text(name(f), name(str(v))) for f, v in by.items())
 
 
 def _segments(result: Result) -> list[SegmentRow]:

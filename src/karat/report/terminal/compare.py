@@ -9,7 +9,7 @@ from karat.report.terminal.console import console, grid, line, note
 from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of
-from karat.results.words import plain, plural
+from karat.results.words import plain, plural, segment_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +92,7 @@ def _segments(out: Console, rows: list[Decision]) -> None:
         flag = "too few to judge alone" if r.small else "moves against the whole" if r.against_trend else ""
         if r.rest is not None and r.rest.differs:
             flag = "; ".join(filter(None, (flag, "differs from the rest")))
-        name = plain(", ".join(f"{k}={v}" for k, v in r.segment.items()))
+        name = plain(segment_text(r.segment, "="))
         one = r.figure
         beside = [str(r.pooled_figure) if r.pooled is not None else ""] if pooled else []
         cells = (name, str(r.n), one.text, one.interval, *beside, p_text(r.p_adjusted), flag)

@@ -16,7 +16,7 @@ from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import remarks_of
 from karat.results.words import plain as plain
-from karat.results.words import queries_text
+from karat.results.words import queries_text, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _segments(result: Result, wide: bool) -> Table:
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
         if pooled:
             cells.append(str(estimate_figure(metric, segment.pooled[metric])) if metric in segment.pooled else "")
-        name = plain(", ".join(f"{k}={v}" for k, v in segment.by.items()))
+        name = plain(segment_text(segment.by, "="))
         n = segment.metrics[metric].n
         table.add_row(name, str(n), *cells, style="dim" if metric in segment.too_few else None)
     for names in result.runs[0].sampling.tables:

@@ -10,7 +10,7 @@ from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
-from karat.results.words import BASELINE, plain, plural
+from karat.results.words import BASELINE, plain, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,19 +139,30 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
             table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=HEAD)
         for segment in rows:
             cells = [_in_segment(run, segment, metric) for run in runs]
-            name = ", ".join(f"{k}={v}" for k, v in segment.by.items())
             table.add_row(
-                plain(name), str(segment.metrics[metric].n), *cells, style="dim" if metric in segment.too_few else None
+                plain(segment_text(segment.by, "=")),
+                str(segment.metrics[metric].n),
+                *cells,
+                style="dim" if metric in segment.too_few else None,
             )
         out.print(table)
     if hidden := len(segments) - len(small) - len(rows):
         out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))
     if small:
-        sizes = sorted(s.metrics[metric].n for s in small)
-        span = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+        span = _span([s.metrics[metric].n for s in small])
+        units = [min(s.metrics[metric].units, s.metrics[metric].n) for s in small]
+        if units != [s.metrics[metric].n for s in small]:
+            span += f", which count as {_span(units)} independent ones"
+        span += f"; {candidate.sampling.minimum} are needed"
         lack = "has too few queries to judge on its own" if len(small) == 1 else "have too few queries to judge alone"
         it = "it" if len(small) == 1 else "them"
         out.print(line(f"{plural(len(small), 'segment')} {lack} ({span}); use --verbose to show {it}", style="dim"))
+
+
+def _span(sizes: Sequence[float]) -> str:
+    """`3 to 9`, or `9` where all are equal."""
+    low, high = (f"{round(size, 1):g}" for size in (min(sizes), max(sizes)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _live(check: Check) -> bool:

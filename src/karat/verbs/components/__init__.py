@@ -124,11 +124,11 @@ def _funnel(material: Material) -> Component:
 
 def _unknown(material: Material) -> int:
     """Ids in stages whose doc nobody named, in a log that names docs which the ids do not tell."""
-    log, mark = material.log, material.policy.separator
+    log, mark = material.log, material.run.separator(material.policy)
     if log is None or not material.at_doc or all(parent_of(c, mark) == d for c, d in log.docs.items()):
         return 0
     ids = {d for t in log.traces.values() for docs in t.stages.values() for d in docs}
-    return sum(d not in log.docs and mark not in d for d in ids)
+    return sum(d not in log.docs and not (mark and mark in d) for d in ids)
 
 
 def _router(material: Material) -> Component:

@@ -90,7 +90,7 @@ class Material:
 
     def doc_of(self, doc: str) -> str:
         """The doc that a chunk belongs to."""
-        return parent_of(doc, self.policy.separator, self.log.docs if self.log is not None else None)
+        return parent_of(doc, self.run.separator(self.policy), self.log.docs if self.log is not None else None)
 
     @cached_property
     def final(self) -> Mapping[str, Sequence[str]]:

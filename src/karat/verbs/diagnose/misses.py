@@ -79,7 +79,8 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
         other = evaluate(qrels, baseline, "recall@10", settings=settings).runs[0] if baseline is not None else None
     if settings.data.queries is not None:
         texts = read_queries(settings.data.queries).texts
-    mark = options.get("separator") or str(conventions.get("separator", SEPARATOR))
+    mark = options.get("separator")
+    mark = str(conventions.get("separator", SEPARATOR)) if mark is None else mark
     return _list_misses(run_result, other, texts, read_docs(settings.data.docs or {}, separator=mark))
 
 

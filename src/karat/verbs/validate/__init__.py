@@ -77,9 +77,9 @@ def validate(
         findings += problems
         if config is not None and not problems:
             findings += check_config(config)
-            separator = separator or config_options(config).get("separator")
+            separator = config_options(config).get("separator") if separator is None else separator
             ontology = ontology or config_options(config).get("ontology")
-    findings += _check_files(roles, unreadable, separator or SEPARATOR, ontology)
+    findings += _check_files(roles, unreadable, SEPARATOR if separator is None else separator, ontology)
     names = {path: ROLES[role] if role else "unknown" for path, role in roles.items()}
     return Validation(sort_findings(findings, list(roles)), names).only(select, ignore)
 

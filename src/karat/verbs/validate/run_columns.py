@@ -139,20 +139,20 @@ def _run(path: str, problems: FileProblems) -> RunFile:
     problems.notes = content.notes
     ranks = form.ranks(file) if form.ranks is not None else {}
     if isinstance(content, ColumnRows):
-        return _from_columns(path, content.rows, ranks)
+        return replace(_from_columns(path, content.rows, ranks), names_docs=content.names_docs)
     if isinstance(content, LineRows):
-        return _from_rows(path, content.rows, ranks, problems)
+        return replace(_from_rows(path, content.rows, ranks, problems), names_docs=content.names_docs)
     check_rivals(content, problems)
     layout = content.layout
     at = 3 if not layout.header else layout.header.index("rank") if "rank" in layout.header else None
     try:
-        return _in_blocks(content, at, file.head, problems)
+        return replace(_in_blocks(content, at, file.head, problems), names_docs=layout.names_docs)
     except Irregular:
         rows = content.exact_rows(problems)
     if at is not None:
         with_ranks = TextFile(path, replace(layout, value=at), "run")
         ranks = {row[0]: row[3] for row in with_ranks.exact_rows(FileProblems(path))}
-    return _from_rows(path, rows, ranks, problems)
+    return replace(_from_rows(path, rows, ranks, problems), names_docs=layout.names_docs)
 
 
 def _in_blocks(file: TextFile, at: int | None, head: bytes, problems: FileProblems) -> RunFile:
@@ -246,7 +246,7 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
 
     out, log, policy = _Columns(), list[LogLine](), Policy()
     parents: dict[str, str] = {}
-    whole = True
+    whole = names_docs = True
     for place, query, line in log_lines(path, problems):
         if out.rows >= MOST_ROWS:
             whole = False
@@ -260,6 +260,7 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
         items = ordered_items(trace.topk, policy)
         ranks = [i.rank for i in items if i.rank is not None]
         for item in items:
+            names_docs = names_docs and item.chunk_id is None
             if item.chunk_id is not None and item.doc_id is not None:
                 parents.setdefault(item.chunk_id, item.doc_id)
         q = out.queries.of(query)
@@ -283,4 +284,4 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
                 [(i.id, v) for i, v in zip(trace.topk, versions_of(line), strict=True) if v is not None],
             )
         )
-    return out.run(path, parents=parents, log=log, is_log=True, whole=whole)
+    return out.run(path, parents=parents, names_docs=names_docs, log=log, is_log=True, whole=whole)

@@ -103,6 +103,8 @@ class RunFile:
     rank: NDArray[np.float64]
     line: NDArray[np.int64]
     parents: Mapping[str, str] = field(default_factory=dict)
+    names_docs: bool = False
+    """Whether ids name whole docs: they stand in a field for docs, and not in `chunk_id`."""
     log: Sequence[LogLine] = ()
     is_log: bool = False
     in_file_order: bool = False
@@ -256,7 +258,9 @@ class FileSet:
 
     def parent(self, run: RunFile | None, doc: str) -> str:
         """The doc that an id belongs to: as the run says, else as its id does."""
-        return parent_of(doc, self.separator, run.parents if run is not None else None)
+        if run is None:
+            return parent_of(doc, self.separator)
+        return parent_of(doc, "" if run.names_docs else self.separator, run.parents)
 
     @property
     def corpus_is_whole(self) -> bool:
