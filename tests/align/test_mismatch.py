@@ -85,7 +85,7 @@ def test_a_doc_that_another_query_returns_in_another_spelling_is_not_named(tmp_p
 def test_returned_docs_that_the_corpus_writes_differently_are_named(tmp_path: Path) -> None:
     gold, docs = {"q1": ["D1"], "q2": ["D2"]}, {f"D{i}": {"text": "-"} for i in range(1, 9)}
     notes = karat.evaluate(gold, {"q1": ["d5", "D3"], "q2": ["D2"]}, "mrr", docs=docs).notes
-    expected = "1 of 2 distinct docs in 1 lists are not recognized: ids differ in spelling: the run writes"
+    expected = "1 of 2 distinct docs in 1 list are not recognized: ids differ in spelling: the run writes"
     assert notes == (f'{expected} "d5", the corpus "D5"; write them alike',)
     assert not karat.evaluate(gold, {"q1": ["D5", "D3"], "q2": ["D2"]}, "mrr", docs=docs).notes
 
@@ -169,3 +169,10 @@ def test_nothing_is_looked_for_where_most_judged_docs_are_found(
     monkeypatch.setattr(mismatch, "find_twins", fail)
     monkeypatch.setattr(mismatch, "_rank_steps", fail)
     assert np.isclose(karat.evaluate(str(tmp_path / "gold.txt"), write(tmp_path), "mrr").mean["mrr"], 1.0)
+
+
+def test_a_sample_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each list has 5 docs: of 12 lists the first 20 rows show 4."""
+    monkeypatch.setattr(mismatch, "SAMPLE", 20)
+    run = write(tmp_path, doc="D-{}")
+    assert "judged docs in 4 of 12 lists (a sample) are not recognized" in notes(tmp_path, run)

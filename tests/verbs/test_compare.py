@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -355,3 +356,39 @@ def test_a_table_that_is_piped_cuts_no_figure(tmp_path: Path) -> None:
     head, first = (line for line in done.stdout.splitlines() if line.startswith(("metric ", "mrr ")))
     assert "…" not in done.stdout and all(name.removesuffix(".run") in head for name in names)
     assert first.rstrip().endswith(" 30") and len(first) > 160 and re.search(r"\[[-+.\d]+, [-+.\d]+\]", first)
+
+
+def test_a_margin_is_in_the_unit_of_the_primary_metric(tmp_path: Path) -> None:
+    """0.02 of mrr is 0.02 of hit@1 too; 0.02 milliseconds or tokens are not meant."""
+    gold = {f"q{i}": {"d": 1} for i in range(30)}
+    for name, change in (("old", 0), ("new", 4)):
+        lines = [
+            {
+                "query_id": q,
+                "topk": [{"doc_id": "d"}],
+                "cost": {"tokens": 50 + i % 5 - change * (i % 2)},
+                "latency_ms": {"all": 20 + i % 7},
+            }
+            for i, q in enumerate(gold)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = [str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")]
+    found = karat.compare(gold, runs, "mrr,hit@1,cost.tokens,latency.p50", margin=0.02)
+    margins = {row.metric: row.margin for row in found.rows}
+    assert margins == {"mrr": 0.02, "hit@1": 0.02, "cost.tokens": None, "latency.p50": None}
+    assert "the margin of 0.02 is one of mrr, and not applied to cost.tokens, latency.p50" in found.notes
+    tokens = karat.compare(gold, runs, "cost.tokens,mrr", margin=5)
+    assert [row.margin for row in tokens.rows] == [5, None]
+
+
+def test_columns_of_p_are_in_one_order_for_all_candidates(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    gold, runs, _ = planted()
+    found = karat.compare(gold, {**runs, "next": runs["cand"]}, "mrr", tests=["t", "sign"])
+    rows = [replace(r, p=dict(sorted(r.p.items(), reverse=r.candidate == "next"))) for r in found.rows]
+    show(replace(found, rows=tuple(rows)))
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metric")]
+    first, second = ([word for word in head.split() if word in ("t", "sign")] for head in heads)
+    assert first == second and len(first) == 2

@@ -594,6 +594,8 @@ def test_the_command_prints_findings_with_evidence_cause_advice_and_queries(tmp_
     for told in (
         "1. Relevant docs are not retrieved at all",
         "evidence: ",
+        "(n=40)",
+        "over: all 40 queries",
         "likely cause: ",
         "try: ",
         "< 0.9",

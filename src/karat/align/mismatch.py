@@ -112,16 +112,20 @@ def _doc_ids(qrels: Qrels, run: Run, hits: Hits, policy: Policy, corpus: Collect
     judged = [qrels.docs[i] for i in few.tolist()]
     if are_plain([*judged, *_probe(run, [qrels.query_ids[i] for i in qrels.query_of[few].tolist()])]):
         return ""
-    sample = _sample(run, [qrels.query_ids[i] for i in np.unique(qrels.query_of[where]).tolist()])
+    queries = [qrels.query_ids[i] for i in np.unique(qrels.query_of[where]).tolist()]
+    sample = _sample(run, queries)
     lists = {q: docs | _parents(docs, run, policy) for q, docs in sample.items()}
-    where_looked = _name_sample(len(lists), int((hits.returned > 0).sum()))
+    by_query = isinstance(run.content, (ScoredLists, OrderedLists))
+    where_looked = _name_sample(len(lists), len(queries) if by_query else int((hits.returned > 0).sum()))
     text = _unlike_gold(qrels, lists, absent, where_looked)
     return text or (_unlike_corpus(sample, run, policy, corpus, where_looked) if corpus else "")
 
 
 def _name_sample(lists: int, total: int) -> str:
     """Where ids were compared: `50 lists`, or `50 of 136 lists (a sample)`."""
-    return f"{lists:,} lists" if lists >= total else f"{lists:,} of {total:,} lists (a sample)"
+    if lists < total:
+        return f"{lists:,} of {total:,} lists (a sample)"
+    return "1 list" if lists == 1 else f"{lists:,} lists"
 
 
 def _docs_or_chunks(qrels: Qrels, hits: Hits, policy: Policy) -> str:

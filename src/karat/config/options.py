@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, cast
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, TypeVar, Unpack, cast
 
 from karat.errors import UsageError, nearest
 from karat.model.engine import Engine, EngineOptions
@@ -16,6 +16,8 @@ from karat.model.policy import PRESETS, Policy, PolicyOptions, policy
 from karat.read.formats import format_names
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from karat.model.engine import Watch
     from karat.model.json_data import JsonObject
 
@@ -106,9 +108,7 @@ class Settings:
         declarations = all_options()
         for name in stated:
             if name not in declarations:
-                near = nearest(name, declarations)
-                hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(declarations)}"
-                raise UsageError(f"unknown option {name!r}; {hint}")
+                _refuse(name, declarations)
         return (base if isinstance(base, Settings) else Settings()).change(**cast("Options", stated))
 
     def change(self, **options: Unpack[Options]) -> Settings:
@@ -165,10 +165,26 @@ def takes_options(verb: Verb) -> Verb:
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     others = [each for each in all_options().values() if each.name not in signature.parameters]
     more = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default) for o in others]
-    verb.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    names = [p.name for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY] + [o.name for o in others]
+
+    @wraps(verb)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in signature.parameters and name not in names and name != "settings":
+                _refuse(name, names)
+        return verb(*arguments, **keywords)
+
+    call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     lines = "\n".join(f"    {o.name}: {o.help}" + _allowed(o) for o in others)
-    verb.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\nOptions:\n{lines}\n"
-    return verb
+    call.__doc__ = f"{inspect.cleandoc(verb.__doc__ or '')}\n\nOptions:\n{lines}\n"
+    return cast("Verb", call)
+
+
+def _refuse(name: str, names: Collection[str]) -> NoReturn:
+    """Refuse an option that nobody knows, with those that there are."""
+    near = nearest(name, names)
+    hint = f"did you mean {near!r}?" if near else f"expected some of {', '.join(names)}"
+    raise UsageError(f"unknown option {name!r}; {hint}")
 
 
 def _allowed(each: Option) -> str:

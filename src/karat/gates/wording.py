@@ -40,7 +40,7 @@ def value_text(row: Judgment) -> str:
 
 
 def describe(row: Judgment) -> str:
-    """What was measured and what is asked for: `ndcg@10 fell by 0.158 [0.081, 0.259]; a fall of at most 0.1 is allowed`."""
+    """What was measured and what is asked for: `mrr fell by 0.158 [0.081, 0.259]; a fall of at most 0.1 is allowed`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
     metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric
@@ -79,8 +79,10 @@ def limit(gate: Gate) -> str:
 
 
 def threshold_text(gate: Gate) -> str:
-    """The threshold of the value or of the change: `0.4`, `×0.95`."""
-    return f"{'×' if gate.scale == 'ratio' else ''}{gate.threshold:g}"
+    """The threshold of the value or of the change: `0.4`, `70 ms`, `×0.95`."""
+    if gate.scale == "ratio":
+        return f"×{gate.threshold:g}"
+    return f"{gate.threshold:g} {unit_of(gate.metric)}".rstrip()
 
 
 def reference(row: Judgment) -> str:

@@ -96,7 +96,8 @@ class PairedComparison:
         higher = measure.metric.higher_is_better
         sign = -1 if higher is False else 1
         won, lost = (np.count_nonzero(sign * moved * s > 0) for s in (1, -1))
-        non_inferior, equivalent = self._within_margin(measure, change)
+        margin = self._margin(measure)
+        non_inferior, equivalent = _within_margin(margin, measure, change)
         return Decision(
             metric=measure.name,
             baseline=self.base.name,
@@ -121,7 +122,7 @@ class PairedComparison:
             stretch=stretch,
             alpha=self.alpha,
             times=len(moved) if change.statistic.aggregate == "sum" else 1,
-            margin=self.margin,
+            margin=margin,
             non_inferior=non_inferior,
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
@@ -146,19 +147,10 @@ class PairedComparison:
             p[ONE_MORE], deciding = change.p[ONE_MORE], ONE_MORE
         return p, deciding
 
-    def _within_margin(self, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
-        """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
-
-        Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
-        """
-        wide = change.intervals[-1]
-        if self.margin is None or wide.low != wide.low:
-            return None, None
-        low, high, margin = wide.low, wide.high, self.margin
-        if change.statistic.change == "ratio":
-            low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
-        worst = low if measure.metric.higher_is_better is not False else -high
-        return worst > -margin, low > -margin and high < margin
+    def _margin(self, measure: Measure) -> float | None:
+        """The margin, which is in the unit of the primary metric; None for a metric of another unit."""
+        primary = parse(choose_primary(list(self.base.values), wish=self.primary))
+        return self.margin if unit_of_margin(measure) == unit_of_margin(primary) else None
 
     def _depths(self, measure: Measure, run: RunResult) -> tuple[int, int] | None:
         """How deep the lists of both are, where that touches a metric."""
@@ -235,3 +227,26 @@ def adjust(rows: list[Decision], correction: str, alpha: float, primary: str) ->
         )
         for r in out
     ]
+
+
+def unit_of_margin(measure: Measure) -> str:
+    """What a margin of a measure is in: `share` between 0 and 1 and for ratios, else the measure's own unit."""
+    bounded = all(end is not None and math.isfinite(end) and abs(end) <= 1 for end in measure.metric.bounds)
+    if bounded or statistic_of(measure).change == "ratio":
+        return "share"
+    return measure.metric.unit or measure.name.partition("@")[0]
+
+
+def _within_margin(margin: float | None, measure: Measure, change: FigureChange) -> tuple[bool | None, bool | None]:
+    """Whether the candidate is non-inferior and equivalent within the margin; None where that cannot be said.
+
+    Of a ratio the margin is a share: 0.05 allows ×0.95, and its inverse in the other direction.
+    """
+    wide = change.intervals[-1]
+    if margin is None or wide.low != wide.low:
+        return None, None
+    low, high = wide.low, wide.high
+    if change.statistic.change == "ratio":
+        low, high, margin = math.log(low), math.log(high), -math.log1p(-margin)
+    worst = low if measure.metric.higher_is_better is not False else -high
+    return worst > -margin, low > -margin and high < margin

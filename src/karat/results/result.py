@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     Level = Literal["doc", "chunk"]
 
 FORMAT_VERSION: Literal[2] = 2
+WITH_DETAILS = "evaluate again with details=True (on the command line --save FILE keeps it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class RunResult(Tabular):
         if self.is_without_gold:
             raise ResultError(f"{self.name!r} was evaluated without gold, which is needed here; name the gold too")
         if self.gold is None:
-            raise ResultError(f"this result of {self.name!r} holds no gold; evaluate again and save it with --save")
+            raise ResultError(f"this result of {self.name!r} holds no gold; {WITH_DETAILS}")
         return self.gold.qrels
 
     @cached_property

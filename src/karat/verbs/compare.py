@@ -13,7 +13,7 @@ import numpy as np
 from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, nearest
-from karat.metrics.grammar import ByMeasure, parse, parse_all
+from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
 from karat.results.pairing import check_comparable, follows_lists
@@ -163,8 +163,9 @@ def compare(
     difference of the two quantiles, and interval and p come from resampling the queries of both runs together
     (`decided_by` "quantile bootstrap"); of a sum it is the difference of the sums; of a geometric mean it is the ratio
     candidate / baseline (`scale` "ratio"), tested on the logarithms of the queries' values. `margin` asks for
-    non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95); `all_pairs` for every pair of runs by
-    randomised HSD; `replicates` are runs of one system whose spread is the noise floor.
+    non-inferiority and equivalence, of a ratio by that share (0.05 allows ×0.95), for metrics in the unit of the
+    primary one; `all_pairs` for every pair of runs by randomised HSD; `replicates` are runs of one system whose spread
+    is the noise floor.
 
     Without gold (`qrels` is None) runs are compared by what they say themselves: latency, cost, distinct docs.
     Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
@@ -202,6 +203,10 @@ def compare(
         notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
+    untested = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
+    if untested:
+        unit = choose_primary(list(result.metrics), wish=primary)
+        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(untested)}")
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")

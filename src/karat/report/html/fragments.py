@@ -101,7 +101,7 @@ def _finding(finding: Finding) -> FindingText:
     return FindingText(
         finding.title,
         finding.subject,
-        [str(e) for e in finding.evidence],
+        [*map(str, finding.evidence), f"over {finding.scope}"],
         finding.cause,
         list(finding.advice),
         list(finding.queries[:LINKED]),

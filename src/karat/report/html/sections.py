@@ -253,7 +253,7 @@ def _failure(source: Source, metric: str, run: str) -> str:
     for g in source.gates:
         mine = g.gate.metric == metric and g.run == run and not g.segment and g.against is None
         if mine and g.outcome == "fail" and g.gate.level != "warn":
-            return f"✗ {g.gate.op} {g.gate.threshold:g}"
+            return f"✗ {g.gate.op} {threshold_text(g.gate)}"
     return ""
 
 

@@ -55,7 +55,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
 
 def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
-    tests = list(dict.fromkeys(t for r in rows for t in r.p))
+    tests = list(dict.fromkeys(t for r in comparison.rows for t in r.p))
     wide = width >= WIDE + 12 * len(tests)
     means, extras = ([comparison.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if wide else ([], [])
     last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]

@@ -40,6 +40,7 @@ def _show(out: Console, place: int, finding: Finding) -> None:
     out.print()
     out.print(line(head, (f"  ({finding.code}, weight {finding.weight:.2f})", "dim")), soft_wrap=True)
     out.print(line(f"   evidence: {plain('; '.join(map(str, finding.evidence)))}"), soft_wrap=True)
+    out.print(line(f"   over: {plain(finding.scope)}"), soft_wrap=True)
     out.print(line(f"   likely cause: {plain(finding.cause)}"), soft_wrap=True)
     for advice in finding.advice:
         out.print(line(f"   try: {plain(advice)}"), soft_wrap=True)

@@ -35,9 +35,9 @@ class Evidence:
     def __str__(self) -> str:
         interval = self.interval
         beyond = {"low": "<", "high": ">"}.get(self.side, "")
-        return f"{self.value} {share_figure(interval.estimate, interval.low, interval.high).sentence}" + (
-            f" {beyond} {self.threshold:g}" if beyond else ""
-        )
+        figure = share_figure(interval.estimate, interval.low, interval.high).sentence
+        limit = f" {beyond} {self.threshold:g}" if beyond else ""
+        return f"{self.value} {figure}{limit} (n={interval.n:,})"
 
     def as_json(self) -> JsonObject:
         interval = self.interval
@@ -60,6 +60,8 @@ class Finding:
     subject: str
     weight: float
     evidence: tuple[Evidence, ...]
+    scope: str
+    """The queries and lists that the evidence is over."""
     cause: str
     advice: tuple[str, ...]
     queries: tuple[str, ...]
@@ -71,6 +73,7 @@ class Finding:
             "subject": self.subject,
             "weight": rounded(self.weight),
             "evidence": [e.as_json() for e in self.evidence],
+            "scope": self.scope,
             "cause": self.cause,
             "try": list(self.advice),
             "queries": list(self.queries[:LINKED]),

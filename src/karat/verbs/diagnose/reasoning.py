@@ -60,9 +60,9 @@ def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Find
         worst = max(confirmed, key=lambda v: float(mean_of(rule.loss(v), v.units)))
         findings.append(_finding(rule, worst, limits))
         if rule.claims:
-            view = view.without(worst.inside)
+            view = view.without(worst.inside, rule.code)
         if rule.refilters:
-            view = View(view.signals, view.rows, {**view.values, **view.signals.without_newer()})
+            view = view.with_newer_dropped()
         if rule.over != "segments":
             break
     return findings, open_question, view
@@ -130,4 +130,5 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
     order = np.argsort(-loss, kind="stable")
     queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
-    return Finding(rule.code, rule.title, view.subject, weight, tuple(evidence), rule.cause, rule.advice, queries)
+    texts = (rule.code, rule.title, view.subject)
+    return Finding(*texts, weight, tuple(evidence), view.scope, rule.cause, rule.advice, queries)

@@ -124,7 +124,8 @@ def choose_run(result: Result, name: str | None = None) -> RunResult:
     run = result[name] if name is not None else result.runs[0]
     if run.top is None or run.rankings is None:
         raise InputError(
-            f"this result holds no lists of {run.name!r}; save it with details: karat evaluate … --save FILE"
+            f"this result holds no lists of {run.name!r}; evaluate again with details=True (on the command line --save "
+            "FILE keeps them)"
         )
     return run
 

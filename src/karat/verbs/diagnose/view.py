@@ -49,11 +49,28 @@ class View:
     stage: str = ""
     family: int = 1
     """Among how many segments this one is looked for."""
+    explained_by: tuple[str, ...] = ()
+    """The codes of the findings whose queries are left out."""
+    without_newer: bool = False
+    """Whether values of final lists are without docs newer than as_of."""
 
     @property
     def subject(self) -> str:
         """What the finding is about, where a rule looks at several."""
         return self.segment.name if self.segment is not None else self.stage
+
+    @property
+    def scope(self) -> str:
+        """What the values are over: how many queries, which are left out, and of which lists."""
+        if self.stage:
+            return f"all {len(self.query_ids):,} queries of the log"
+        total, rows = len(self.rows), int(self.rows.sum())
+        text = f"all {total:,} queries"
+        if rows < total:
+            finding = "finding" if len(self.explained_by) == 1 else "findings"
+            text = f"{rows:,} of {total:,} queries, without those of the {finding} {', '.join(self.explained_by)}"
+        newer = "; final lists without docs newer than as_of, stages as they were logged" if self.without_newer else ""
+        return text + newer
 
     @cached_property
     def inside(self) -> Mask:
@@ -187,9 +204,15 @@ class View:
         beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
         return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
 
-    def without(self, rows: Mask) -> View:
+    def without(self, rows: Mask, code: str) -> View:
         """The same view without queries that a finding explains."""
-        return View(self.signals, self.rows & ~rows, self.values)
+        codes = tuple(dict.fromkeys((*self.explained_by, code)))
+        return View(self.signals, self.rows & ~rows, self.values, explained_by=codes, without_newer=self.without_newer)
+
+    def with_newer_dropped(self) -> View:
+        """The same view of final lists without docs newer than as_of."""
+        values = {**self.values, **self.signals.without_newer()}
+        return View(self.signals, self.rows, values, explained_by=self.explained_by, without_newer=True)
 
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""

@@ -77,7 +77,7 @@ function showForestNote() {
   $("change-title").replaceChildren(segments.length ? "Change in " + metric + " by segment" : "Change by metric");
   const more = rows.length - SEGMENTS - 1;
   $("forest-more").hidden = more <= 0;
-  $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${rows.length - 1} segments`;
+  $("forest-more").textContent = everySegment ? "Show fewer segments" : `Show all ${count(rows.length - 1, "segment", "segments")}`;
   const colours = toneColours(), kinds = new Set(forestView().map((r) => r.kind));
   showLegend("forest", Object.keys(TONES).filter((t) => kinds.has(t)).map((t) => ({ label: TONES[t], colour: colours[t] })));
 }
