@@ -345,7 +345,7 @@ def test_every_kind_of_run_has_its_distinct_docs(way: str, level: str, tmp_path:
         "lists": {q: [c for c, _ in top] for q, top in listed.items()},
         "trec": "".join(f"{q} Q0 {c} 1 {s} t\n" for q, c, s in scored),
         "not grouped": "".join(f"{q} Q0 {c} 1 {s} t\n" for q, c, s in sorted(scored, key=lambda r: r[2])),
-        "frame": pd.DataFrame(scored, columns=["query_id", "doc_id", "score"]),
+        "frame": pd.DataFrame(scored, columns=["query_id", "chunk_id", "score"]),
         "log": "".join(line(q, [c for c, _ in top]) + "\n" for q, top in listed.items()),
     }
     run = runs["not grouped" if way == "sql" else way]

@@ -95,11 +95,11 @@ def test_every_output_says_it(project: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert CUT in done.stdout and UNEQUAL in done.stdout
-        assert json.loads((project / "o.json").read_text())["warnings"] == [CUT, UNEQUAL]
+        assert json.loads((project / "o.json").read_text())["warnings"][:2] == [CUT, UNEQUAL]
         for name in ("o.md", "o.tex", "o.html"):
             text = (project / name).read_text().replace("\u200b", "").replace("\\", "")
             assert "lists of short end at rank 10, of deep at rank 100" in text, name
-        assert json.loads((project / "o.sav").read_text())["warnings"] == [CUT, UNEQUAL]
+        assert json.loads((project / "o.sav").read_text())["warnings"][:2] == [CUT, UNEQUAL]
     alone = run_karat("evaluate", "gold.txt", "short.run", "-m", "recall@100,mrr", cwd=project)
     (row,) = [line for line in alone.stdout.splitlines() if line.startswith("recall@100")]
     assert row.rstrip().endswith("lists end at rank 10")

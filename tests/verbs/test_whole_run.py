@@ -143,7 +143,7 @@ def test_every_kind_of_run_counts_its_queries_without_gold(tmp_path: Path, shape
         run = str(tmp_path / "r.run")
         (tmp_path / "r.run").write_text("".join(f"{q} Q0 {d} 0 {s} t\n" for q, d, s in rows))
     elif shape == "frame":
-        run = pytest.importorskip("pandas").DataFrame(rows, columns=["query_id", "doc_id", "score"])
+        run = pytest.importorskip("pandas").DataFrame(rows, columns=["query_id", "chunk_id", "score"])
     result = karat.evaluate({"a": {"x#1": 1}}, run, "distinct_docs@5,score_spread@5,mrr")
     assert result.per_query("distinct_docs@5") == {"a": 1, "b": 2}
     assert result.per_query("score_spread@5") == {"a": 1, "b": 4}
