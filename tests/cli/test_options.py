@@ -298,3 +298,10 @@ def test_cutoffs_apply_to_the_default_metrics() -> None:
 )
 def test_every_command_takes_verbose(command: str) -> None:
     assert "--verbose" in CliRunner().invoke(app, [command, "--help"]).output
+
+
+def test_an_unknown_argument_is_answered_with_those_of_the_function_itself() -> None:
+    with pytest.raises(UsageError, match=r"unknown option 'n'; expected some of truth, .* sizes, .* queries, "):
+        karat.plan({"q": ["d"]}, {"q": ["d"]}, "mrr >= 0.5", n=[100])
+    with pytest.raises(UsageError, match="unknown option 'size'; did you mean 'sizes'"):
+        karat.plan({"q": ["d"]}, {"q": ["d"]}, "mrr >= 0.5", size=[100])

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 import karat
@@ -22,6 +23,8 @@ from command import run_karat
 from karat.report import misses as misses_view
 from karat.verbs.diagnose.misses import misses
 from karat.verbs.diagnose.rules import BY_CODE, RULES, THRESHOLDS
+from karat.verbs.diagnose.signals import Signals
+from karat.verbs.diagnose.view import View
 from places import ROOT
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schemas/diagnosis.schema.json").read_text()))
@@ -634,3 +637,22 @@ def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
     assert done.returncode == 2 and "did you mean 'mrr.low'" in done.stderr
     done = cli(gold)
     assert done.returncode == 2 and "needs a run" in done.stderr
+
+
+def test_evidence_says_which_queries_and_lists_it_is_over() -> None:
+    """After the group that does worse is explained, the other rules look at the rest of the queries."""
+    view = View(Signals("run", [f"q{i}" for i in range(6)], {}, {}, {}), np.ones(6, dtype=bool), {})
+    assert view.scope == "all 6 queries"
+    rest = view.without(np.arange(6) < 2, "segment")
+    assert rest.scope == "4 of 6 queries, without those of the finding segment"
+    filtered = rest.without(np.arange(6) < 3, "router").with_newer_dropped()
+    assert filtered.scope == (
+        "3 of 6 queries, without those of the findings segment, router; final lists without docs newer than as_of, "
+        "stages as they were logged"
+    )
+
+
+def test_a_result_without_lists_says_how_to_keep_them() -> None:
+    result = karat.evaluate({"q": ["d"]}, {"q": ["d"]}, "mrr")
+    with pytest.raises(karat.InputError, match="evaluate again with details=True"):
+        karat.diagnose(result)
