@@ -39,6 +39,7 @@ from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.bench import vectors
 from karat.verbs.bench.runner import Progress
 from karat.verbs.demo import _make_project
+from karat.verbs.demo_ontology import _copy_cases
 from karat.verbs.diagnose.misses import misses as list_misses
 
 GOLD = {f"q{i:02}": {"d": 1} for i in range(60)}
@@ -99,6 +100,7 @@ WRITES = {
     "figure": figure,
     "init": start,
     "demo": lambda version, folder: _make_project(os.path.join(folder, "demo")) if version else None,
+    "cases of the demo": lambda version, folder: _copy_cases(os.path.join(folder, "terms")) if version else None,
     "rankings in the cache": evaluate,
     "an index in the cache": build,
     "progress of a benchmark": bench_progress,
