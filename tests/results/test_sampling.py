@@ -254,3 +254,9 @@ def test_a_query_with_a_list_of_values_is_in_each_of_their_segments(tmp_path: Pa
     result.save(str(tmp_path / "saved.json"))
     again = karat.load(tmp_path / "saved.json").runs[0].segments
     assert [(s.by, s.n) for s in again] == [(s.by, s.n) for s in result.runs[0].segments]
+
+
+def test_a_segment_of_a_group_of_values_is_named_as_it_is_written() -> None:
+    gold, run, queries = many()
+    sampling = karat.evaluate(gold, run, "mrr", queries=queries, by="language in (de)").runs[0].sampling
+    assert [s.name for s in sampling.segments(list(gold))] == ["not language in (de)", "language in (de)"]

@@ -17,6 +17,7 @@ from karat.model.intervals import Intervals
 from karat.read.columns import number_of
 from karat.read.problems import Problems
 from karat.read.query_fields import day_field
+from karat.results.words import segment_text
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED
 from karat.stats.resample import Units
@@ -46,7 +47,7 @@ class Segment:
 
     @property
     def name(self) -> str:
-        return ", ".join(f"{field}={value}" for field, value in self.by.items())
+        return segment_text(self.by, "=")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.values import statistic_of
-from karat.results.words import BASELINE
+from karat.results.words import BASELINE, condition_text
 from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
@@ -177,7 +177,7 @@ def _explain_missing_segment(gate: Gate, run: RunResult) -> str:
     slices = [s for s in run.sampling.segments(run.query_ids) if tuple(s.by) == gate.fields] if gate.where else []
     if not gate.where or any(all(s.by[f].casefold() == v.casefold() for f, v in gate.where) for s in slices):
         return ""
-    condition = " and ".join(f"{f} = {v}" for f, v in gate.where)
+    condition = " and ".join(condition_text(f, v) for f, v in gate.where)
     for field, value in gate.where:
         values = sorted({s.by[field] for s in slices})
         if value.casefold() not in map(str.casefold, values):
