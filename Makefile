@@ -168,6 +168,7 @@ bench-selection: $(VENV)/.bench
 .venv-ontology/.peers:
 	$(PYTHON) -m venv .venv-ontology
 	.venv-ontology/bin/python -m pip install --quiet --disable-pip-version-check hpo3 nxontology
+	.venv-ontology/bin/python -m pip install --quiet --disable-pip-version-check --no-deps psims  # for go.obo in its wheel
 	@touch $@
 
 bench-ontology: $(VENV)/.test .venv-ontology/.peers

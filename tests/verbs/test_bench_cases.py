@@ -269,3 +269,38 @@ def test_several_languages_as_markdown(obo: str, tmp_path: Path) -> None:
     assert "| bm25 | 0.0000 \\[0.000, 0.708\\] | 1.0000 \\[0.664, 1.000\\] | 0.5000 | 0.5000 |" in text
     assert text.count("not for publication: at least 200 are needed") == 2
     assert text.index("## `hit@1` by language") < text.index("## `mrr` by language")
+
+
+def found_terms(obo: str, folder: Path) -> tuple[Path, Path]:
+    """Two cases and a run log, in which one is a miss."""
+    cases = write(
+        folder / "en" / "tiny_v1.json",
+        {"text": "height", "expected_ids": ["T:4"]},
+        {"text": "epileptic attack", "expected_ids": ["T:3"]},
+    )
+    bench_labels(cases, None, obo, folder / "runs")
+    return cases, folder / "runs" / "bm25.jsonl"
+
+
+def test_terms_are_named_by_their_labels_where_docs_have_texts(obo: str, tmp_path: Path) -> None:
+    cases, log = found_terms(obo, tmp_path)
+    done = run_karat("diagnose", str(cases), str(log), "--ontology", obo, "--misses", str(tmp_path / "misses.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "epileptic attack,T:3 (1),1,T:2,not judged,Seizure" in (tmp_path / "misses.csv").read_text("utf-8")
+    page = tmp_path / "page.html"
+    done = run_karat("evaluate", str(cases), str(log), "--ontology", obo, "--html", str(page))
+    assert done.returncode == 0 and "Short stature" in page.read_text("utf-8"), done.stderr
+
+
+def test_case_files_bring_the_texts_of_a_stress_test(obo: str, tmp_path: Path) -> None:
+    cases, log = found_terms(obo, tmp_path)
+    texts: dict[str, list[tuple[str, str]]] = {}
+
+    def rerank(query: str, docs: list[tuple[str, str]]) -> list[float]:
+        texts[query] = docs
+        return [float(len(docs) - i) for i in range(len(docs))]
+
+    stress = karat.stress(cases, log, reranker=rerank, mine={"1": ["T:3"], "2": ["T:4"]}, ontology=obo, insert=1)
+    assert stress.queries == 2 and texts["height"] == [("T:3", "Focal seizure"), ("T:4", "Short stature")]
+    with pytest.raises(UsageError, match=r"a stress test needs docs= with their texts"):
+        karat.stress(cases, log, reranker=rerank, mine={"1": ["T:3"]})

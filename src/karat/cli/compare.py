@@ -56,6 +56,7 @@ def compare(
     karat compare --no-gold old.jsonl new.jsonl -m latency.p90,cost.tokens
     """
     from karat import compare as compare_runs
+    from karat.config.options import Settings, doc_texts
     from karat.errors import UsageError
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
@@ -92,6 +93,7 @@ def compare(
                 force=force,
                 **options,
             )
-        write(view_of(comparison, tables={"queries": options.get("queries"), "docs": options.get("docs")}), files)
+        data = Settings.of(options).data
+        write(view_of(comparison, tables={"queries": data.queries, "docs": doc_texts(data)}), files)
     if not files.printed and not quiet:
         compare_view.show(comparison, top=top)

@@ -63,7 +63,7 @@ def evaluate(
     karat evaluate qrels.tsv run.jsonl --json - | jq '.runs[0].metrics["ndcg@10"].mean'
     """
     from karat import evaluate as score_runs
-    from karat.config.options import Settings
+    from karat.config.options import Settings, doc_texts
     from karat.errors import UsageError
     from karat.read.files import is_run_log, read_head
     from karat.read.sources import run_files
@@ -112,7 +112,7 @@ def evaluate(
             from karat.verbs.components import with_components
 
             result = with_components(result, runs=sources, k=cut, threshold=threshold)
-        write(view_of(result, tables={"queries": settings.data.queries, "docs": settings.data.docs}), files)
+        write(view_of(result, tables={"queries": settings.data.queries, "docs": doc_texts(settings.data)}), files)
     if not files.printed and not quiet:
         terminal.show(result, qrels or "", verbose=verbose)
         if components:

@@ -75,6 +75,15 @@ class Data(OptionGroup):
     )
 
 
+def doc_texts(data: Data) -> Any:
+    """Where the texts of docs are: the table of docs, else the labels of the ontology's terms; None for neither."""
+    if data.docs is not None or data.ontology is None:
+        return data.docs
+    from karat.ontology.load import open_ontology
+
+    return open_ontology(data.ontology).labels()
+
+
 class StatedOptions(DataOptions, PolicyOptions, IntervalOptions, EngineOptions, total=False):
     """The options that Python, the command line and karat.yaml can state; None leaves one at its default."""
 

@@ -138,6 +138,10 @@ class Ontology:
             raise InputError(f"{self.source}: {shown(term_id)} is unknown, or newer than {self.release}{hint}")
         return number
 
+    def labels(self) -> dict[str, dict[str, str]]:
+        """The label of each term as the text of a doc."""
+        return {term: {"text": name} for term, name in zip(self.ids, self.names, strict=True)}
+
     @cached_property
     def descendants(self) -> Relatives:
         """The descendants of each term, itself included."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from msgspec import structs
 
-from karat.config.options import Settings, takes_options
+from karat.config.options import Settings, doc_texts, takes_options
 from karat.errors import InputError, UsageError, shown
 from karat.model.docs import text_of, title_and_text
 from karat.model.policy import is_relevant
@@ -17,7 +17,7 @@ from karat.read import query_fields
 from karat.read.docs import read_docs
 from karat.read.objects import build_qrels, is_finite
 from karat.read.problems import Problems
-from karat.read.queries import read_queries
+from karat.read.queries import read_queries, read_queries_of_gold
 from karat.results.document import StressJson, StressQueryJson
 from karat.results.figures import figure
 from karat.retrieve.registry import import_object
@@ -125,17 +125,20 @@ def stress(
     stage that reranks (else the first stage, else the final list), at most `depth` docs. Negatives are the field
     `negatives` of `queries`, or with `mine` the docs at the top of that other run which no judgment calls relevant. Of
     the queries that have negatives a sample is drawn by `seed`. Where the function fails the query is named and nothing
-    is reported. `queries` and `docs` are needed, for their texts.
+    is reported. `queries` and `docs` are needed, for their texts, unless a case file holds the queries and `ontology`
+    names the terms that are the docs.
     """
     settings = Settings.of(options)
-    for name, source in (("queries", settings.data.queries), ("docs", settings.data.docs)):
+    queries = settings.data.queries if settings.data.queries is not None else read_queries_of_gold(qrels)
+    docs = doc_texts(settings.data)
+    for name, source in (("queries", queries), ("docs", docs)):
         if source is None:
             raise UsageError(f"a stress test needs {name}= with their texts (--{name} FILE)")
     for name, value in (("insert", insert), ("sample", sample), ("depth", depth)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} must be an integer from 1, found {value!r}")
-    table = read_queries(settings.data.queries)
-    texts = read_docs(settings.data.docs)
+    table = read_queries(queries)
+    texts = read_docs(docs)
     material = read_material(qrels, run, settings.change(queries=table), k=k)
     rerank, place = find_reranker(reranker)
     negatives, source = _negatives(material, table, settings, mine, insert, depth)

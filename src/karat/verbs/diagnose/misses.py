@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.options import Settings
+from karat.config.options import Settings, doc_texts
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
@@ -81,7 +81,7 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
         texts = read_queries(settings.data.queries).texts
     mark = options.get("separator")
     mark = str(conventions.get("separator", SEPARATOR)) if mark is None else mark
-    return _list_misses(run_result, other, texts, read_docs(settings.data.docs or {}, separator=mark))
+    return _list_misses(run_result, other, texts, read_docs(doc_texts(settings.data) or {}, separator=mark))
 
 
 def _list_misses(run: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:
