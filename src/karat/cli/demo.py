@@ -55,6 +55,10 @@ def _demo_handbook(folder: str | None, quiet: bool) -> None:
 
 
 def _demo_ontology(folder: str | None, quiet: bool) -> None:
+    import os
+
+    # Before numpy is loaded: on a busy machine, threads that wait for each other make the model ten times slower.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from karat import demo_ontology as make_demo
     from karat import write_report as make_report
     from karat.report.terminal import demo_ontology as demo_view
