@@ -16,6 +16,7 @@ FLOORS = [
     {"metrics", "ontology", "read", "store"},
     {"align"},
     {"results", "retrieve"},
+    {"judge"},
     {"gates"},
     {"config"},
     {"verbs"},

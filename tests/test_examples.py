@@ -59,8 +59,10 @@ COMMANDS = [
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=lambda v: v[:50] if isinstance(v, str) else "")
 def test_every_command_on_a_page_exists_with_its_options(page: Path, line: str) -> None:
     group = typer.main.get_command(app)
-    name = line.split()[1]
-    command = group.commands[name]  # type: ignore[attr-defined]
+    words = iter(line.split()[1:])
+    command: Any = group
+    while hasattr(command, "commands"):
+        command = command.commands[next(words)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for option in re.findall(r"(?<=\s)(--?[a-z][\w-]*)", line.split(" | ")[0]):
         assert option in known, f"{page.name}: {option}"

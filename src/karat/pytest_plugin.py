@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.verbs.check import Check
 
 Inconclusive = Literal["pass", "fail", "skip"]
@@ -108,7 +108,7 @@ def _printable(line: str) -> str:
     return " " * (len(line) - len(line.lstrip(" "))) + plain(line)
 
 
-def _lines(rows: Sequence[Judgment], title: str) -> list[str]:
+def _lines(rows: Sequence[JudgedGate], title: str) -> list[str]:
     from karat.gates.wording import advise, figure_of, label_gate, value_text
 
     out = []

@@ -30,6 +30,8 @@ os.environ["SOURCE_DATE_EPOCH"] = "0"  # equal results are equal bytes
 import numpy as np
 import karat, karat.report.html.page, karat.store.cache, karat.store.faults
 from karat.cli.init import init
+from karat.judge.judgments import Judgment, Person, add_judgments
+from karat.judge.pairs import Pair, write_pairs
 from karat.report import misses
 from karat.report.formats import all_formats
 from karat.report.terminal.sweep import draw
@@ -89,6 +91,10 @@ def bench_progress(version, folder):
     if f"run {version}" not in progress.names:
         progress.add(f"run {version}")
 
+def judge(version, folder):
+    row = Judgment("q", f"d{version}", 1, "0-3", Person("ana"), "2026-01-01T00:00:00+00:00")
+    add_judgments(os.path.join(folder, "judgments.jsonl"), [row])
+
 WRITES = {
     **{name: of_format(name, (form.endings or ("." + name,))[0]) for name, form in all_formats().items()},
     "per_query.jsonl": of_format("per_query", ".jsonl"),
@@ -98,6 +104,8 @@ WRITES = {
     "looks": lambda version, folder: record_look(os.path.join(folder, "looks.json"), LOOKS[version]),
     "misses": lambda version, folder: misses.write(MISSES[version], os.path.join(folder, "misses.csv")),
     "figure": figure,
+    "judgments": judge,
+    "pairs": lambda version, folder: write_pairs([Pair("q", f"d{version}")], os.path.join(folder, "pairs.jsonl")),
     "init": start,
     "demo": lambda version, folder: _make_project(os.path.join(folder, "demo")) if version else None,
     "cases of the demo": lambda version, folder: _copy_cases(os.path.join(folder, "terms")) if version else None,
@@ -158,6 +166,9 @@ ANSWERS = ("rankings in the cache", "an index in the cache")
 """Writes that fail in silence: what matters is the answer, with or without them."""
 AGAIN = ("atomic.create", "atomic.done", "index.rename", "index.done", "scratch.create")
 """Points after which the same is written once more: with a leftover of the first attempt, and on top of it."""
+
+FILLING = ("atomic.create", "atomic.write", "journal.write", "journal.flush")
+"""Points at which a disk can be full in the middle of a file."""
 
 
 @dataclass(frozen=True)
@@ -238,8 +249,8 @@ def test_a_killed_write_leaves_the_old_file_or_the_new_one(
 @pytest.mark.parametrize(
     ("action", "points", "reason"),
     [
-        ("full", ("atomic.create", "atomic.write", "index.create", "index.rename", "scratch.create"), "No space left"),
-        ("readonly", ("atomic.open", "index.create", "scratch.create"), "Read-only file system"),
+        ("full", (*FILLING, "index.create", "index.rename", "scratch.create"), "No space left"),
+        ("readonly", ("atomic.open", "journal.write", "index.create", "scratch.create"), "Read-only file system"),
     ],
 )
 def test_a_disk_that_takes_nothing_leaves_the_old_file_and_no_other(
@@ -376,6 +387,7 @@ OWN_WAY = {
     "karat.store.built._write_sums": "a file of such a folder",
     "karat.retrieve.dense.Dense._block": "a file of such a folder",
     "karat.report.html.page.library.<locals>.write": "a file of such a folder",
+    "karat.store.journal.append_lines": "whole lines at the end of a file that grows, points journal.*",
     "karat.store.scratch.scratch_folder": "temporary tables, point scratch.create",
     "karat.align.sql._insert": "a temporary table",
     "karat.report.files._parquet": "a temporary table; the file itself is written by the one writer",

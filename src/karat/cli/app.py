@@ -28,12 +28,15 @@ COMMANDS = (
     "bench",
     "diagnose",
     "stress",
+    "judge",
     "validate",
     "metrics",
     "demo",
     "cache",
 )
-"""Each is a function in the module of its name, in the order of `karat --help`."""
+"""Each is a function in the module of its name, in the order of `karat --help`; or a package of such modules."""
+GROUPS = ("judge",)
+"""The commands that have subcommands."""
 
 
 def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -48,8 +51,23 @@ def build_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     built.callback()(_root)
     for name in names:
-        built.command(name)(keeps_inputs(takes_verbose(getattr(import_module(f"karat.cli.{name}"), name))))
+        if name in GROUPS:
+            built.add_typer(_build_group(name), name=name)
+        else:
+            _add_command(built, name, f"karat.cli.{name}")
     return built
+
+
+def _build_group(name: str) -> typer.Typer:
+    module = import_module(f"karat.cli.{name}")
+    group = typer.Typer(help=module.HELP, no_args_is_help=True)
+    for subcommand in module.SUBCOMMANDS:
+        _add_command(group, subcommand, f"karat.cli.{name}.{subcommand}")
+    return group
+
+
+def _add_command(app: typer.Typer, name: str, module: str) -> None:
+    app.command(name)(keeps_inputs(takes_verbose(getattr(import_module(module), name))))
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

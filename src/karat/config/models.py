@@ -25,6 +25,7 @@ from karat.config.options import all_options, stated_options
 from karat.errors import KaratError
 from karat.gates.kinds import KINDS
 from karat.gates.language import Gate, parse_gate
+from karat.judge.scale import PRESETS, Scale, read_scale
 from karat.metrics.grammar import parse_all
 from karat.model.json_data import JsonObject
 from karat.stats.defaults import ALPHA
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from karat.model.option import Kind, Option
 
     RunFormat = str
+    ScaleName = str
 else:
-    RunFormat = Literal[all_options()["run_format"].choices]
+    RunFormat, ScaleName = Literal[all_options()["run_format"].choices], Literal[tuple(PRESETS)]
 
 
 class Part(BaseModel):
@@ -268,6 +270,13 @@ def _gate(source: Any) -> Gate:
         raise ValueError(str(error)) from None
 
 
+def _scale(source: Any) -> Scale:
+    try:
+        return read_scale(source)
+    except KaratError as error:
+        raise ValueError(str(error)) from None
+
+
 def _segments(value: Any) -> Any:
     return {"by": [value] if isinstance(value, str) else value} if isinstance(value, (str, list)) else value
 
@@ -322,6 +331,13 @@ GateText = Annotated[
 ]
 
 
+ScaleText = Annotated[
+    InstanceOf[Scale],
+    BeforeValidator(_scale, json_schema_input_type=ScaleName | dict[str, str]),
+    PlainSerializer(lambda scale: dict(enumerate(scale.anchors)), return_type=dict[int, str]),
+]
+
+
 class Config(Part):
     """`karat.yaml`."""
 
@@ -357,6 +373,9 @@ class Config(Part):
     components: Annotated[
         Components | None, BeforeValidator(_components, json_schema_input_type=bool | Components | None)
     ] = Field(None, description="Measure every part of the pipeline that the run logs hold.")
+    scale: ScaleText | None = Field(
+        None, description="The grades that judges give: 0-3 (the default), or every grade from 0 with its anchor."
+    )
     bench: Bench | None = Field(None, description="Retrievers that `karat bench` runs.")
     outputs: Outputs = Field(default_factory=Outputs)
     diagnosis: Diagnosis = Field(default_factory=Diagnosis)

@@ -60,7 +60,7 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class Judgment:
+class JudgedGate:
     """One gate for one run, over all queries or in one segment."""
 
     gate: Gate
@@ -130,7 +130,7 @@ def judge_gates(
     baseline: RunResult | None = None,
     correction: str = "bonferroni",
     risk: Risk | None = None,
-) -> tuple[Judgment, ...]:
+) -> tuple[JudgedGate, ...]:
     """Judge every gate for every candidate that it concerns.
 
     Both error rates of `risk` are half of what the interval leaves out unless stated. With `correction="bonferroni"` a
@@ -140,7 +140,7 @@ def judge_gates(
     if correction not in ("none", "bonferroni"):
         raise UsageError(f"correction must be one of none, bonferroni, found {correction!r}")
     names = [r.name for r in result.runs]
-    out: list[Judgment] = []
+    out: list[JudgedGate] = []
     for name in candidates:
         run = result[name]
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
@@ -165,7 +165,7 @@ def judge_gates(
     return explain_lack_of_gold(out, result)
 
 
-def _decisiveness(at_end: Judgment) -> tuple[int, float]:
+def _decisiveness(at_end: JudgedGate) -> tuple[int, float]:
     """Which end of a gate decides: one that fails, then an undecided one, then the nearest."""
     order = ("fail", "undecided", "pass").index(at_end.outcome)
     return order, abs(at_end.found.estimate - at_end.gate.threshold)
@@ -256,17 +256,17 @@ class _View:
         self._slices = sampling.segments(run.query_ids)
         self._units = sampling.units(run.query_ids)
 
-    def judgments(self, gate: Gate) -> list[Judgment]:
+    def judgments(self, gate: Gate) -> list[JudgedGate]:
         """The gate over all queries, or in each of its segments, at the end that decides."""
         at_ends = [self._judgments(end) for end in gate.ends]
         return [min(judgments, key=_decisiveness) for judgments in zip(*at_ends, strict=True)]
 
-    def _judgments(self, gate: Gate) -> list[Judgment]:
+    def _judgments(self, gate: Gate) -> list[JudgedGate]:
         if is_component_figure(parse(gate.metric)):
             evidence = _component_evidence(gate, self.run)
             if self.sampling.sequential:
                 evidence = keep_every_look(gate, evidence, self._units)
-            return [Judgment(gate, self.run.name, None, evidence, judge(gate, evidence))]
+            return [JudgedGate(gate, self.run.name, None, evidence, judge(gate, evidence))]
         _holds(gate, self.run)
         if self.base is not None:
             _holds(gate, self.base)
@@ -288,13 +288,13 @@ class _View:
         large = [j for j in judgments if j.found.n >= gate.least]
         return large or [self._without_evidence(gate, f"no segment has at least {gate.least} queries")]
 
-    def _judgment(self, gate: Gate, segment: Mapping[str, str] | None, evidence: GateEvidence) -> Judgment:
+    def _judgment(self, gate: Gate, segment: Mapping[str, str] | None, evidence: GateEvidence) -> JudgedGate:
         if self.sampling.sequential:
             evidence = keep_every_look(gate, evidence, self._units)
         against = self.base.name if self.base is not None else None
-        return Judgment(gate, self.run.name, segment, evidence, self._judged(gate, evidence), against)
+        return JudgedGate(gate, self.run.name, segment, evidence, self._judged(gate, evidence), against)
 
-    def _without_evidence(self, gate: Gate, reason: str) -> Judgment:
+    def _without_evidence(self, gate: Gate, reason: str) -> JudgedGate:
         return self._judgment(gate, dict(gate.where) or None, GateEvidence(math.nan, missing=reason))
 
     def _with_gold(self, gate: Gate, segments: list[Segment]) -> list[Segment]:

@@ -10,12 +10,12 @@ from karat.results.words import plural, segment_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
     from karat.results.result import Result
 
 
-def describe_left_out(rows: Sequence[Judgment], result: Result) -> list[str]:
+def describe_left_out(rows: Sequence[JudgedGate], result: Result) -> list[str]:
     """How many segments each gate leaves out for each run, and which."""
     places: dict[tuple[Gate, str], set[str]] = {}
     for row in rows:

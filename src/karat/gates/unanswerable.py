@@ -14,18 +14,18 @@ from karat.results.words import condition_text, queries_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
     from karat.results.result import Result
     from karat.results.sampling import Sampling
 
 
-def explain_lack_of_gold(rows: Sequence[Judgment], result: Result) -> tuple[Judgment, ...]:
+def explain_lack_of_gold(rows: Sequence[JudgedGate], result: Result) -> tuple[JudgedGate, ...]:
     """The same judgments; those of a segment where no query has gold say so, and how many queries there are."""
     return tuple(_explain(row, result) for row in rows)
 
 
-def _explain(row: Judgment, result: Result) -> Judgment:
+def _explain(row: JudgedGate, result: Result) -> JudgedGate:
     gate = row.gate
     if not gate.where or not math.isnan(row.found.estimate) or "gold" not in parse(gate.metric).needs:
         return row

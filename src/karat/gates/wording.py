@@ -14,7 +14,7 @@ from karat.stats.pooling import POOLED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.judge import Ruling
     from karat.gates.language import Gate
     from karat.results.figures import Figure
@@ -25,7 +25,7 @@ def label_gate(gate: Gate) -> str:
     return f"{gate.name}: {gate}" if gate.name else str(gate)
 
 
-def figure_of(row: Judgment) -> Figure:
+def figure_of(row: JudgedGate) -> Figure:
     """What was measured: a value, or a change with its sign, in the metric's unit."""
     found = row.found
     if row.against is None:
@@ -33,13 +33,13 @@ def figure_of(row: Judgment) -> Figure:
     return change_figure(row.gate.metric, found.scale, found.estimate, found.low, found.high)
 
 
-def value_text(row: Judgment) -> str:
+def value_text(row: JudgedGate) -> str:
     """The value; of a difference with a Δ before it."""
     one = figure_of(row)
     return f"Δ {one.text}" if row.against is not None and one.defined else one.text
 
 
-def describe(row: Judgment) -> str:
+def describe(row: JudgedGate) -> str:
     """What was measured and what is asked for: `mrr fell by 0.158 [0.081, 0.259]; a fall of at most 0.1 is allowed`."""
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
@@ -85,19 +85,19 @@ def threshold_text(gate: Gate) -> str:
     return f"{gate.threshold:g} {unit_of(gate.metric)}".rstrip()
 
 
-def reference(row: Judgment) -> str:
+def reference(row: JudgedGate) -> str:
     """What a relative gate measures from: `98% of the baseline's value`."""
     whose = "the baseline" if row.gate.against == BASELINE else row.against
     return f"{row.gate.factor * 100:.4g}% of {whose}'s value"
 
 
-def note_reference(row: Judgment) -> str:
+def note_reference(row: JudgedGate) -> str:
     """What a difference is measured from, where that is not the baseline itself."""
     relative = row.against is not None and row.gate.relative and row.found.scale == "difference"
     return f"Δ to {reference(row)}" if relative else ""
 
 
-def note_pooling(rows: Sequence[Judgment]) -> str:
+def note_pooling(rows: Sequence[JudgedGate]) -> str:
     """Why segments of a pooled gate are judged each by itself, and which, where others are pooled."""
     raw = [row for row in rows if row.found.not_pooled]
     if not raw:
@@ -111,12 +111,12 @@ FAR = 100
 UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
 
 
-def notes_of(row: Judgment) -> tuple[str, ...]:
+def notes_of(row: JudgedGate) -> tuple[str, ...]:
     """What is to be said of a judgment beside its figures, in every output."""
     return tuple(filter(None, (note_reference(row), advise(row))))
 
 
-def advise(row: Judgment) -> str:
+def advise(row: JudgedGate) -> str:
     """Why a gate is undecided, and what would settle it; of the others, what the interval does not show."""
     return "; ".join(part for part in (_explain(row), UNSTEADY if row.judged.unsteady else "") if part)
 
@@ -137,7 +137,7 @@ def more_text(ruling: Ruling) -> str:
     return ("" if fewest == 1 else "about ") + plural(fewest, "more query", "more queries")
 
 
-def _explain(row: Judgment) -> str:
+def _explain(row: JudgedGate) -> str:
     if row.found.same_lists:
         return row.judged.why
     if row.judged.outcome != "undecided":

@@ -1,8 +1,10 @@
-"""The one definition of a date: the day of an ISO date or time, as a number that can be compared."""
+"""The one definition of a date: the day of an ISO date or time, as a number that can be compared; and of now."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import os
+import time
+from datetime import UTC, date, datetime
 
 A_DATE = "must be an ISO date such as 2025-04-01"
 
@@ -15,3 +17,9 @@ def day_of(value: object) -> float | None:
         return float(datetime.fromisoformat(str(value).strip()).toordinal())
     except ValueError:
         return None
+
+
+def utc_now() -> str:
+    """The moment in ISO 8601, to the second; SOURCE_DATE_EPOCH where it is set, for equal bytes."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else time.time(), UTC).isoformat(timespec="seconds")

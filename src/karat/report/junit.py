@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import describe, label_gate, note_pooling, notes_of
 
 if TYPE_CHECKING:
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import View
 
@@ -70,7 +70,7 @@ def _count(cases: list[ET.Element], kind: str) -> int:
     return sum(case.find(kind) is not None for case in cases)
 
 
-def _case(row: Judgment) -> ET.Element:
+def _case(row: JudgedGate) -> ET.Element:
     gate = label_gate(row.gate)
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})

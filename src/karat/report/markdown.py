@@ -18,7 +18,7 @@ from karat.results.remarks import Remark
 from karat.results.words import plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import View
     from karat.results.decisions import Decision
@@ -341,7 +341,7 @@ def _falls(view: View) -> str:
     return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
 
 
-def _evidence(row: Judgment) -> str:
+def _evidence(row: JudgedGate) -> str:
     """What was measured, and what would settle it."""
     one = figure_of(row)
     if not one.defined:

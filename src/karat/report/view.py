@@ -20,7 +20,7 @@ from karat.stats.defaults import ALPHA, DRAWS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.judge import Outcome, Verdict
     from karat.gates.language import Gate
     from karat.results.decisions import Decision
@@ -62,7 +62,7 @@ class GateGroup:
     run: str
     outcome: Outcome
     """The worst of its rows."""
-    rows: tuple[Judgment, ...]
+    rows: tuple[JudgedGate, ...]
 
     @property
     def warning(self) -> bool:
@@ -125,7 +125,7 @@ class View:
     why: str = ""
     gates: tuple[GateGroup, ...] = ()
     """The worst first."""
-    gate_rows: tuple[Judgment, ...] = ()
+    gate_rows: tuple[JudgedGate, ...] = ()
     """In the order of the gates."""
     decisions: tuple[Decision, ...] = ()
     remarks: tuple[Remark, ...] = ()
@@ -301,9 +301,9 @@ def _view_check(source: Check) -> View:
     )
 
 
-def group_gates(rows: Sequence[Judgment]) -> tuple[GateGroup, ...]:
+def group_gates(rows: Sequence[JudgedGate]) -> tuple[GateGroup, ...]:
     """The rows of each gate and run; what fails comes first, then what is undecided, warnings last."""
-    groups: dict[tuple[Gate, str], list[Judgment]] = {}
+    groups: dict[tuple[Gate, str], list[JudgedGate]] = {}
     for row in rows:
         groups.setdefault((row.gate, row.run), []).append(row)
     out = []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import subprocess
-import time
 
 from msgspec import UNSET
 
 from karat import __version__
+from karat.model.dates import utc_now
 from karat.results.record import Provenance
 
 PATIENCE = 5.0
@@ -19,11 +17,7 @@ PATIENCE = 5.0
 def find_provenance(label: str = "") -> Provenance:
     """The time (SOURCE_DATE_EPOCH where it is set, for equal bytes), and commit and branch where git knows them."""
     commit, branch = _checkout()
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = datetime.datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else time.time(), datetime.UTC)
-    return Provenance(
-        moment.isoformat(timespec="seconds"), __version__, commit or UNSET, branch or UNSET, label or UNSET
-    )
+    return Provenance(utc_now(), __version__, commit or UNSET, branch or UNSET, label or UNSET)
 
 
 def _checkout() -> tuple[str, str]:

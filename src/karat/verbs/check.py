@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from karat.config.models import Config
     from karat.config.options import Options
     from karat.config.reading import Read
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.judge import Verdict
     from karat.gates.language import Gate
     from karat.model.json_data import JsonObject
@@ -56,7 +56,7 @@ class Check(Tabular):
     """The verdict, every judgement behind it, and the results that these rest on."""
 
     result: Result
-    rows: tuple[Judgment, ...]
+    rows: tuple[JudgedGate, ...]
     candidates: tuple[str, ...]
     baseline: RunResult | None = None
     baseline_file: str | None = None
@@ -113,12 +113,12 @@ class Check(Tabular):
         """What to know of the data of the runs judged before believing the verdict."""
         return remarks_on(self.rows, self.result, self.candidates, self.baseline)
 
-    def of(self, outcome: str, level: str = "error") -> tuple[Judgment, ...]:
+    def of(self, outcome: str, level: str = "error") -> tuple[JudgedGate, ...]:
         """The judgements of this outcome and level."""
         return tuple(r for r in self.rows if r.judged.outcome == outcome and r.gate.level == level)
 
     @property
-    def gates(self) -> tuple[Judgment, ...]:
+    def gates(self) -> tuple[JudgedGate, ...]:
         """The judgements, by the name that the JSON has for them."""
         return self.rows
 
@@ -188,7 +188,7 @@ class Check(Tabular):
 
 
 def remarks_on(
-    rows: Sequence[Judgment], result: Result, candidates: Sequence[str], base: RunResult | None
+    rows: Sequence[JudgedGate], result: Result, candidates: Sequence[str], base: RunResult | None
 ) -> tuple[Remark, ...]:
     """What to know of the data behind these judgments: of the runs judged, of the baseline, of the gates.
 
@@ -204,7 +204,7 @@ def remarks_on(
     return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
 
 
-def _rest(rows: Sequence[Judgment], outcome: str) -> str:
+def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:
     """What else has the same outcome: other gates, else other runs, else other segments."""
     counts = {
         "more gate": len({r.gate for r in rows}) - 1,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from karat.config.models import Config
     from karat.config.options import Options
     from karat.config.reading import Read
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
@@ -191,7 +191,7 @@ def plan(
     judged, rule = _judged(source, runs, named, baseline, candidate, options)
     wishes = _Wishes(truth, true_value, power, tuple(counts), dialogue)
     notes: list[str] = []
-    groups: dict[tuple[Gate, str], list[Judgment]] = {}
+    groups: dict[tuple[Gate, str], list[JudgedGate]] = {}
     for row in judged.rows:
         groups.setdefault((replace(row.gate, end=None), row.run), []).append(row)
     texts_named = {str(gate) for gate in named}
@@ -246,7 +246,7 @@ class _Rule:
 class _Case:
     """One gate in one segment, or over all queries: what it measured, and the values behind that."""
 
-    row: Judgment
+    row: JudgedGate
     setting: GateSetting
     population: Population
 
@@ -315,7 +315,7 @@ def _unplannable(gate: Gate) -> str:
     return ""
 
 
-def _cases(judged: Check, gate: Gate, rows: Sequence[Judgment], rule: _Rule) -> list[_Case]:
+def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: _Rule) -> list[_Case]:
     """The gate in each of its segments, with the values there."""
     run = judged.result[rows[0].run]
     sampling, statistic = run.sampling, statistic_of(parse(gate.metric))

@@ -36,7 +36,7 @@ from karat.results.words import plural, queries_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.model.docs import Docs
     from karat.report.html.model import Change, ScriptData
     from karat.report.html.source import Source
@@ -269,9 +269,9 @@ def _tally(gates: Sequence[GateRow]) -> list[tuple[str, str]]:
 # Gates.
 
 
-def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
+def _gates(rows: Sequence[JudgedGate]) -> list[GateRow]:
     """Gates, the worst first; one for every segment is one row that folds out."""
-    groups: dict[Any, list[Judgment]] = {}
+    groups: dict[Any, list[JudgedGate]] = {}
     for row in rows:
         groups.setdefault((row.run, row.gate), []).append(row)
     out = []
@@ -306,7 +306,7 @@ def _gates(rows: Sequence[Judgment]) -> list[GateRow]:
     return sorted(out, key=lambda g: (g.level == "warn", ORDER.index(g.outcome)))
 
 
-def _gate(row: Judgment, *, in_group: bool) -> GateRow:
+def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
     gate, it = row.gate, figure_of(row)
     reason = {"fail": f"Fails: {row.judged.why}", "undecided": f"Undecided: {advise(row)}"}.get(
         row.outcome, advise(row)
@@ -334,7 +334,7 @@ def _sentences(*parts: str) -> str:
     return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
-def _strip(row: Judgment) -> Strip | None:
+def _strip(row: JudgedGate) -> Strip | None:
     """The interval and the threshold on one line."""
     evidence, threshold = row.found, row.gate.threshold
     whole = row.gate if row.gate.relative else replace(row.gate, end=None)  # margins in percent move the baseline

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import KaratError
-from karat.gates.evidence import Judgment
+from karat.gates.evidence import JudgedGate
 from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
 from karat.report.html.clean_text import name
@@ -38,7 +38,7 @@ class Source:
     """The run that others are compared with; one from a file is among the runs as `baseline (NAME)`."""
     candidates: tuple[str, ...] = ()
     comparisons: tuple[Decision, ...] = ()
-    gates: tuple[Judgment, ...] = ()
+    gates: tuple[JudgedGate, ...] = ()
     verdict: str = ""
     why: str = ""
     dataset: str = ""
@@ -167,7 +167,7 @@ def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
     return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
 
 
-def _judgment(row: GateJson) -> Judgment:
+def _judgment(row: GateJson) -> JudgedGate:
     low, high = row.ci or (None, None)
     gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
     evidence = GateEvidence(
@@ -183,4 +183,4 @@ def _judgment(row: GateJson) -> Judgment:
     )
     fewest, most = row.more_queries_range or (None, None)
     ruling = Ruling(row.outcome, row.why, row.more_queries, fewest, most, row.unsteady is True)
-    return Judgment(gate, row.run, row.segment, evidence, ruling, row.against or None)
+    return JudgedGate(gate, row.run, row.segment, evidence, ruling, row.against or None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from karat.gates.evidence import Judgment
+    from karat.gates.evidence import JudgedGate
     from karat.report.view import View
     from karat.verbs.check import Check
 
@@ -119,7 +119,7 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
     return table
 
 
-def _too_small(rows: Sequence[Judgment]) -> Text:
+def _too_small(rows: Sequence[JudgedGate]) -> Text:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
     sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
@@ -127,13 +127,13 @@ def _too_small(rows: Sequence[Judgment]) -> Text:
     return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
 
 
-def _below(row: Judgment, indent: str = "") -> Text:
+def _below(row: JudgedGate, indent: str = "") -> Text:
     """What to do, on a line of its own."""
     text = "; ".join(notes_of(row))
     return line((f"\n{indent}{plain(text)}" if text else "", "dim"))
 
 
-def cells(row: Judgment) -> tuple[str, str, str]:
+def cells(row: JudgedGate) -> tuple[str, str, str]:
     """Value, interval and number of queries of one judgement."""
     one = figure_of(row)
     if not one.defined:

@@ -1,0 +1,70 @@
+"""`karat judge pool`: the pairs that are worth a judgment."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karat.cli import options as o
+
+
+def pool(
+    run: o.Runs,
+    output: Annotated[
+        str, typer.Option("-o", "--output", "--out", metavar="FILE", help="Where the pairs go, one per line.")
+    ],
+    gold: Annotated[
+        str | None, typer.Option("--gold", "--qrels", metavar="QRELS", help="Leave out pairs that this gold judges.")
+    ] = None,
+    judgments: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Leave out pairs that this file of judgments holds.")
+    ] = None,
+    depth: Annotated[
+        int, typer.Option("-k", "--depth", metavar="K", min=1, help="Docs of each list to look at (default 10).")
+    ] = 10,
+    order: Annotated[
+        str,
+        typer.Option(metavar="random|value", help="By value: pairs first that could change a comparison of the runs."),
+    ] = "random",
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", metavar="N", min=1, help="Keep the first N pairs of that order.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the random order (default 0).")] = 0,
+    level: Annotated[
+        str, typer.Option(metavar="auto|chunk|doc", help="What is judged: chunks or whole docs; auto asks the gold.")
+    ] = "auto",
+    separator: o.Separator = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Collect the docs that runs return and nobody has judged, in the order to judge them.
+
+    karat judge pool bm25.run dense.run --gold qrels.tsv --depth 10 -o pairs.jsonl
+
+    karat judge pool bm25.run dense.run --order value -n 200 -o pairs.jsonl
+
+    Judgments of pairs in random order can be used for estimates; those of pairs by value only say what they say.
+    """
+    from karat.verbs.judge.pool import pool_pairs
+
+    made = pool_pairs(
+        run,
+        output,
+        gold=gold,
+        judgments=judgments or (),
+        depth=depth,
+        order=order,
+        limit=limit,
+        seed=seed,
+        level=level,
+        separator=separator,
+    )
+    for note in () if quiet else made.notes:
+        typer.echo(f"karat: {note}", err=True)
+    if not quiet:
+        rest = made.total - made.judged
+        typer.echo(
+            f"{output}: {len(made.pairs):,} pairs to judge, in {order} order"
+            + (f", of {rest:,}" if len(made.pairs) < rest else "")
+            + f" ({made.queries:,} queries, depth {depth}; {made.judged:,} of {made.total:,} pairs are judged already)"
+        )

@@ -1,0 +1,1 @@
+"""What the subcommands of `karat judge` do with files: one module each."""
