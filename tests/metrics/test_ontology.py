@@ -134,9 +134,11 @@ def test_unknown_ids_are_counted_and_never_silently_0(obo: str) -> None:
         assert math.isnan(found["q2"]) and math.isnan(found["q3"])
         assert result.mean[name] == pytest.approx(LIN_CD)
     assert result.runs[0].notes == (
-        "expected terms (4 ids): 1 obsolete without a replacement (Y), 1 unknown, or newer than test/1 (Z9)",
-        "2 of 4 queries have no known expected term, and no similarity",
+        "expected terms (4 ids): 1 obsolete without a replacement (Y), 1 unknown, or newer than test/1 (Z9); see: "
+        "karat validate",
         "returned terms (4 ids): 2 unknown, or newer than test/1 (d1, Z9)",
+        "max_ont_sim, best_match_sim: over 2 of 4 queries; of the others (q2, q3) no expected term is in test/1. Other "
+        "metrics count them too",
     )
 
 

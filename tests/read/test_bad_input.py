@@ -1108,7 +1108,12 @@ LIBRARY: list[tuple[str, Callable[[], object], type[karat.KaratError], str]] = [
     ("run-pairs", lambda: evaluated(run={"q1": [("d1", 1.0)]}), INPUT, "must be text or an integer, found ('d1', 1.0)"),
     ("run-list-of-hits", lambda: evaluated(run={"q1": [{"id": "d1", "text": "x" * 999}]}), INPUT, "found {'id': 'd1'"),
     ("runs-one-bad", lambda: evaluated(run={"a": {"q1": {"d1": 1.0}}, "b": 5}), INPUT, "b: expected a path"),
-    ("chroma-alone", lambda: evaluated(run={"ids": [["d1"]], "distances": [[1]]}), INPUT, "one result of Chroma"),
+    (
+        "chroma-alone",
+        lambda: evaluated(run={"ids": [["d1"]], "distances": [[1]]}),
+        INPUT,
+        "a result of Chroma for 1 query",
+    ),
     ("chroma-none", lambda: evaluated(run={"q1": {"ids": None}}), INPUT, "ids must be a list of texts or integers"),
     ("chroma-float", lambda: evaluated(run={"q1": {"ids": [1.5]}}), INPUT, "ids must be a list of texts or integers"),
     ("chroma-batch", lambda: evaluated(run={"q1": {"ids": [["d1"], ["d2"]]}}), INPUT, "results of 2 queries"),

@@ -179,7 +179,7 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
     if needs.terms is not None:
         from karat.align.terms import pair_terms
 
-        terms = pair_terms(aligned, needs.terms, depth=needs.deepest("ontology"), run=run.name)
+        terms = pair_terms(aligned, needs.terms, depth=needs.deepest("ontology"))
         rankings = replace(rankings, terms=terms)
     if "subtopics" in needs.parts:
         from karat.align.contents import topics

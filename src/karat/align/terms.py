@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError, UsageError, shown
+from karat.errors import UsageError
 from karat.model.items import TermPairs
 from karat.model.policy import earns_gain
 from karat.ontology.load import HPO, load_content, open_ontology
 from karat.ontology.similarity import content_name, similarities
+from karat.ontology.terms import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from karat.align.hits import Aligned
     from karat.metrics.grammar import Measure
     from karat.ontology.information import InformationContent
-    from karat.ontology.terms import Ontology, Resolution
+    from karat.ontology.terms import Ontology
 
     Numbers = NDArray[np.int64]
 
@@ -56,16 +57,11 @@ class TermNeeds:
         return TermNeeds(ontology, contents, tuple(dict.fromkeys(choices.values())), basis)
 
 
-def pair_terms(aligned: Aligned, needs: TermNeeds, *, depth: int, run: str) -> TermPairs:
+def pair_terms(aligned: Aligned, needs: TermNeeds, *, depth: int) -> TermPairs:
     """Each expected term of a query beside each term in its top `depth`."""
     ontology = needs.ontology
-    gold_query, gold_term, gold_grade, gold = _expected_terms(aligned, ontology)
-    query, rank, term, returned = _returned_terms(aligned, ontology, depth)
-    if len(returned.ids) and not (returned.term >= 0).any():
-        raise InputError(
-            f"run {run!r}: none of the {len(returned.ids):,} ids that it returned is a term of {ontology.release} "
-            f"({shown(returned.ids[0])}); check the ids, and that the ontology is theirs"
-        )
+    gold_query, gold_term, gold_grade = _expected_terms(aligned, ontology)
+    query, rank, term = _returned_terms(aligned, ontology, depth)
     start = np.searchsorted(query, np.arange(len(aligned.rankings) + 1))
     counts = np.diff(start)[gold_query]
     expected = np.repeat(np.arange(len(gold_query)), counts)
@@ -76,63 +72,61 @@ def pair_terms(aligned: Aligned, needs: TermNeeds, *, depth: int, run: str) -> T
         names = [sim for sim, its in needs.similarities if its == ic]
         mine = similarities(ontology, content, names, one, other)
         values.update({(sim, ic): mine[sim] for sim in names})
-    unknown = len(aligned.rankings) - len(np.unique(gold_query))
     notes = [
-        *_describe("expected terms", gold, ontology),
-        *(
-            [f"{unknown:,} of {len(aligned.rankings):,} queries have no known expected term, and no similarity"]
-            if unknown
-            else []
-        ),
-        *_describe("returned terms", returned, ontology),
+        *_describe_unknown(aligned, gold_query, needs),
         *_describe_contents(needs, np.unique(np.concatenate((gold_term, term)))),
     ]
     return TermPairs(gold_query, gold_grade, expected, rank[item], values, tuple(notes))
 
 
-def _expected_terms(aligned: Aligned, ontology: Ontology) -> tuple[Numbers, Numbers, NDArray[np.float64], Resolution]:
-    """Query, term and grade of the gold, each term of a query once with its largest grade; and what its ids mean."""
+def _expected_terms(aligned: Aligned, ontology: Ontology) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    """Query, term and grade of the gold that the release knows, sorted by query and term."""
     qrels = aligned.qrels
     place = np.full(len(qrels), -1, dtype=np.int64)
     place[aligned.queries] = np.arange(len(aligned.queries))
     query = place[qrels.query_of]
     rows = np.flatnonzero(earns_gain(qrels.grades) & (query >= 0))
-    ids = [qrels.docs[i] for i in rows.tolist()]
-    resolution = ontology.resolve(dict.fromkeys(ids))
-    if len(ids) and not (resolution.term >= 0).any():
-        raise InputError(
-            f"{qrels.source}: none of its {len(resolution.ids):,} expected ids is a term of {ontology.release} "
-            f"({shown(ids[0])}); check the ids, and that the ontology is theirs"
-        )
-    number = dict(zip(resolution.ids, resolution.term.tolist(), strict=True))
-    term = np.array([number[each] for each in ids], dtype=np.int64)
+    term = _numbers([qrels.docs[i] for i in rows.tolist()], ontology)
     known = term >= 0
     query, term, grade = query[rows][known], term[known], qrels.grades[rows][known]
-    order = np.lexsort((-grade, term, query))
-    query, term, grade = query[order], term[order], grade[order]
-    first = np.ones(len(query), dtype=bool)
-    first[1:] = (query[1:] != query[:-1]) | (term[1:] != term[:-1])
-    return query[first], term[first], grade[first], resolution
+    order = np.lexsort((term, query))
+    return query[order], term[order], grade[order]
 
 
-def _returned_terms(aligned: Aligned, ontology: Ontology, depth: int) -> tuple[Numbers, Numbers, Numbers, Resolution]:
-    """Query, rank and term of the docs in the top `depth` that name one, sorted by query; and what all ids mean."""
+def _returned_terms(aligned: Aligned, ontology: Ontology, depth: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Query, rank and term of the docs in the top `depth` that name one, sorted by query."""
     hits = aligned.hits
     rows = [
-        (number, place, item.parent if hits.at_doc else item.doc)
+        (number, place, item.doc)
         for number, q in enumerate(aligned.queries.tolist())
         for place, item in enumerate(hits.items.get(q, ())[:depth], start=1)
     ]
-    resolution = ontology.resolve(dict.fromkeys(each for _, _, each in rows))
+    term = _numbers([each for _, _, each in rows], ontology)
+    columns = np.array([(q, place) for q, place, _ in rows], dtype=np.int64).reshape(-1, 2)
+    known = term >= 0
+    return columns[known, 0], columns[known, 1], term[known]
+
+
+def _numbers(ids: Sequence[str], ontology: Ontology) -> Numbers:
+    """The number of the term that each id names; ids are those of terms already, or of none."""
+    resolution = ontology.resolve(dict.fromkeys(ids))
     number = dict(zip(resolution.ids, resolution.term.tolist(), strict=True))
-    columns = np.array([(q, place, number[each]) for q, place, each in rows], dtype=np.int64).reshape(-1, 3)
-    known = columns[columns[:, 2] >= 0]
-    return known[:, 0], known[:, 1], known[:, 2], resolution
+    return np.array([number[each] for each in ids], dtype=np.int64)
 
 
-def _describe(what: str, resolution: Resolution, ontology: Ontology) -> list[str]:
-    text = resolution.describe(ontology.release)
-    return [f"{what} ({len(resolution.ids):,} ids): {text}"] if text else []
+def _describe_unknown(aligned: Aligned, gold_query: Numbers, needs: TermNeeds) -> list[str]:
+    """That similarities are over fewer queries than other metrics, where the release knows no expected term of some."""
+    total = len(aligned.rankings)
+    absent = np.setdiff1d(np.arange(total), gold_query)
+    if not len(absent):
+        return []
+    names = ", ".join(aligned.rankings.query_ids[i] for i in absent[:EXAMPLES].tolist())
+    more = ", …" if len(absent) > EXAMPLES else ""
+    metrics = ", ".join(dict.fromkeys(name.partition("(")[0].partition("@")[0] for name in needs.basis))
+    return [
+        f"{metrics}: over {total - len(absent):,} of {total:,} queries; of the others ({names}{more}) no expected term "
+        f"is in {needs.ontology.release}. Other metrics count them too"
+    ]
 
 
 def _describe_contents(needs: TermNeeds, terms: Numbers) -> list[str]:

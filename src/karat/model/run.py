@@ -108,6 +108,12 @@ class Run:
     names_docs: bool = False
     """Whether the ids stand in a field for docs, such as `doc_id`, and not in `chunk_id`: nothing is cut from them."""
 
+    entries: bool = False
+    """Whether each id is an entry of a term, such as a label or a synonym: the term ranks by its best entry."""
+
+    doc_fields: tuple[str, ...] = ()
+    """Fields of the results that may name their docs and are not read as such, for messages."""
+
     def separator(self, policy: Policy) -> str:
         """What divides an id of this run into its doc and the rest; nothing where ids name docs."""
         return "" if self.names_docs else policy.separator

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-IdStatus = Literal["term", "alternative", "replaced", "obsolete", "unknown"]
-"""A live term; an alternative id of one; obsolete, and replaced by one; obsolete without a replacement; not known."""
+IdStatus = Literal["term", "spelling", "alternative", "replaced", "obsolete", "unknown"]
+"""A live term; one in another spelling (`hp:0001250`, `HP_0001250`, its IRI); an alternative id of one; obsolete, and
+replaced by one; obsolete without a replacement; not known."""
 STATUSES: tuple[IdStatus, ...] = get_args(IdStatus)
 NO_TERM = -1
 """The number of an id that names no live term."""
@@ -77,9 +78,25 @@ class Resolution:
         """How many ids have each status."""
         return Counter(self.status)
 
+    @property
+    def resolved(self) -> int:
+        """How many ids name a live term otherwise than by its own id."""
+        return sum(self.counts[status] for status in ("spelling", "alternative", "replaced"))
+
+    @property
+    def is_known(self) -> list[bool]:
+        """Which ids the release knows, obsolete ones included."""
+        return [status != "unknown" for status in self.status]
+
+    @property
+    def unknown(self) -> int:
+        """How many ids the release does not know."""
+        return self.counts["unknown"]
+
     def describe(self, release: str) -> str:
         """What a reader must know of these ids; empty where all of them are live terms."""
         words = {
+            "spelling": "in another spelling",
             "alternative": "by an alternative id",
             "replaced": "obsolete and replaced",
             "obsolete": "obsolete without a replacement",
@@ -125,13 +142,23 @@ class Ontology:
     def resolve(self, ids: Iterable[str]) -> Resolution:
         """What ids mean in this release."""
         listed = tuple(ids)
-        unknown: tuple[int, IdStatus] = (NO_TERM, "unknown")
-        pairs = [self.known.get(each, unknown) for each in listed]
+        pairs = [self.known.get(each) or self._respell(each) for each in listed]
         return Resolution(listed, np.array([n for n, _ in pairs], dtype=np.int64), tuple(s for _, s in pairs))
+
+    def _respell(self, term_id: str) -> tuple[int, IdStatus]:
+        """What an id means that the file does not hold as it is written: in lower case, with _ for :, as an IRI."""
+        local = term_id.strip().rpartition("/")[2].rpartition("#")[2].replace("_", ":", 1)
+        number, status = self.known.get(self._spellings.get(local.casefold(), ""), (NO_TERM, "unknown"))
+        return number, "spelling" if status == "term" else status
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, str]:
+        """Every id of the file by its letters alone, whatever their case."""
+        return {each.casefold(): each for each in self.known}
 
     def number_of(self, term_id: str) -> int:
         """The number of the term that an id names; one that names none is an error."""
-        number, _ = self.known.get(term_id, (NO_TERM, "unknown"))
+        number = int(self.resolve((term_id,)).term[0])
         if number == NO_TERM:
             near = nearest(term_id, self.known)
             hint = f"; did you mean {near}?" if near else ""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from karat.errors import InputError, shown
-from karat.model.policy import SEPARATOR, parent_of
+from karat.model.policy import SEPARATOR
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.read.problems import Problems
 
-_CHROMA_DOC = ("doc_id", "hpo_id")
-"""Fields of Chroma's metadata that name the doc of an entry; the first that is there counts."""
+if TYPE_CHECKING:
+    from karat.model.queries import Queries
+
 DOCS_TO_CHECK = 300_000
 """Docs of a run in memory whose ids are all checked before the run is trusted."""
 
@@ -107,26 +109,32 @@ def _check_qrels(data: Mapping[Any, Any], source: str) -> Qrels:
 
 
 def run_from_mapping(
-    data: Mapping[Any, Any], name: str = "run", source: str | None = None, *, separator: str = SEPARATOR
+    data: Mapping[Any, Any],
+    name: str = "run",
+    source: str | None = None,
+    *,
+    separator: str = SEPARATOR,
+    queries: Queries | None = None,
 ) -> Run:
-    """A run from {query: {doc: score}} or from {query: [docs in order]}. Clean data is not copied.
+    """A run from {query: {doc: score}}, {query: [docs in order]}, or Chroma's results. Clean data is not copied.
 
-    `source` is what errors name: the file, if there is one. `separator` divides chunk ids of Chroma's results.
+    `source` is what errors name: the file, if there is one. `separator` divides chunk ids of Chroma's results, and
+    `queries` has the order of those that one such result is for.
     """
     source = source or name
     if not data:
         raise InputError(f"{source}: is empty, expected results as {{query: {{doc: score}}}} or {{query: [docs]}}")
-    if "ids" in data and isinstance(data["ids"], Sequence) and ("metadatas" in data or "distances" in data):
-        raise InputError(
-            f"{source}: looks like one result of Chroma, which does not name its queries; "
-            "write {query_id: result} with one result for each query"
-        )
     values = list(data.values())
     if set(map(type, values)) == {dict} and "ids" not in values[0]:
         return Run(name, _scored_lists(data, source))
-    if all(isinstance(v, Mapping) and "ids" in v and not isinstance(v["ids"], (int, float)) for v in values):
-        lists, parents = _chroma(data, source, separator)
-        return Run(name, OrderedLists(lists, parents), notes=_note_other_ids(values))
+    from karat.read import chroma
+
+    if chroma.is_batch(data):
+        results, note = chroma.split_batch(data, queries, source)
+        run = chroma.run_of_results(results, name, source, separator=separator)
+        return replace(run, notes=(note, *run.notes))
+    if all(map(chroma.is_result, values)):
+        return chroma.run_of_results(data, name, source, separator=separator)
     if all(isinstance(v, Mapping) for v in values):
         return Run(name, _scored_lists(data, source))
     if any(isinstance(v, Mapping) for v in values):
@@ -175,7 +183,7 @@ def check_scores(data: Mapping[Any, Any], name: str) -> dict[str, dict[str, floa
     problems = Problems(name)
     out: dict[str, dict[str, float]] = {}
     for query, docs in data.items():
-        q = _check_query(query, problems)
+        q = check_query(query, problems)
         if q is None:
             continue
         mine = out.setdefault(q, {})
@@ -197,7 +205,7 @@ def _ordered_lists(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
     problems = Problems(name)
     out: dict[str, list[str]] = {}
     for query, docs in data.items():
-        q = _check_query(query, problems)
+        q = check_query(query, problems)
         if q is None:
             continue
         if isinstance(docs, (str, bytes)) or not isinstance(docs, Iterable):
@@ -218,61 +226,13 @@ def _ordered_lists(data: Mapping[Any, Any], name: str) -> dict[str, list[str]]:
     return out
 
 
-def _chroma(data: Mapping[Any, Any], name: str, separator: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """{query: Chroma's result} → ids in order, and the docs that the metadata name."""
-    problems = Problems(name)
-    lists: dict[str, list[str]] = {}
-    parents: dict[str, list[str]] = {}
-    for query, result in data.items():
-        q = _check_query(query, problems)
-        if q is None:
-            continue
-        ids, metadata = result["ids"], result.get("metadatas")
-        if isinstance(ids, (list, tuple)) and ids and isinstance(ids[0], (list, tuple)):
-            if len(ids) > 1:  # Chroma nests one level for its list of queries
-                problems.add(None, f"query {shown(q)}: holds the results of {len(ids)} queries, expected those of one")
-                continue
-            ids = ids[0]
-            metadata = metadata[0] if isinstance(metadata, (list, tuple)) and metadata else metadata
-        texts = [text_id(i) for i in ids] if isinstance(ids, (list, tuple)) else [None]
-        if None in texts:
-            problems.add(None, f"query {shown(q)}: ids must be a list of texts or integers, found {shown(ids)}")
-            continue
-        metadata = [None] * len(texts) if metadata is None or metadata == [] else metadata
-        columns = isinstance(metadata, (list, tuple)) and len(metadata) == len(texts)
-        if not columns or not all(m is None or isinstance(m, Mapping) for m in metadata):
-            problems.add(None, f"query {shown(q)}: metadatas must be a dict or None for each of the {len(texts)} ids")
-            continue
-        lists[q] = [i for i in texts if i is not None]
-        parents[q] = [
-            next((str(m[name]) for name in _CHROMA_DOC if m and name in m), parent_of(i, separator))
-            for i, m in zip(lists[q], metadata, strict=True)
-        ]
-    problems.check()
-    return lists, parents
-
-
-def _note_other_ids(results: Sequence[Mapping[Any, Any]]) -> tuple[str, ...]:
-    """A note on fields of Chroma's metadata that look like the ids of docs and are not read as such."""
-    columns = [result.get("metadatas") for result in results]
-    nested = [m for column in columns if isinstance(column, (list, tuple)) for m in column]
-    metadata = [m for one in nested for m in (one if isinstance(one, (list, tuple)) else (one,))]
-    names = {str(name) for m in metadata if isinstance(m, Mapping) for name in m}
-    others = sorted(name for name in names if name.lower().endswith("id"))
-    if names.intersection(_CHROMA_DOC) or not others:
-        return ()
-    return (
-        f"docs are named by Chroma's ids; the metadata also hold {', '.join(map(repr, others))}: if the gold names "
-        "docs by it, call it 'doc_id'",
-    )
-
-
 def _show_id(value: Any) -> str:
     """A value that should be an id, for a message; bytes are shown as bytes, since they are not text."""
     return repr(value)[:60] if isinstance(value, bytes) else shown(value)
 
 
-def _check_query(query: Any, problems: Problems) -> str | None:
+def check_query(query: Any, problems: Problems) -> str | None:
+    """The id of a query; None where it cannot be one, which is a problem."""
     q = text_id(query)
     if q is None:
         problems.add(None, f"a query id must be text or an integer, found {_show_id(query)}")

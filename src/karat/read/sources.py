@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.model.queries import Queries
     from karat.model.run import Rows
     from karat.model.run_log import RunLog
     from karat.read.formats import Content
@@ -75,19 +76,21 @@ def read_run(
     policy: Policy | None = None,
     as_of: Mapping[str, float] | None = None,
     with_days: bool = False,
+    queries: Queries | None = None,
 ) -> Run:
     """A run from a path, a dict, a frame, or a `Run`.
 
     The policy chooses the list of a run log that is the run; `as_of` holds the day of queries, for a policy that
-    drops newer docs, and `with_days` adds the days of all docs.
+    drops newer docs, and `with_days` adds the days of all docs. `queries` has the order of those that one result of
+    Chroma is for.
     """
     policy = policy or Policy()
     if isinstance(source, (str, os.PathLike)):
-        run = _run_from_file(check_path(os.fspath(source)), name, format, policy.separator)
+        run = _run_from_file(check_path(os.fspath(source)), name, format, policy.separator, queries)
     elif isinstance(source, Run):
         run = source
     elif isinstance(source, Mapping):
-        run = run_from_mapping(source, name or "run", separator=policy.separator)
+        run = run_from_mapping(source, name or "run", separator=policy.separator, queries=queries)
     elif frames.is_frame(source):
         table = frames.frame_rows(source, "run", name or "run")
         run = Run(name or "run", Table(table.rows), notes=table.notes, names_docs=table.names_docs)
@@ -268,12 +271,14 @@ def _by_subtopic(rows: Rows, source: str) -> Qrels:
         raise _Contradiction(error.problems, more=error.more) from None
 
 
-def _run_from_file(path: str, name: str | None, format: str | None, separator: str) -> Run | RunLog:
+def _run_from_file(
+    path: str, name: str | None, format: str | None, separator: str, queries: Queries | None
+) -> Run | RunLog:
     file = open_input(path)
     content = read_content(file, "run", Problems(path), name=format)
     name = name or run_name(path)
     if isinstance(content, Mapping):
-        return run_from_mapping(content, name, path, separator=separator)
+        return run_from_mapping(content, name, path, separator=separator, queries=queries)
     if isinstance(content, LineRows):
         if not content.rows:
             raise InputError(f"{path}: holds no results, expected at least one")
@@ -282,8 +287,8 @@ def _run_from_file(path: str, name: str | None, format: str | None, separator: s
         return Run(name, Table(as_rows(content.rows)), path=path, notes=notes, names_docs=content.names_docs)
     if isinstance(content, ColumnRows):
         rows = content.rows
-        queries = rows.query.take(np.arange(min(len(rows), ROWS_FOR_DOUBTS))).texts()
-        doubts = _doubts(zip(queries, rows.score.tolist(), strict=False))
+        first = rows.query.take(np.arange(min(len(rows), ROWS_FOR_DOUBTS))).texts()
+        doubts = _doubts(zip(first, rows.score.tolist(), strict=False))
         return Run(name, Table(rows), path=path, notes=(*content.notes, *doubts), names_docs=content.names_docs)
     if not isinstance(content, TextFile):
         return replace(content, name=name)

@@ -11,7 +11,11 @@ from karat.read.sources import read_qrels
 from karat.results.fingerprints import fingerprint_gold
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karat.align.term_ids import TermGold
     from karat.model.qrels import Qrels
+    from karat.ontology.terms import Ontology
     from karat.results.fingerprints import GoldFingerprint
 
 
@@ -23,13 +27,32 @@ class Gold:
     format: str | None = None
     subtopics: bool | None = None
     policy: Policy = Policy()
+    ontology: Ontology | None = None
+    """The ontology whose terms the docs are."""
 
     @cached_property
     def qrels(self) -> Qrels:
-        """The judgments."""
+        """The judgments; of terms, by their current ids."""
+        return self._terms.qrels if self._terms is not None else self._judgments
+
+    @property
+    def term_counts(self) -> Mapping[str, int]:
+        """How many ids of terms were changed, or are unknown, where docs are terms of an ontology."""
+        return self._terms.counts if self._terms is not None else {}
+
+    @cached_property
+    def _judgments(self) -> Qrels:
         qrels = read_qrels(self.source, format=self.format, subtopics=self.subtopics)
         grades = self.policy.regrade(qrels.grades)
         return qrels if grades is qrels.grades else replace(qrels, grades=grades)
+
+    @cached_property
+    def _terms(self) -> TermGold | None:
+        if self.ontology is None:
+            return None
+        from karat.align.term_ids import gold_of_terms
+
+        return gold_of_terms(self._judgments, self.ontology)
 
     @cached_property
     def fingerprint(self) -> GoldFingerprint:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
+    from karat.ontology.terms import Ontology
     from karat.store.cache import Entry
 
 
@@ -78,13 +79,13 @@ def evaluate(
     data = settings.data
     cases = read_queries_of_gold(qrels, data.qrels_format)
     table = _table(data.queries) if data.queries is not None else cases
-    job = _Job(qrels, settings, table)
-    if cases is not None and data.ontology is not None and table is not None:
+    ontology = _ontology(data.ontology) if data.ontology is not None else None
+    job = _Job(qrels, settings, table, ontology, of_terms=cases is not None)
+    if cases is not None and ontology is not None and table is not None:
         from karat.ontology.domains import with_domains
-        from karat.ontology.load import open_ontology
 
         assert job.gold is not None
-        table = job.queries = with_domains(table, job.gold.qrels, open_ontology(data.ontology))
+        table = job.queries = with_domains(table, job.gold.qrels, ontology)
     sources = named_runs(run)
     if qrels is None and metrics is None:
         from karat.verbs.log_metrics import default_log_metrics
@@ -115,7 +116,7 @@ def evaluate(
             embeddings=data.embeddings,
             model=data.embedding_model,
             docs=docs_table,
-            ontology=data.ontology,
+            ontology=ontology,
         )
     job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
     runs = [job.run(name, source, measures) for name, source in sources]
@@ -127,8 +128,8 @@ def evaluate(
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
     terms = job.needs.terms if job.needs is not None else None
-    if terms is not None:
-        conventions["ontology"] = terms.ontology.release
+    if ontology is not None:
+        conventions["ontology"] = ontology.release
     corpus = os.fspath(data.docs) if isinstance(data.docs, (str, os.PathLike)) else None
     return Result(tuple(runs), conventions, table, corpus, job.models, terms.basis if terms is not None else {})
 
@@ -167,6 +168,12 @@ def _table(queries: Any) -> Queries:
     return read_queries(queries)
 
 
+def _ontology(source: Any) -> Ontology:
+    from karat.ontology.load import open_ontology
+
+    return open_ontology(source)
+
+
 def _docs(docs: Any, policy: Policy) -> Docs:
     from karat.read.docs import read_docs
 
@@ -202,11 +209,16 @@ def _holds_runs(data: Mapping[Any, Any]) -> bool:
 class _Job:
     """The gold and the choices that all runs share; the gold is read when it is first needed."""
 
-    def __init__(self, qrels: Any, settings: Settings, queries: Queries | None) -> None:
-        self.settings, self.queries = settings, queries
+    def __init__(
+        self, qrels: Any, settings: Settings, queries: Queries | None, ontology: Ontology | None, *, of_terms: bool
+    ) -> None:
+        self.settings, self.queries, self.ontology = settings, queries, ontology
+        self.of_terms = of_terms or ontology is not None
+        """Whether gold and runs name terms, which may have several entries."""
         self.policy, self.engine = settings.policy, settings.engine
         data = settings.data
-        self.gold = Gold(qrels, data.qrels_format, data.subtopics, self.policy) if qrels is not None else None
+        choices = (data.qrels_format, data.subtopics, self.policy, ontology)
+        self.gold = Gold(qrels, *choices) if qrels is not None else None
         self.cache = Cache() if self.engine.cache and not self.engine.details else None
         self.sampling = Sampling()
         self.needs: Needs | None = None
@@ -238,19 +250,18 @@ class _Job:
     def run(self, name: str | None, source: Any, measures: list[Measure]) -> RunResult:
         """One run's result, from the cache where its files are unchanged."""
         entry = self._entry(source)
-        run: Run | None = None
-        aligned: Aligned | None = None
+        logged = run = aligned = None
         stored = entry.load() if entry is not None else None
         if stored is None:
-            run = self.read(name, source)
-            aligned, stored = self._align(run, source, entry, self.policy)
+            logged = self.read(name, source)
+            run, aligned, stored = self._align(logged, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes]
         if self.needs is not None:
             notes += [*_told_by(self.needs, rankings), *_undefined(measures, rankings)]
-        if self.policy.as_of_filter and run is not None:
-            notes += self._made_by_filter(run, measures, values)
+        if self.policy.as_of_filter and logged is not None:
+            notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
         return RunResult(
             name or stored.name,
@@ -276,7 +287,18 @@ class _Job:
         if self.cache is None or self.gold is None or beyond:
             return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
-        choices = [self.policy, self.gold.format, self.settings.data.run_format, unanswerable, self.gold.subtopics]
+        release = self.ontology.fingerprint if self.ontology is not None else None
+        data, order = self.settings.data, list(self.queries.fields) if self.queries else None
+        choices = [
+            self.policy,
+            self.gold.format,
+            data.run_format,
+            unanswerable,
+            data.subtopics,
+            release,
+            self.of_terms,
+            order,
+        ]
         return self.cache.entry(self.gold.source, source, choices)
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
@@ -288,11 +310,20 @@ class _Job:
             policy=policy or self.policy,
             as_of=self._as_of,
             with_days=self.needs is not None and "doc_version" in self.needs.parts,
+            queries=self.queries,
         )
 
-    def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Aligned, StoredRun]:
+    def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Run, Aligned, StoredRun]:
+        """The run as it was aligned, of terms with each once; its rankings, and what else is kept of it."""
         needs, engine = self.needs, self.engine
         run = replace(run, parents=self.parents)
+        counts: dict[str, int] = {}
+        if self.of_terms or run.entries:
+            from karat.align.term_ids import run_of_terms
+
+            judgments = self.gold.qrels if self.gold is not None else None
+            terms = run_of_terms(run, chosen, gold=judgments, ontology=self.ontology)
+            run, counts = terms.run, {**(self.gold.term_counts if self.gold is not None else {}), **terms.counts}
         if self.gold is None:
             gold, chosen = find_queries(run, chosen, threads=engine.threads, memory=engine.memory_bytes)
         else:
@@ -341,10 +372,11 @@ class _Job:
                 )
             mismatches = describe_mismatch(gold, run, found, chosen, corpus=self.corpus)
         notes = (*gold.notes, *mismatches, *notes)
-        stored = StoredRun(aligned.rankings, run.name, aligned.counts, run.facts, notes, mismatches, found.gold_level)
+        counts = {**aligned.counts, **counts}
+        stored = StoredRun(aligned.rankings, run.name, counts, run.facts, notes, mismatches, found.gold_level)
         if entry is not None:
             entry.store(stored)
-        return aligned, stored
+        return run, aligned, stored
 
     @cached_property
     def _as_of(self) -> Mapping[str, float]:
@@ -360,7 +392,7 @@ class _Job:
     ) -> list[str]:
         """What dropping items that are too new does to each metric."""
         without_filter = replace(self.policy, as_of_filter=False)
-        unfiltered, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
+        _, unfiltered, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
         told = []
         without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:

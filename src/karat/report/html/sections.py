@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from karat.align.term_ids import COLLAPSED
 from karat.gates.wording import advise, figure_of, note_pooling, note_reference, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
@@ -59,6 +60,11 @@ COUNTS = {
     "duplicates": "docs returned twice",
     "unjudged_at_10": "unjudged docs in the top 10",
     "depth": "ranks in the longest list",
+    "expected_ids_resolved": "expected ids resolved to another id of the term",
+    "expected_ids_unknown": "expected ids that the ontology does not know",
+    "returned_ids_resolved": "returned ids resolved to another id of the term",
+    "returned_ids_unknown": "returned ids that the ontology does not know",
+    COLLAPSED: "results that are further entries of a term above them",
 }
 FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 

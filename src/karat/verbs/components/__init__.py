@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from karat.align.term_ids import COLLAPSED
 from karat.config.options import Settings, takes_options
 from karat.errors import UsageError
 from karat.metrics.component_figures import NEVER
@@ -69,7 +70,8 @@ def with_components(
     out = []
     for run in result.runs:
         source = None
-        if run.log is None and runs is not None and runs[run.name] != "-":  # standard input comes only once
+        # Standard input comes only once, and of terms the result alone has each at its best entry.
+        if run.log is None and runs is not None and runs[run.name] != "-" and COLLAPSED not in run.counts:
             source = read_run(runs[run.name], name=run.name, policy=as_logged(run.policy))
         material = material_of(run, result.queries, source=source, k=k)
         out.append(replace(run, components=_measure(material, threshold)))

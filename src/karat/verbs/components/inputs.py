@@ -11,11 +11,13 @@ from karat.align import align, find
 from karat.align.gold import NOWHERE
 from karat.align.lists import select_lists
 from karat.align.stream import default_threads
+from karat.align.term_ids import run_of_terms
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
 from karat.model.policy import RELEVANT, is_relevant, parent_of
 from karat.model.run import OrderedLists, Run
 from karat.model.run_log import ordered_items
+from karat.ontology.load import open_ontology
 from karat.read.log_lists import run_of
 from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
@@ -204,12 +206,16 @@ def read_material(qrels: Any, run: Any, settings: Settings, *, k: int = 5, rel: 
     """Read what is to be measured; the run log is read once for all components."""
     data = settings.data
     table = read_queries(data.queries) if data.queries is not None else None
-    gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy).qrels
+    ontology = open_ontology(data.ontology) if data.ontology is not None else None
+    gold = Gold(qrels, data.qrels_format, data.subtopics, settings.policy, ontology).qrels
     estimator = Estimator(
         sampling(table, replace(settings.intervals, by=None)), settings.engine.threads or default_threads()
     )
     policy = as_logged(settings.policy)
-    return _material(gold, table, _read(run, policy, data.run_format), policy, k, rel, estimator)
+    source = _read(run, policy, data.run_format)
+    if ontology is not None or source.entries:
+        source = run_of_terms(source, policy, gold=gold, ontology=ontology).run
+    return _material(gold, table, source, policy, k, rel, estimator)
 
 
 def material_of(run: RunResult, queries: Queries | None, *, source: Run | None = None, k: int = 5) -> Material:
