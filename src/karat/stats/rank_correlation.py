@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.intervals import Interval
+from karat.stats.intervals import Interval, checked_share
+from karat.stats.resample import Group, resampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from karat.stats.resample import Units
 
     Floats = NDArray[np.float64]
     Signs = NDArray[np.int8]
@@ -99,6 +102,46 @@ def measure_agreement(
         tau, ap = (_middle(column, confidence, n, source) for column in (of_tau, of_ap))
         out.append(Agreement(n, tau, ap, source, draws))
     return out
+
+
+@dataclass(frozen=True)
+class OrderAgreement:
+    """τ and τ_AP of the orders of systems by two judges, with the range that samples of the queries give."""
+
+    tau: Interval
+    tau_ap: Interval
+
+
+def compare_orders(
+    reference: Floats,
+    scores: Floats,
+    units: Units,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    confidence: float = CONFIDENCE,
+) -> OrderAgreement:
+    """How alike two judges order systems; both are systems × queries, of a metric in which more is better.
+
+    The ends are percentiles over resampled queries, the same ones for both judges. They need not hold the estimate:
+    with few queries a sample orders close systems at random, so that draws lie below it.
+    """
+    level, systems = checked_share("confidence", confidence), len(reference)
+    there = np.asarray(~np.isnan(np.concatenate((reference, scores))).any(axis=0))
+    own = units if there.all() else units.only(there)
+    values = np.concatenate((reference[:, there], scores[:, there]))
+    top, bottom = own.sums(values)
+    means = top.sum(axis=0) / bottom.sum(axis=0)
+    tau, ap, _ = correlate_orders(means[:systems], means[systems:])
+    n = int(there.sum())
+    if len(own) < 2:
+        return OrderAgreement(*(Interval(float(x), float("nan"), float("nan"), "none", n) for x in (tau, ap)))
+    (draws,) = resampled([Group(top, bottom)], len(own), resamples, seed)
+    out = []
+    for estimate, column in zip((tau, ap), correlate_orders(draws[:, :systems], draws[:, systems:]), strict=False):
+        middle = _middle(column, level, n, "resamples")
+        out.append(Interval(float(estimate), middle.low, middle.high, "percentile", n, draws=resamples))
+    return OrderAgreement(*out)
 
 
 def _samples(rng: np.random.Generator, rows: int, size: int, n: int, source: Source) -> Iterator[Floats]:

@@ -1,0 +1,230 @@
+"""Means by a judge that are corrected with a few labels by people: prediction-powered inference.
+
+Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023 (PPI); Angelopoulos, Duchi & Zrnic 2023 (PPI++). With labels on a
+random part of the judged pairs themselves, it is the difference estimator of surveys (Särndal, Swensson & Wretman
+1992).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from karat.errors import UsageError
+from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
+from karat.stats.groups import intervals
+from karat.stats.intervals import ALL_EQUAL, Interval, checked_share, standard_error
+from karat.stats.resample import Units, mean_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karat.stats.survey import Survey
+
+    Floats = NDArray[np.float64]
+    Counts = NDArray[np.int64]
+
+Scope = Literal["these", "population"]
+"""What an interval is about: these pairs and queries alone, or the population that they are a sample of."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What people say about some of the judged pairs, and how these were drawn."""
+
+    row: Counts
+    """The place of each label's pair among all judged pairs."""
+    value: Floats
+    survey: Survey
+
+    def __post_init__(self) -> None:
+        if not len(self.row) == len(self.value) == len(self.survey):
+            raise UsageError(
+                f"labels need a row, a value and a probability each: found {len(self.row)}, {len(self.value)} and "
+                f"{len(self.survey)}"
+            )
+
+
+@dataclass(frozen=True)
+class CorrectedMean:
+    """A mean by a judge, corrected by labels."""
+
+    interval: Interval
+    error: float
+    """The standard error."""
+    tuning: float
+    """λ: how much the judge counts; 0 is labels alone, 1 the judge and its mean error."""
+    raw: float
+    """The mean by the judge alone."""
+    human: Interval
+    """The mean by the labels alone."""
+
+
+def ppi_mean(
+    human: Floats,
+    judge: Floats,
+    others: Floats,
+    *,
+    tuning: float | None = None,
+    units: Units | None = None,
+    other_units: Units | None = None,
+    confidence: float = CONFIDENCE,
+) -> CorrectedMean:
+    """λ · mean of `others` + mean of (human − λ · judge), where `others` are the judge's values without labels.
+
+    Both samples are taken for draws from one infinite population; `units` group values that belong together (queries).
+    λ minimises the error unless it is stated: cov(human, judge) / ((1 + n/N) · var(judge)), cut to [0, 1]. Variances
+    divide by n − 1 (units − 1); ppi_py divides by n.
+    """
+    level = checked_share("confidence", confidence)
+    own, theirs = _units(len(human), units), _units(len(others), other_units)
+    factor = _tuned(human, judge, others) if tuning is None else tuning
+    estimate = factor * mean_of(others, theirs) + mean_of(human - factor * judge, own)
+    (rectifier, count), (spread, _) = standard_error(human - factor * judge, own), standard_error(others, theirs)
+    error = math.hypot(rectifier, factor * spread if factor else 0.0)
+    alone, _ = standard_error(human, own)
+    return CorrectedMean(
+        t_interval(estimate, error, count - 1, level, "ppi", len(human)),
+        error,
+        factor,
+        mean_of(others, theirs),
+        t_interval(mean_of(human, own), alone, count - 1, level, "t", len(human)),
+    )
+
+
+def _tuned(human: Floats, judge: Floats, others: Floats) -> float:
+    """The λ that minimises the variance, to the last digit as in ppi_py."""
+    together = float(np.mean((human - human.mean()) * (judge - judge.mean())))
+    spread = float(np.var(np.concatenate((judge, others)), ddof=1))
+    return _share(together, spread * (1 + len(human) / len(others)))
+
+
+def _share(part: float, whole: float) -> float:
+    """part / whole within [0, 1]; 1 where the judge does not vary, as it then changes nothing."""
+    return min(max(part / whole, 0.0), 1.0) if whole > 0 else 1.0
+
+
+def correct_mean(
+    judge: Floats,
+    labels: Labels,
+    *,
+    scope: Scope = "these",
+    tuning: float | None = None,
+    units: Units | None = None,
+    confidence: float = CONFIDENCE,
+) -> CorrectedMean:
+    """The mean over all judged pairs that people would give, from the judge's values and labels on a random part.
+
+    Each pair is predicted as a + λ · judge, and the labelled ones show what is missing, each weighted by 1 / its
+    probability: whatever the judge does, the estimate is right on average but for terms of the order of 1/n. With the
+    scope `these`, the interval is about these pairs and knows that a labelled pair is certain; with `population`,
+    pairs (or `units` of them) are a sample.
+    """
+    level, survey = checked_share("confidence", confidence), labels.survey
+    mine, size = judge[labels.row], len(judge)
+    value, centre = labels.value, survey.mean(labels.value)
+    aside = mine - survey.mean(mine)
+    factor = _share(survey.covariance(value - centre, aside), survey.variance(aside)) if tuning is None else tuning
+    predicted = factor * judge + survey.mean(value - factor * mine)
+    residual = value - predicted[labels.row]
+    estimate = float(predicted.mean()) + survey.total(residual) / size
+    alone = math.sqrt(survey.variance(value - centre)) / size
+    error, free = math.sqrt(survey.variance(residual)) / size, float(len(value) - 1)
+    if scope == "population":
+        own = _units(size, units)
+        error, count = standard_error(_pseudo_values(predicted, residual, labels), own)
+        alone, _ = standard_error(_pseudo_values(np.full(size, centre), value - centre, labels), own)
+        free = min(free, count - 1)
+    return CorrectedMean(
+        t_interval(estimate, error, free, level, "ppi", len(value)),
+        error,
+        factor,
+        float(judge.mean()),
+        t_interval(centre, alone, free, level, "t", len(value)),
+    )
+
+
+def _pseudo_values(predicted: Floats, residual: Floats, labels: Labels) -> Floats:
+    """Predictions, and at labelled pairs what they are off by, weighted: their mean is the estimate."""
+    out = predicted.copy()
+    np.add.at(out, labels.row, labels.survey.weight * residual)
+    return out
+
+
+@dataclass(frozen=True)
+class CorrectedValues:
+    """Values per query by a judge, corrected by labels: their mean is right, a single one is only a part of it."""
+
+    values: Floats
+    these: Interval
+    """The mean over these queries: its interval knows only that most pairs have no label."""
+    population: Interval
+    """The same mean, with the interval of a sample of queries: what gates and comparisons look at."""
+    error: float
+    """The standard error for these queries."""
+    tuning: float
+    raw: float
+    """The mean of the values by the judge alone."""
+    human: Interval
+    """The mean by the labels alone, for these queries; NaN where that is not a sum over pairs."""
+
+
+def correct_values(
+    values: Floats,
+    query: Counts,
+    predicted: Floats,
+    labels: Labels,
+    *,
+    raw: float = math.nan,
+    tuning: float | None = None,
+    units: Units | None = None,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> CorrectedValues:
+    """The mean over queries of a sum over pairs, from predictions of all pairs and labels on a random part of them.
+
+    `values` are the figures of all queries by the predictions; `query` and `predicted` are the query of each judged
+    pair and its predicted part of that figure; the labels hold the parts by people. A figure that is not a sum over
+    pairs is linearised by its caller: its parts are derivatives × grades.
+    """
+    level, survey, size = checked_share("confidence", confidence), labels.survey, len(values)
+    own = _units(size, units)
+    share = own.weight / own.weight.sum()  # of each query in the mean
+    at = query[labels.row]
+    mine, human = share[at] * predicted[labels.row], share[at] * labels.value
+    factor = _share(survey.covariance(human, mine), survey.variance(mine)) if tuning is None else tuning
+    parts = np.bincount(query, predicted, minlength=size)
+    off = np.bincount(at, survey.weight * (labels.value - factor * predicted[labels.row]), minlength=size)
+    corrected: Floats = values - (1 - factor) * parts + off
+    estimate, error = mean_of(corrected, own), math.sqrt(survey.variance(human - factor * mine))
+    (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
+    free, n = float(len(labels.value) - 1), len(labels.value)
+    alone = survey.total(human)
+    return CorrectedValues(
+        corrected,
+        t_interval(estimate, error, free, level, "ppi", n).clip(*bounds),
+        around.clip(*bounds),
+        error,
+        factor,
+        raw,
+        t_interval(alone, math.sqrt(survey.variance(human)), free, level, "t", n).clip(*bounds),
+    )
+
+
+def _units(size: int, units: Units | None) -> Units:
+    return Units.of(size) if units is None else units
+
+
+def t_interval(estimate: float, error: float, free: float, level: float, method: str, n: int) -> Interval:
+    """Student's t with so many degrees of freedom."""
+    from scipy.special import stdtrit
+
+    if not free > 0 or not error > 0:  # equal values alone do not say how far the mean may be
+        return Interval(estimate, math.nan, math.nan, ALL_EQUAL if error == 0 else "none", n)
+    half = float(stdtrit(free, 0.5 + level / 2)) * error
+    return Interval(estimate, estimate - half, estimate + half, method, n)
