@@ -1,0 +1,215 @@
+"""The least and the largest value that a metric may have, whatever the grades of returned docs that nobody judged.
+
+The bounds are over all assignments of grades, not only over the two in which all docs are relevant or none is: another
+relevant doc also raises what ndcg, map and recall are divided by.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.errors import UsageError
+from karat.metrics.graded import dcg, gain_of, ideal_dcg
+from karat.model.policy import is_judged
+from karat.model.rankings import place_in_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.metrics.grammar import Measure
+    from karat.model.rankings import Counts, Cutoff, Rankings, Values
+
+RISING = ("hit", "precision", "mrr", "dcg", "rbp", "rank_biased_gain", "err")
+"""A better grade of a returned doc never lowers these, and other docs do not matter."""
+SHARES = ("recall", "wrecall", "f1")
+"""A better grade of a doc in the top k never lowers these, and one of any other doc never raises them."""
+OFFERED = (*RISING, *SHARES, "map", "ndcg")
+HALVINGS = 60
+"""Of the range in which ndcg's bounds are looked for."""
+
+
+@dataclass(frozen=True)
+class ValueBounds:
+    """The least and the largest value of each query."""
+
+    low: Values
+    high: Values
+
+
+def bound_values(
+    measure: Measure, rankings: Rankings, grades: Sequence[float], *, elsewhere: int | Counts = 0
+) -> ValueBounds | None:
+    """Exact bounds of a metric per query; None for a metric that offers none.
+
+    `grades` is the scale that docs without a judgment may have. `elsewhere` is how many docs, by query, were neither
+    judged nor returned and might be relevant: with 0 the bounds are about the returned docs alone. Chunks without a
+    judgment count as docs of their own.
+    """
+    scale = np.unique(np.asarray([0.0, *grades]))
+    if scale[0] < 0 or len(scale) < 2:
+        raise UsageError(
+            f"grades must be a scale from 0 such as 0, 1, 2, 3, found {', '.join(f'{g:g}' for g in grades)}"
+        )
+    name = measure.metric.name
+    if name not in OFFERED or any(p == "gains" for p, _ in measure.params):
+        return None
+    k = None if measure.k is None else int(measure.k)
+    r, gaps = _judged_alone(rankings), unjudged_docs(rankings)
+    others = np.broadcast_to(np.asarray(elsewhere, dtype=np.int64), len(r))
+    if name in RISING:
+        return ValueBounds(measure(r), measure(fill(r, gaps.upto(k), scale[-1])))
+    low = fill(add_gold(r, others, scale[-1]), gaps.below(k), scale[-1])
+    if name in SHARES:
+        return ValueBounds(measure(low), measure(fill(r, gaps.upto(k), scale[-1])))
+    if name == "map":
+        return _bound_by_number(measure, r, low, gaps.upto(k), scale[-1])
+    gain = str(measure.param("gain"))
+    beyond = others + np.bincount(gaps.below(k).query, minlength=len(r))
+    return _bound_ndcg(r, gaps.upto(k), beyond, k, gain, gain_of(scale, gain, ()))
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Returned docs without a judgment, in order of query and rank."""
+
+    query: Counts
+    rank: Counts
+
+    def upto(self, k: Cutoff) -> Gaps:
+        """Those in the top k."""
+        rows = self.rank <= (k or math.inf)
+        return Gaps(self.query[rows], self.rank[rows])
+
+    def below(self, k: Cutoff) -> Gaps:
+        """Those after rank k."""
+        rows = self.rank > (k or math.inf)
+        return Gaps(self.query[rows], self.rank[rows])
+
+
+def unjudged_docs(r: Rankings) -> Gaps:
+    """The ranks of returned docs that nobody judged."""
+    depth = np.maximum(r.returned, 0)
+    query = np.repeat(np.arange(len(r)), depth)
+    start = np.cumsum(depth) - depth
+    judged = np.zeros(len(query), dtype=bool)
+    for part in (r, r.repeats):
+        if part is not None:
+            rows = is_judged(part.grade)
+            judged[start[part.query[rows]] + part.rank[rows] - 1] = True
+    rank = np.arange(len(query)) - start[query] + 1
+    return Gaps(query[~judged], rank[~judged])
+
+
+def _judged_alone(r: Rankings) -> Rankings:
+    """Without rows that say that a doc was pooled and not judged."""
+    rows, gold = is_judged(r.grade), is_judged(r.gold_grade)
+    if rows.all() and gold.all():
+        return r
+    return replace(
+        r,
+        query=r.query[rows],
+        rank=r.rank[rows],
+        grade=r.grade[rows],
+        gold_query=r.gold_query[gold],
+        gold_grade=r.gold_grade[gold],
+    )
+
+
+def fill(r: Rankings, gaps: Gaps, grade: float | Values) -> Rankings:
+    """The rankings as if these docs had been judged so."""
+    grades = np.broadcast_to(np.asarray(grade, dtype=np.float64), gaps.rank.shape)
+    query, rank = np.concatenate((r.query, gaps.query)), np.concatenate((r.rank, gaps.rank))
+    order = np.lexsort((rank, query))
+    rows = np.concatenate((r.grade, grades))[order]
+    return _with_gold(replace(r, query=query[order], rank=rank[order], grade=rows), gaps.query, grades)
+
+
+def add_gold(r: Rankings, count: Counts, grade: float) -> Rankings:
+    """The rankings as if so many more docs of each query had been judged, none of them returned."""
+    query = np.repeat(np.arange(len(r)), count)
+    return _with_gold(r, query, np.full(len(query), grade))
+
+
+def _with_gold(r: Rankings, query: Counts, grade: Values) -> Rankings:
+    queries, grades = np.concatenate((r.gold_query, query)), np.concatenate((r.gold_grade, grade))
+    order = np.lexsort((-grades, queries))
+    return replace(r, gold_query=queries[order], gold_grade=grades[order])
+
+
+def _bound_by_number(measure: Measure, r: Rankings, low: Rankings, gaps: Gaps, grade: float) -> ValueBounds:
+    """For each number of relevant docs, they do best at the first free ranks and worst at the last ones."""
+    place = place_in_group(gaps.query)
+    last = np.bincount(gaps.query, minlength=len(r))[gaps.query] - place + 1
+    least, most = measure(low), measure(r)
+    for number in range(1, int(place.max(initial=0)) + 1):
+        first, final = place <= number, last <= number
+        most = np.fmax(most, measure(fill(r, Gaps(gaps.query[first], gaps.rank[first]), grade)))
+        least = np.fmin(least, measure(fill(low, Gaps(gaps.query[final], gaps.rank[final]), grade)))
+    return ValueBounds(least, most)
+
+
+def _bound_ndcg(r: Rankings, gaps: Gaps, beyond: Counts, k: Cutoff, gain: str, gains: Values) -> ValueBounds:
+    """The extremes of DCG / ideal DCG over the grades of these docs, and of as many `beyond` the cutoff as there are.
+
+    For numbers m₁ ≥ m₂ ≥ … of docs that reach each grade, the best (worst) places are the first (last) free ranks. The
+    ideal only knows the numbers. So DCG − θ · ideal is a sum over grades, whose extreme over all m is found grade by
+    grade; the θ at which it is 0 is the bound (Dinkelbach 1967).
+    """
+    queries, size = len(r), np.bincount(gaps.query, minlength=len(r))
+    widest = int(size.max(initial=0))
+    discounts = np.zeros((queries, widest))
+    discounts[gaps.query, place_in_group(gaps.query) - 1] = 1 / np.log2(gaps.rank + 1.0)
+    base, ideal = dcg(r, k, gain), ideal_dcg(r, k, gain, ())
+    own = gain_of(r.gold_grade, gain, ())
+    levels = np.unique(np.concatenate((gains[gains > 0], own[own > 0])))
+    reach = [np.bincount(r.gold_query[own >= g], minlength=queries) for g in levels.tolist()]
+    steps = np.diff(levels, prepend=0.0)
+    group = np.searchsorted(gains[gains > 0], levels)  # the grade that a doc needs to reach this level
+    inside = group < int((gains > 0).sum())
+
+    def extreme(taken: Values, room: Counts, largest: bool) -> Values:
+        """`taken` is what m docs add to the DCG for a gain of 1 (queries × numbers); `room` how many there are."""
+        numbers = np.arange(taken.shape[1])
+        sums = np.zeros((int((gains > 0).sum()), *taken.shape))  # the ideal's part of each grade, by number
+        gained = np.zeros(len(sums))
+        top = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(1, _deepest(reach, numbers, k) + 1) + 1.0))))
+        for level in np.flatnonzero(inside):
+            before = np.minimum(reach[level], len(top) - 1)[:, None]
+            after = np.minimum(reach[level][:, None] + numbers, len(top) - 1)
+            sums[group[level]] += steps[level] * (top[after] - top[before])
+            gained[group[level]] += steps[level]
+        outside = numbers[None, :] > room[:, None]
+        sign, least, most = (1.0 if largest else -1.0), np.zeros(queries), np.ones(queries)
+        empty = ideal <= 0
+        for _ in range(HALVINGS):
+            theta = (least + most) / 2
+            best = np.zeros(taken.shape)
+            for grade in range(len(sums) - 1, -1, -1):
+                worth = sign * (gained[grade] * taken - theta[:, None] * sums[grade])
+                worth = np.where(outside, -np.inf, worth + best)
+                if grade == 0:  # without any relevant doc there is no ratio
+                    worth[empty, 0] = -np.inf
+                best = np.maximum.accumulate(worth, axis=1)
+            value = sign * (base - theta * ideal) + best[:, -1]
+            rises = (value >= 0) if largest else (value < 0)
+            least, most = np.where(rises, theta, least), np.where(rises, most, theta)
+        none = empty & (room == 0)
+        return np.where(none, 0.0, (least + most) / 2)
+
+    best = np.concatenate((np.zeros((queries, 1)), np.cumsum(discounts, axis=1)), axis=1)
+    high = extreme(best, size, True)
+    room = size + (beyond if k is None else np.minimum(beyond, k))
+    worst = np.zeros((queries, int(room.max(initial=0))))
+    at = room[gaps.query] - place_in_group(gaps.query)  # the last rank first, after those beyond the cutoff
+    worst[gaps.query, at] = 1 / np.log2(gaps.rank + 1.0)
+    worst = np.concatenate((np.zeros((queries, 1)), np.cumsum(worst, axis=1)), axis=1)
+    low = extreme(worst, room, False)
+    return ValueBounds(np.where(ideal > 0, low, 0.0), high)
+
+
+def _deepest(reach: Sequence[Counts], numbers: Counts, k: Cutoff) -> int:
+    return k if k is not None else int(max((c.max(initial=0) for c in reach), default=0)) + len(numbers)
