@@ -8,11 +8,12 @@ import typer
 
 
 def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entries.")] = False) -> None:
-    """Show, or clear, what Karat keeps: files it has read, and indexes and vectors it has built.
+    """Show, or clear, what Karat keeps: files it has read, indexes and vectors it has built, answers of judges.
 
     Evaluating the same large files again, or indexing the same corpus again, answers from here. An entry is never
     used for content that changed. KARAT_CACHE_DIR chooses another folder; --no-cache works without it.
     """
+    from karat.store.answers import AnswerStore
     from karat.store.built import Store
     from karat.store.cache import Cache
 
@@ -25,3 +26,9 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entrie
             typer.echo(
                 f"{what}: {len(entries)} entries, {size:.1f} of at most {store.limit / 1e6:.0f} MB, in {store.folder}"
             )
+    answers = AnswerStore()
+    if clear:
+        typer.echo(f"answers: removed {answers.clear():,} from {answers.path}")
+    else:
+        typer.echo(f"answers: {len(answers):,} in {answers.path}")
+    answers.close()

@@ -55,7 +55,7 @@ def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
-        written = {*all_formats(), "output", "plot", "misses"}
+        written = {*all_formats(), "output", "plot", "misses", "batch_out"}
         outputs = {name: arguments[name] for name in arguments if name in written and isinstance(arguments[name], str)}
         if outputs:
             from karat.report.outputs import flag_of, refuse_overwriting

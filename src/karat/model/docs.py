@@ -69,6 +69,10 @@ class Docs:
             return None
         return title_and_text(fields)
 
+    def whole_text(self, doc: str) -> str:
+        """Title and text of a doc, or all of its chunks one after the other; empty if the table has none."""
+        return self.text(doc) or "\n".join(filter(None, (self.text(chunk) for chunk in self._chunks.get(doc, ()))))
+
     def caption(self, doc: str) -> str:
         """Title and text as a report shows them; of the whole doc or its first chunk if the doc itself has none."""
         return next((text for fields in self._related(doc) if (text := title_and_text(fields, ". "))), "")

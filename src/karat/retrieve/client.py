@@ -14,7 +14,7 @@ from karat.model.limits import ANSWER
 from karat.retrieve.secrets import conceal, spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import httpx
 
@@ -22,6 +22,10 @@ RETRY_STATUSES = (408, 409, 425, 429)
 """Statuses, besides those from 500, after which another attempt makes sense."""
 EXCERPT = 200
 """Characters of an unexpected response that an error shows."""
+
+
+class Unreachable(InputError):
+    """A server that gives no reply, however often it is asked."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +78,37 @@ class Client:
     verify: bool | str = True
     secrets: tuple[str, ...] = ()
     """Texts that no error may show: servers like to repeat them."""
+    sleep: Callable[[float], object] | None = None
+    """How to pause, for somebody who may have to stop in between."""
 
     def __post_init__(self) -> None:
         self._hidden = spellings(self.secrets)
         self._lock = threading.Lock()
         self._session: httpx.Client | None = None
+        self._closed_until = 0.0
 
-    def send(self, method: str, url: str, where: str, *, content: bytes | None = None) -> Reply:
-        """The reply, whatever its status; `where` begins the error if none comes."""
+    def send(
+        self,
+        method: str,
+        url: str,
+        where: str,
+        *,
+        content: bytes | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> Reply:
+        """The reply, whatever its status; `where` begins the error if none comes.
+
+        `before` is called ahead of every attempt, and ends the attempts if it raises.
+        """
         import httpx
 
         last = self.retry.attempts - 1
         for attempt in range(self.retry.attempts):
             retry_after = None
+            if attempt == 0:
+                self._pause(self._closed_until - time.monotonic())
+            if before is not None:
+                before()
             start = time.perf_counter()
             try:
                 response = self._fetch(method, url, content, where)
@@ -96,10 +118,10 @@ class Client:
                 else:
                     problem, repeat = f"no answer within {self.timeout:g} s", self.retry.timeouts
                 if attempt == last or not repeat:
-                    raise InputError(f"{where}: {problem}{_count(attempt)}; raise timeout=, or ask for less") from None
+                    raise Unreachable(f"{where}: {problem}{_count(attempt)}; raise timeout=, or ask for less") from None
             except httpx.TransportError as error:
                 if attempt == last:
-                    raise InputError(
+                    raise Unreachable(
                         f"{where}: cannot be reached ({self.conceal(str(error)) or type(error).__name__})"
                         f"{_count(attempt)}; is it running, and is the address right?"
                     ) from None
@@ -110,8 +132,15 @@ class Client:
                 if attempt == last or not may_pass(response.status_code):
                     return Reply(response, ms, attempt)
                 retry_after = response.headers.get("retry-after")
-            time.sleep(self.retry.wait(attempt, retry_after))
+            seconds = self.retry.wait(attempt, retry_after)
+            if retry_after is not None:  # meant for all that is sent there, from whichever thread
+                self._closed_until = max(self._closed_until, time.monotonic() + seconds)
+            self._pause(max(seconds, self._closed_until - time.monotonic()))
         raise AssertionError("the last attempt returns or raises")
+
+    def _pause(self, seconds: float) -> None:
+        if seconds > 0:
+            (self.sleep or time.sleep)(seconds)
 
     def read_json(self, reply: Reply, where: str, advice: str) -> Any:
         """The JSON of a reply."""

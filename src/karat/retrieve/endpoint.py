@@ -60,10 +60,10 @@ class Endpoint:
         require_httpx(f"dense(model={OPENAI}{model})")
         if not timeout > 0:
             raise UsageError(f"dense: timeout must be a number of seconds above 0, found {timeout!r}")
-        self.base_url = _check_url(base_url or os.environ.get(BASE_ENV) or HOSTED, "base_url" if base_url else BASE_ENV)
+        self.base_url = choose_base_url(base_url, "dense: base_url")
         self.model, self.dims, self.batch = model, dims, batch
         self._key_env = key_env or KEY_ENV
-        self._key = _read_key(self._key_env, required=key_env is not None or self.base_url == HOSTED)
+        self._key = read_key(self._key_env, "dense: key_env", required=key_env is not None or self.base_url == HOSTED)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         secrets = (self._key,) if self._key else ()
         self._client = Client(timeout=timeout, retry=RETRY, headers=headers, secrets=secrets)
@@ -129,24 +129,13 @@ class Endpoint:
         reply = self._client.send("POST", self._where, self._where, content=json.dumps(body).encode())
         if reply.ok:
             return self._client.read_json(reply, self._where, _ADVICE)
-        problem = self._explain(reply)
+        problem = explain_status(reply, self._client, self.model, self._key_env, has_key=bool(self._key))
         if may_pass(reply.status):
             problem += (
                 f" (gave up after {reply.failures + 1} attempts); what was encoded so far is kept: "
                 "run the same command to resume"
             )
         raise InputError(f"{self._where}: {problem}")
-
-    def _explain(self, reply: Reply) -> str:
-        """What a status means; a server's own words are left out where they could repeat the key."""
-        if reply.status in (401, 403):
-            cause = f"the key in {self._key_env} was refused" if self._key else f"a key is needed; set {self._key_env}"
-            return f"status {reply.status}: {cause}"
-        if reply.status == 404:
-            return f"status 404: expected an endpoint at that address, and a model named {shown(self.model)} there"
-        if 300 <= reply.status < 400:
-            return f"status {reply.status}: redirects elsewhere; name the final address as base_url"
-        return f"status {reply.status}: {self._client.excerpt(reply)}"
 
     @property
     def _where(self) -> str:
@@ -156,32 +145,45 @@ class Endpoint:
         return InputError(f"{self._where}: expected {expected}, found {content}; {_ADVICE}")
 
 
-def _check_url(url: str, name: str) -> str:
-    """A base address without its last slash; one that holds a secret is refused, unshown."""
+def explain_status(reply: Reply, client: Client, model: str, key_env: str, *, has_key: bool) -> str:
+    """What a status means; a server's own words are left out where they could repeat the key."""
+    if reply.status in (401, 403):
+        cause = f"the key in {key_env} was refused" if has_key else f"a key is needed; set {key_env}"
+        return f"status {reply.status}: {cause}"
+    if reply.status == 404:
+        return f"status 404: expected an endpoint at that address, and a model named {shown(model)} there"
+    if 300 <= reply.status < 400:
+        return f"status {reply.status}: redirects elsewhere; name the final address as base_url"
+    return f"status {reply.status}: {client.excerpt(reply)}"
+
+
+def choose_base_url(url: str | None, name: str) -> str:
+    """The base address of an endpoint, named or from the environment; one that holds a secret is refused, unshown."""
+    name = name if url else BASE_ENV
+    url = url or os.environ.get(BASE_ENV) or HOSTED
     try:
         parts = urlsplit(url)
         holds = parts.username or parts.password or parts.query or parts.fragment
         _ = parts.port  # raises if the port is not a number
     except ValueError:
-        raise UsageError(f"dense: {name} must be an address such as {HOSTED}") from None
+        raise UsageError(f"{name} must be an address such as {HOSTED}") from None
     if holds:
         raise UsageError(
-            f"dense: {name} must be a plain address such as {HOSTED}, without user, password or parameters; "
+            f"{name} must be a plain address such as {HOSTED}, without user, password or parameters; "
             "put the key in an environment variable and name that in key_env"
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"dense: {name} must be an address such as {HOSTED}, found {shown(url)}")
+        raise UsageError(f"{name} must be an address such as {HOSTED}, found {shown(url)}")
     return url.rstrip("/")
 
 
-def _read_key(env: str, required: bool) -> str:
+def read_key(env: str, name: str, *, required: bool) -> str:
+    """The key in an environment variable; empty if there is none and none is required."""
     if not _NAME.fullmatch(env):  # perhaps the key itself: not shown
-        raise UsageError("dense: key_env must be the name of an environment variable, not the key itself")
+        raise UsageError(f"{name} must be the name of an environment variable, not the key itself")
     key = os.environ.get(env, "").strip()
     if not key and required:
-        raise UsageError(
-            f"dense: the endpoint needs a key; set the environment variable {env}, or name another in key_env"
-        )
+        raise UsageError(f"{name}: the endpoint needs a key; set the environment variable {env}, or name another")
     if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"dense: the key in {env} has characters that no key can have; set it again")
+        raise UsageError(f"{name}: the key in {env} has characters that no key can have; set it again")
     return key

@@ -1,0 +1,233 @@
+"""Have a language model judge pairs: several at once, within a budget, and nothing twice."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from karat.errors import InputError
+from karat.judge.budget import BudgetExhausted
+from karat.judge.chat import Unsuitable
+from karat.judge.judgments import read_judgments, refuse_other_scales
+from karat.judge.ledger import Ledger
+from karat.judge.opinions import InvalidAnswer, Opinion
+from karat.model.policy import is_relevant
+from karat.retrieve.client import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from karat.judge.assessor import Assessor, PairText, Question
+    from karat.judge.budget import Budget
+    from karat.judge.chat import ChatEndpoint
+    from karat.judge.judgments import Judgment
+    from karat.judge.ledger import Failure
+    from karat.judge.opinions import Usage
+    from karat.store.answers import AnswerStore
+
+WORKERS = 8
+TRIES = 3
+"""How often a model is asked that answers without a grade."""
+GRACE = 10.0
+"""Seconds that answers on their way are waited for after Ctrl-C: they are paid for."""
+SILENCE = 3
+"""After so many pairs in a row without an answer the endpoint is taken for down."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the votes on the same pairs agree."""
+
+    pairs: int
+    agreement: float
+    """The share of pairs of votes that give the same grade."""
+    flips: float
+    """The share of pairs with votes on both sides of relevant."""
+
+
+@dataclass(frozen=True)
+class AskOutcome:
+    """What became of the pairs."""
+
+    total: int
+    judged_before: int
+    recalled: int
+    """Answers that were paid for earlier."""
+    judged: int
+    """Pairs whose judgment was added to the file."""
+    failures: tuple[Failure, ...]
+    calls: int
+    usage: Usage
+    cost: float
+    stopped: str
+    """Why not all pairs were judged; empty if nothing stopped the work."""
+    agreement: Agreement | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> int:
+        """Pairs that nobody has asked about yet."""
+        return self.total - self.judged_before - self.judged - len(self.failures)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The pairs that one judge has not judged yet: what is pending, and the ledger that takes the answers."""
+
+    ledger: Ledger
+    pending: tuple[Question, ...]
+    total: int
+    before: tuple[Judgment, ...]
+    recalled: int
+    notes: tuple[str, ...]
+
+    def finish(self, budget: Budget, stopped: str, notes: Sequence[str] = ()) -> AskOutcome:
+        """Write what is decided, and say what became of the pairs."""
+        self.ledger.write(all=True)
+        rows = (*self.before, *self.ledger.rows)
+        return AskOutcome(
+            self.total,
+            len(self.before),
+            self.recalled,
+            len(self.ledger.rows),
+            tuple(self.ledger.failures),
+            budget.calls,
+            budget.usage,
+            budget.cost,
+            stopped,
+            measure_agreement(rows),
+            (*notes, *self.notes, *self.ledger.notes),
+        )
+
+
+def open_job(texts: Sequence[PairText], assessor: Assessor, path: str, store: AnswerStore) -> Job:
+    """What the file of judgments and the store of answers leave to ask."""
+    judgments = read_judgments(path, missing_ok=True)
+    refuse_other_scales(judgments, assessor.prompt.scale.name)
+    done = judgments.of(assessor.identity, assessor.prompt.scale.name)
+    todo = [text for text in texts if text.pair.ids not in done]
+    ledger = Ledger([text.pair for text in todo], assessor, path, store)
+    pending, recalled = [], 0
+    for text in todo:
+        for question in assessor.questions(text.pair, text.query, text.doc):
+            if (answer := store.get(question.key)) is not None:
+                ledger.recall(question, Opinion(answer.grade, answer.reason))
+                recalled += 1
+            else:
+                pending.append(question)
+    ledger.write()
+    before = tuple(done[text.pair.ids] for text in texts if text.pair.ids in done)
+    return Job(ledger, tuple(pending), len(texts), before, recalled, judgments.notes)
+
+
+def ask_all(
+    job: Job,
+    endpoint: ChatEndpoint,
+    assessor: Assessor,
+    budget: Budget,
+    *,
+    workers: int = WORKERS,
+    tries: int = TRIES,
+    watch: Callable[[int, int, Budget], None] | None = None,
+) -> str:
+    """Ask all that is pending; why it stopped before the end, or nothing.
+
+    The first question goes alone: it shows how the endpoint answers, and what an answer costs.
+    """
+    progress = _Progress(job, budget, watch)
+    questions = iter(job.pending)
+    running: dict[Future[Opinion], Question] = {}
+    threads = ThreadPoolExecutor(workers, "karat-judge")
+    try:
+        while not progress.stopped or running:
+            room = 0 if progress.stopped else (workers if progress.answers else 1) - len(running)
+            for question in _take(questions, room, job.ledger):
+                running[threads.submit(_ask_one, question, endpoint, assessor, budget, tries)] = question
+            if not running:
+                break
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                progress.handle(running.pop(future), future)
+                if progress.stopped:
+                    endpoint.stop.set()
+    except BaseException:
+        endpoint.stop.set()
+        for future in wait(running, timeout=GRACE).done:
+            if future.exception() is None:
+                job.ledger.keep(running[future], future.result())
+        job.ledger.write(all=True)
+        raise
+    finally:
+        endpoint.close()
+        threads.shutdown(wait=False, cancel_futures=True)
+    return progress.stopped
+
+
+def _take(questions: Iterator[Question], room: int, ledger: Ledger) -> Iterator[Question]:
+    """The next questions, as many as there is room for; pairs that have failed are not asked about again."""
+    while room > 0 and (question := next(questions, None)) is not None:
+        if not ledger.has_failed(question):
+            room -= 1
+            yield question
+
+
+def _ask_one(question: Question, endpoint: ChatEndpoint, assessor: Assessor, budget: Budget, tries: int) -> Opinion:
+    problem = InvalidAnswer("")
+    for _ in range(tries):
+        try:
+            return endpoint.ask(question.request, assessor.prompt, budget)
+        except InvalidAnswer as error:
+            problem = error
+    raise InvalidAnswer(f"{problem} ({tries} tries)" if tries > 1 else str(problem))
+
+
+class _Progress:
+    """What the answers so far say about going on."""
+
+    def __init__(self, job: Job, budget: Budget, watch: Callable[[int, int, Budget], None] | None) -> None:
+        self._job, self._budget, self._watch = job, budget, watch
+        self.answers = self._done = self._silent = 0
+        self.stopped = ""
+
+    def handle(self, question: Question, future: Future[Opinion]) -> None:
+        """Take a result; errors that concern all pairs stop the work or are raised."""
+        ledger = self._job.ledger
+        try:
+            opinion = future.result()
+        except InvalidAnswer as error:
+            self.answers += 1
+            self._silent = 0
+            ledger.fail(question, str(error))
+        except Unsuitable as error:
+            if not self.answers:  # perhaps the model or a parameter is wrong, and not the pair
+                raise InputError(f"the first request is refused: {error}; check the model and its parameters") from None
+            ledger.fail(question, str(error))
+        except BudgetExhausted as error:
+            self.stopped = self.stopped or str(error)
+            return
+        except Unreachable as error:
+            self._silent += 1
+            if not self.answers or self._silent >= SILENCE:
+                self.stopped = self.stopped or str(error)
+                return
+            ledger.fail(question, str(error))
+        else:
+            self.answers += 1
+            self._silent = 0
+            ledger.keep(question, opinion)
+        self._done += 1
+        if self._watch is not None:
+            self._watch(self._done, len(self._job.pending), self._budget)
+
+
+def measure_agreement(rows: Iterable[Judgment]) -> Agreement | None:
+    """How far the votes agree; None where pairs have one vote each."""
+    votes = [row.votes for row in rows if len(row.votes) > 1]
+    if not votes:
+        return None
+    same = [a == b for own in votes for a, b in combinations(own, 2)]
+    flips = [len({is_relevant(grade) for grade in own}) > 1 for own in votes]
+    return Agreement(len(votes), sum(same) / len(same), sum(flips) / len(flips))

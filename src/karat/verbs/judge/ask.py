@@ -1,0 +1,178 @@
+"""`karat judge ask`: pairs, texts and a model → judgments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import UsageError, shown
+from karat.judge.ask import TRIES, WORKERS, ask_all, open_job
+from karat.judge.assessor import PARAMETERS, Assessor, find_texts
+from karat.judge.batch import take_batch, write_batch
+from karat.judge.budget import Budget, BudgetLimits
+from karat.judge.chat import TIMEOUT, ChatEndpoint
+from karat.judge.opinions import FORMS
+from karat.judge.pairs import read_pairs
+from karat.judge.prompt import TEMPLATE, Prompt, read_template
+from karat.judge.scale import read_scale
+from karat.read.docs import read_docs
+from karat.read.problems import parse_number
+from karat.read.queries import read_queries
+from karat.retrieve.endpoint import choose_base_url
+from karat.store.answers import AnswerStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from karat.judge.ask import AskOutcome, Job
+    from karat.judge.assessor import PairText
+    from karat.judge.opinions import AnswerForm
+    from karat.judge.scale import Scale
+    from karat.model.json_data import Json
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """The model that judges, and what it is told."""
+
+    model: str
+    url: str | None = None
+    key_env: str | None = None
+    template: str = TEMPLATE
+    scale: Scale | None = None
+    reason: bool = True
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    votes: int = 1
+    doc_chars: int | None = None
+    answers: str | None = None
+    """The form of answers to begin with; the one that the endpoint last agreed to unless stated."""
+    timeout: float = TIMEOUT
+
+    def assessor(self) -> Assessor:
+        """The judge that these options describe."""
+        if self.answers is not None and self.answers not in FORMS:
+            raise UsageError(f"answers must be one of {', '.join(FORMS)}, found {self.answers!r}")
+        prompt = Prompt(read_scale(self.scale), self.template, self.reason, self.doc_chars)
+        parameters = {name: value for name, value in {**PARAMETERS, **self.parameters}.items() if value is not None}
+        return Assessor(self.model, prompt, parameters, self.votes, choose_base_url(self.url, "url"))
+
+
+def ask_pairs(
+    pairs: str,
+    *,
+    queries: Any,
+    docs: Any,
+    judgments: str,
+    judge: JudgeOptions,
+    limits: BudgetLimits | None = None,
+    workers: int = WORKERS,
+    tries: int = TRIES,
+    watch: Callable[[int, int, Budget], None] | None = None,
+) -> AskOutcome:
+    """Have a model judge a file of pairs, and add what it says to a file of judgments.
+
+    Pairs that the same judge has judged in this file are not asked about again, nor questions whose answer is kept.
+    """
+    assessor = judge.assessor()
+    endpoint = ChatEndpoint(judge.model, url=judge.url, key_env=judge.key_env, timeout=judge.timeout)
+    store = AnswerStore()
+    try:
+        name = f"{endpoint.base_url} {judge.model}"
+        endpoint.form = _first_form(judge, store, name)
+        job, notes = _open(pairs, queries, docs, judgments, assessor, store)
+        budget = Budget(limits or BudgetLimits())
+        try:
+            stopped = ask_all(job, endpoint, assessor, budget, workers=workers, tries=tries, watch=watch)
+        finally:
+            if endpoint.form != FORMS[0]:
+                store.keep_form(name, endpoint.form)
+        return job.finish(budget, stopped, notes)
+    finally:
+        store.close()
+
+
+def write_requests(
+    pairs: str, output: str, *, queries: Any, docs: Any, judgments: str, judge: JudgeOptions
+) -> tuple[int, AskOutcome]:
+    """Write what a model is still to be asked as a file for a batch API; how many requests, and what is known."""
+    assessor, store = judge.assessor(), AnswerStore()
+    try:
+        job, notes = _open(pairs, queries, docs, judgments, assessor, store)
+        form = _first_form(judge, store, f"{assessor.base_url} {judge.model}")
+        write_batch(job, assessor, form, output)
+        return len(job.pending), job.finish(Budget(BudgetLimits()), "", notes)
+    finally:
+        store.close()
+
+
+def read_answers(
+    pairs: str,
+    batch: str,
+    *,
+    queries: Any,
+    docs: Any,
+    judgments: str,
+    judge: JudgeOptions,
+    limits: BudgetLimits | None = None,
+) -> AskOutcome:
+    """Take the answers of a batch API, as if the model had been asked directly."""
+    assessor, store = judge.assessor(), AnswerStore()
+    try:
+        job, notes = _open(pairs, queries, docs, judgments, assessor, store)
+        budget = Budget(limits or BudgetLimits())
+        return job.finish(budget, take_batch(job, assessor, budget, batch), notes)
+    finally:
+        store.close()
+
+
+def read_parameters(words: Sequence[str]) -> dict[str, Json]:
+    """`NAME=VALUE` → parameters of a request; values are JSON, or text where they are not."""
+    out: dict[str, Json] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"a parameter must be written NAME=VALUE, such as max_tokens=400, found {shown(word)}")
+        try:
+            out[name.strip()] = json.loads(text)
+        except ValueError:
+            out[name.strip()] = text
+    return out
+
+
+def read_limits(calls: int | None, tokens: int | None, cost: float | None, price: str | None) -> BudgetLimits:
+    """Limits as the command line states them; a price is `INPUT,OUTPUT` per million tokens."""
+    prices = [0.0, 0.0]
+    if price is not None:
+        numbers = [parse_number(part.strip()) for part in price.split(",")]
+        prices = [number for number in numbers if number is not None and number >= 0]
+        if len(prices) != 2 or len(numbers) != 2:
+            raise UsageError(f"price must be two numbers such as 0.15,0.60, found {shown(price)}")
+    return BudgetLimits(calls, tokens, cost, *prices)
+
+
+def judge_template(path: str | None) -> str:
+    """The template in a file, or Karat's own."""
+    return TEMPLATE if path is None else read_template(path)
+
+
+def _first_form(judge: JudgeOptions, store: AnswerStore, name: str) -> AnswerForm:
+    wish = judge.answers or store.form_of(name)
+    return next((form for form in FORMS if form == wish), FORMS[0])
+
+
+def _open(
+    pairs: str, queries: Any, docs: Any, judgments: str, assessor: Assessor, store: AnswerStore
+) -> tuple[Job, tuple[str, ...]]:
+    """What is left to ask, and notes on the inputs."""
+    records = read_pairs(pairs)
+    if not records.rows:
+        raise UsageError(f"{pairs}: holds no pairs, expected at least one; see: karat judge pool")
+    texts = find_texts(records.rows, read_queries(queries), read_docs(docs))
+    return open_job(texts, assessor, judgments, store), (*records.notes, *_cuts(texts, assessor))
+
+
+def _cuts(texts: Sequence[PairText], assessor: Assessor) -> Iterator[str]:
+    count = sum(assessor.prompt.cut(text.doc) != text.doc for text in texts)
+    if count:
+        yield f"{count:,} of {len(texts):,} docs are longer than {assessor.prompt.doc_chars:,} characters and are cut"
