@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -239,9 +241,39 @@ def test_languages_never_enter_one_mean(obo: str, tmp_path: Path) -> None:
     assert bench.languages is not None and (bench.languages.metric, bench.languages.by) == ("ndcg@10", "language")
     mrr = next(table for table in bench.over_languages if table.metric == "mrr")
     for row in mrr.rows:
-        # Means of 0 and 1: their sample variance is ½, and each language weighs the same.
-        assert ([cell.mean for cell in row.cells], row.average, row.variance) == ([0.0, 1.0], 0.5, 0.5)
+        # Means of 0 and 1: their sample variance is ½.
+        assert ([cell.mean for cell in row.cells], row.variance) == ([0.0, 1.0], 0.5)
         assert [cell.n for cell in row.cells] == [3, 9]
+        assert math.isnan(row.average)
+
+
+def test_no_output_pools_languages_of_cases(obo: str, tmp_path: Path) -> None:
+    # One case of three found in German, all nine in English: ⅔ is the average of the means, 10/12 the mean of all.
+    texts = ("Krampf", "Krampf", "seizure")
+    write(tmp_path / "cases" / "de" / "tiny_v1.json", *({"text": t, "expected_ids": ["T:2"]} for t in texts))
+    write(tmp_path / "cases" / "en" / "tiny_v1.json", *({"text": "seizure", "expected_ids": ["T:2"]} for _ in range(9)))
+    places = [str(tmp_path / name) for name in ("bench.md", "bench.json", "runs")]
+    options = ["--ontology", obo, "-r", "bm25", "-r", "steep=bm25(k1=2)", "-m", "hit@1,mrr"]
+    done = run_karat(
+        "bench",
+        "--cases",
+        str(tmp_path / "cases"),
+        *options,
+        "--markdown",
+        places[0],
+        "--json",
+        places[1],
+        "-o",
+        places[2],
+    )
+    assert done.returncode == 0, done.stderr
+    pages = [path.read_text("utf-8") for path in sorted((tmp_path / "runs").rglob("*.html"))]
+    outputs = [done.stdout, *(Path(place).read_text("utf-8") for place in places[:2]), *pages]
+    assert len(outputs) == 5 and all("variance" in text for text in outputs[:3])
+    for text in outputs[:3]:
+        assert "average" not in text
+    for text in outputs:
+        assert not re.search(r"[^\d]0?\.(667|6667|66666\d+|833|8333|83333\d+)[^\d]", text)
 
 
 def test_cases_are_sliced_by_what_they_say(obo: str, tmp_path: Path) -> None:
@@ -266,7 +298,7 @@ def test_several_languages_as_markdown(obo: str, tmp_path: Path) -> None:
     args = ["bench", "--cases", str(two_languages(tmp_path)), "--ontology", obo, "-r", "bm25", "-r", "steep=bm25(k1=2)"]
     run_karat(*args, "-m", "hit@1,mrr", "-o", str(tmp_path / "runs"), "--markdown", str(out), "--no-html", "-q")
     text = out.read_text("utf-8")
-    assert "| bm25 | 0.0000 \\[0.000, 0.708\\] | 1.0000 \\[0.664, 1.000\\] | 0.5000 | 0.5000 |" in text
+    assert "| bm25 | 0.0000 \\[0.000, 0.708\\] | 1.0000 \\[0.664, 1.000\\] | 0.5000 |" in text
     assert text.count("not for publication: at least 200 are needed") == 2
     assert text.index("## `hit@1` by language") < text.index("## `mrr` by language")
 

@@ -22,8 +22,9 @@ def render_bench(bench: Bench) -> str:
 
 def _render_languages(languages: Languages) -> str:
     """Every system in each language with its interval; what varies, and what differs from the baseline."""
-    compared = languages.baseline is not None
-    heads = ["system", *map(text, languages.places), "average", "variance", *(["Δ average", "p"] if compared else [])]
+    averages = languages.averages
+    change = ["Δ average", "p"] if averages and languages.baseline is not None else []
+    heads = ["system", *map(text, languages.places), *(["average"] if averages else []), "variance", *change]
     rows = [_row(row, languages) for row in languages.rows]
     title = f"## {code(languages.metric)} by {languages.by}"
     return f"{title}\n\n{lay_table(heads, rows)}\n\n{text(describe_languages(languages), 240)}\n"
@@ -32,8 +33,9 @@ def _render_languages(languages: Languages) -> str:
 def _row(row: Across, languages: Languages) -> list[str]:
     metric = languages.metric
     cells = [str(figure(metric, c.mean, c.low, c.high)) if c.mean == c.mean else "–" for c in row.cells]
-    spread = [figure(metric, row.average).text, figure(metric, row.variance).text]
-    if languages.baseline is None:
+    average = [figure(metric, row.average).text] if languages.averages else []
+    spread = [*average, figure(metric, row.variance).text]
+    if languages.baseline is None or not languages.averages:
         return [text(row.system), *map(text, cells), *spread]
     if row.delta != row.delta:
         return [text(row.system), *map(text, cells), *spread, "", ""]

@@ -440,9 +440,9 @@ class SystemJson(Struct, forbid_unknown_fields=True, frozen=True):
 
     system: str
     languages: dict[str, LanguageJson]
-    average: Number
     variance: Number
     lowest: str
+    average: Annotated[Number | UnsetType, Meta(description="Of the languages' means; case files have none.")] = UNSET
     delta: Number | UnsetType = UNSET
     ci: Ends | UnsetType = UNSET
     p: Number | UnsetType = UNSET
@@ -455,7 +455,7 @@ class LanguagesJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     metric: str
     baseline: str | None
     alpha: float
-    average: str
+    average: str | UnsetType = UNSET
     scale: Literal["ratio"] | UnsetType = UNSET
     systems: list[SystemJson]
 

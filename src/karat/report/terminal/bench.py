@@ -155,13 +155,15 @@ def tables_to_show(bench: Bench) -> list[Languages]:
 def languages_table(languages: Languages) -> Table:
     """Systems by language; what differs from the baseline is marked."""
     compared = languages.baseline is not None
-    heads = ("average", "variance", *(["Δ average"] if compared else []))
+    averages = languages.averages
+    heads = (*(["average"] if averages else []), "variance", *(["Δ average"] if compared and averages else []))
     table = grid("", *map(plain, languages.places), *heads)
     table.title, table.title_justify = f"{languages.metric} by {languages.by}", "left"
     for row in languages.rows:
-        average, variance = (figure(languages.metric, value) for value in (row.average, row.variance))
-        change = [_delta(row, languages)] if compared else []
-        table.add_row(plain(row.system), *_cells(row, languages), average.short, variance.text, *change)
+        average = [figure(languages.metric, row.average).short] if averages else []
+        variance = figure(languages.metric, row.variance).text
+        change = [_delta(row, languages)] if compared and averages else []
+        table.add_row(plain(row.system), *_cells(row, languages), *average, variance, *change)
     return table
 
 
@@ -181,12 +183,15 @@ def _delta(row: Across, languages: Languages) -> str:
 
 def describe_languages(languages: Languages) -> str:
     """What the table's averages and marks mean."""
+    by = languages.by
+    marks = "▲ ▼ and *" if languages.averages else "▲ ▼"
     against = (
-        f"; ▲ ▼ and * differ from {languages.baseline} at {languages.alpha:g} (Holm over {languages.by}s)"
+        f"; {marks} differ from {languages.baseline} at {languages.alpha:g} (Holm over {by}s)"
         if languages.baseline
         else ""
     )
-    return f"average: each {languages.by} weighs the same; variance: of the {languages.by}s' means{against}"
+    average = f"average: each {by} weighs the same; " if languages.averages else ""
+    return f"{average}variance: of the {by}s' means{against}"
 
 
 def show_kinds() -> None:

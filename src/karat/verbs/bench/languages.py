@@ -2,7 +2,8 @@
 
 Languages are never pooled in one mean of queries: the average is that of the languages' means, each weighing the
 same, and its difference from the baseline has the standard error of such an average (stratified by language). Of
-geometric means the average is geometric too, and what differs from the baseline is a ratio.
+geometric means the average is geometric too, and what differs from the baseline is a ratio. Languages of case files are
+about different terms, and have no average at all.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Across:
     system: str
     cells: tuple[Cell, ...]
     average: float
+    """NaN where the languages are not averaged."""
     variance: float
     lowest: str
     delta: float = math.nan
@@ -76,6 +78,8 @@ class Languages:
     alpha: float = ALPHA
     by: str = FIELD
     """What a column is: a language, or a dataset."""
+    averages: bool = True
+    """Whether there is an average over the columns."""
 
     @property
     def scale(self) -> ChangeScale:
@@ -88,9 +92,9 @@ class Languages:
             metric=self.metric,
             baseline=self.baseline,
             alpha=self.alpha,
-            average="of the languages' means",
+            average="of the languages' means" if self.averages else UNSET,
             scale="ratio" if self.scale == "ratio" else UNSET,
-            systems=[_row_json(row) for row in self.rows],
+            systems=[_row_json(row, averages=self.averages) for row in self.rows],
         )
 
 
@@ -108,11 +112,12 @@ def over_languages(parts: Sequence[DatasetBench]) -> tuple[Languages, ...]:
     by = FIELD if any(language for _, language in places.values()) or _in_one_language_each(parts) else "dataset"
     tables = []
     runs = [run for part in parts for run in part.result.runs]
+    averages = not any(part.dataset.entries for part in parts)
     shared = [m for m in first.metrics if all(m in run.values for run in runs)]
     for metric in (primary, *(m for m in shared if m != primary)):
         baseline = comparison.baseline if comparison is not None and metric == primary else None
-        rows = tuple(_row(run.name, parts, places, metric, baseline, alpha) for run in first.runs)
-        tables.append(Languages(metric, baseline, tuple(places), rows, alpha, by))
+        rows = tuple(_row(run.name, parts, places, metric, baseline, alpha, averages=averages) for run in first.runs)
+        tables.append(Languages(metric, baseline, tuple(places), rows, alpha, by, averages))
     return tuple(tables)
 
 
@@ -144,6 +149,8 @@ def _row(
     metric: str,
     baseline: str | None,
     alpha: float,
+    *,
+    averages: bool,
 ) -> Across:
     cells, pairs = [], []
     for place, (part, language) in places.items():
@@ -167,11 +174,11 @@ def _row(
     means = [c.mean for c in defined]
     statistic = statistic_of(parse(metric))
     over = statistic if statistic.change == "ratio" else Statistic()
-    average = over.figure(np.array(means))
+    average = over.figure(np.array(means)) if averages else math.nan
     variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
     lowest = min(defined, key=lambda c: c.mean).place if defined else ""
     comparisons = [(p.shift, p.times * p.spread, p.n) for p in pairs if p is not None]
-    if system == baseline or not comparisons or len(comparisons) < len(cells):
+    if not averages or system == baseline or not comparisons or len(comparisons) < len(cells):
         return Across(system, tuple(cells), average, variance, lowest)
     shift, low, high, p = averaged(comparisons, alpha)
     change = statistic.change_within(Interval(shift, low, high, "t", 1))
@@ -213,9 +220,11 @@ def _cell_json(cell: Cell) -> LanguageJson:
     return LanguageJson(rounded(cell.mean), ends, cell.n, rounded(cell.delta), rounded(cell.p), cell.significant)
 
 
-def _row_json(row: Across) -> SystemJson:
+def _row_json(row: Across, *, averages: bool) -> SystemJson:
     cells = {cell.place: _cell_json(cell) for cell in row.cells}
-    out = SystemJson(row.system, cells, rounded(row.average), rounded(row.variance), row.lowest)
+    out = SystemJson(row.system, cells, rounded(row.variance), row.lowest)
+    if averages:
+        out = structs.replace(out, average=rounded(row.average))
     if row.delta != row.delta:
         return out
     ends = None if row.low != row.low else [rounded(row.low), rounded(row.high)]
