@@ -91,6 +91,27 @@ def test_few_cases_are_not_for_publication_and_say_what_they_can_detect(tmp_path
     assert [r.text for r in view_of(karat.load(str(saved))).remarks if r.serious] == [note]
 
 
+def test_cases_that_can_detect_nothing_say_so(tmp_path: Path) -> None:
+    path = write(tmp_path / "de" / "tiny_v1.json", [{**CASE, "case_id": f"c{i}"} for i in range(3)])
+    mine, other = ({f"c{i}": ["HP:0001250" if i == found else "HP:0002069"] for i in range(3)} for found in (0, 1))
+    result = karat.evaluate(path, mine, "hit@1")
+    assert any("they can tell hit@1 from no target, however far away" in note for note in result.notes)
+    comparison = karat.compare(path, {"mine": mine, "other": other}, "hit@1")
+    assert comparison["hit@1"].detectable > 1
+    assert comparison.notes[-1] == "3 cases can detect no difference in hit@1, however large (other against mine)"
+    assert "3 can detect no difference, however large" in comparison["hit@1"].statement
+
+
+def test_hpo_may_be_written_in_capitals(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.json", [CASE])
+    assert karat.evaluate(path, {"1": ["HP:0002069"]}, "max_ont_sim@1", ontology="HPO").mean["max_ont_sim@1"] > 0.5
+    write(tmp_path / "run.json", {"1": ["HP:0001250"]})
+    (tmp_path / "karat.yaml").write_text(
+        "dataset: {qrels: c.json, ontology: HPO}\nruns: [run.json]\ngates: ['max_ont_sim@1 >= 0.5 at the mean']\n"
+    )
+    assert karat.check(str(tmp_path / "karat.yaml")).verdict == "SHIP"
+
+
 def test_two_hundred_cases_need_no_note(tmp_path: Path) -> None:
     path = write(tmp_path / "de" / "standard_v1.json", [{**CASE, "case_id": f"c{i}"} for i in range(200)])
     result = karat.evaluate(path, {f"c{i}": ["HP:0001250" if i % 2 else "HP:0002069"] for i in range(200)}, "hit@1")
@@ -123,6 +144,11 @@ BAD: list[tuple[Any, str]] = [
     ([CASE, {"text": "x", "expected_ids": []}], r'c\.json:8: case "2": expected_ids must hold at least one id'),
     ([{"text": "x", "expected_hpo_ids": ["HP:12"]}], r'an id of HPO is HP: and seven digits, found "HP:12"'),
     ([{**CASE, "expected_ids": {"HP:0001250": 0}}], r"the grade of HP:0001250 must be a number above 0, found 0"),
+    (
+        [{"text": "x"}, CASE],
+        r'case "1": expected_ids is missing; expected the ids of its terms, such as \["HP:0001250"\]',
+    ),
+    ([{**CASE, "expected_ids": "HP:0001250"}], r'expected_ids must be a list of ids, .* found "HP:0001250"'),
     ([{**CASE, "category": "synonyms"}], r"category must be one of .*; did you mean .synonym.\?"),
     ([{**CASE, "difficulty": "trivial"}], r'difficulty must be one of easy, medium, hard, found "trivial"'),
     ({"metadata": {"language": "german2"}, "test_cases": [CASE]}, r"metadata\.language must be one of de, en, fr, es"),
@@ -132,6 +158,14 @@ BAD: list[tuple[Any, str]] = [
     ),
     (["expected_ids", 3], r'c\.json:2: case 1: expected an object with text and expected_ids, found "expected_ids"'),
 ]
+
+
+def test_expected_ids_may_stand_in_both_fields_where_they_agree(tmp_path: Path) -> None:
+    case = {**CASE, "expected_hpo_ids": {"HP:0001250": 1}}
+    assert karat.read_qrels(write(tmp_path / "c.json", [case])).for_query("1") == {"HP:0001250": 1}
+    path = write(tmp_path / "c.json", [{**CASE, "expected_hpo_ids": ["HP:0004322"]}])
+    with pytest.raises(InputError, match=r"found expected_ids .* and expected_hpo_ids .*, which differ; remove one"):
+        karat.read_qrels(path)
 
 
 @pytest.mark.parametrize(("content", "message"), BAD)

@@ -194,6 +194,13 @@ def cases(number: int = 1, **values: Any) -> Change:
     return lambda f: f.update({"cases.json": "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n"})
 
 
+def german_as_english() -> Change:
+    """A case file that states English, with texts in German."""
+    texts = ("Krampfanfall", "Kleinwuchs", "Trommelschlegelfinger", "Entwicklungsverzögerung")
+    rows = [{"text": text, "expected_ids": ["HP:0001250"]} for text in texts]
+    return lambda f: f.update({"cases.json": json.dumps({"metadata": {"language": "en"}, "test_cases": rows})})
+
+
 DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     # F: any file
     "a line with three columns": ("F001", "error", "gold.txt:3", line("gold.txt", 3, lambda x: x.rsplit(" ", 1)[0])),
@@ -580,6 +587,8 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
     "an alternative id of HPO": ("T702", "warning", "cases.json:3", cases(expected_ids=["HP:0001453"])),
     "a description of another term": ("T703", "warning", "cases.json:3", cases(description="Short stature")),
     "ids of an ontology that nobody names": ("T704", "info", "cases.json", cases(2, expected_ids=["GO:1"])),
+    "ids of another spelling": ("T702", "warning", "cases.json:3", cases(expected_ids=["hp:0001250"])),
+    "texts in another language": ("T707", "warning", "cases.json", german_as_english()),
     "a few cases": ("T705", "info", "cases.json", cases()),
     "a hard negative that is relevant": (
         "X519",
@@ -610,7 +619,8 @@ def test_a_planted_defect_is_found_at_its_place(tmp_path: Path, name: str) -> No
 
 
 def test_every_check_but_the_one_for_large_files_has_a_planted_defect() -> None:
-    assert set(LINT_RULES) - {code for code, *_ in DEFECTS.values()} == {"F004"}
+    # T706 needs an ontology by name: test_ids_of_another_ontology_than_the_one_named_are_an_error.
+    assert set(LINT_RULES) - {code for code, *_ in DEFECTS.values()} == {"F004", "T706"}
 
 
 def test_a_file_is_named_in_one_role(tmp_path: Path) -> None:
@@ -753,6 +763,31 @@ def test_a_label_of_short_words_is_seen_in_a_description(tmp_path: Path) -> None
     case = {"text": "Miauen", "description": "Cat cry; High-pitched cry", "expected_ids": ["HP:0200046", "HP:0025430"]}
     (tmp_path / "cases.json").write_text(json.dumps([case]))
     assert {finding.code for finding in karat.validate(files=tmp_path / "cases.json").findings} == {"T705"}
+
+
+def test_ids_of_another_ontology_than_the_one_named_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([{"text": "Anfall", "expected_ids": ["GO:0008150"]}]))
+    (finding, *_) = karat.validate(files=path, ontology="HPO").findings
+    assert (finding.code, finding.severity) == ("T706", "error")
+    assert "knows none of the expected ids (1): GO:0008150; it may not be their ontology" in finding.message
+    assert {f.code for f in karat.validate(files=path).findings} == {"T704", "T705"}
+
+
+def test_one_text_in_another_language_is_found_among_many(tmp_path: Path) -> None:
+    texts = [
+        "Krampfanfall",
+        "Kleinwuchs",
+        "Trommelschlegelfinger",
+        "les doigts en baguette de tambour",
+        "Plazenta praevia",
+    ]
+    rows = [{"text": text, "expected_ids": ["HP:0001250"]} for text in texts * 3]
+    path = tmp_path / "de" / "cases.json"
+    path.parent.mkdir()
+    path.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
+    (finding,) = (f for f in karat.validate(files=path).findings if f.code == "T707")
+    assert finding.count == 3 and finding.where[0].endswith("cases.json:5")
 
 
 def test_nothing_is_found_in_the_handbook_of_the_demo() -> None:

@@ -212,7 +212,7 @@ def config_options(read: Read) -> StatedOptions:
         if part is None or key not in part.model_fields_set:
             continue
         value = getattr(part, key)
-        is_place = option.kind == "path" and value is not None and value not in option.names
+        is_place = option.kind == "path" and value is not None and str(value).lower() not in option.names
         stated[option.name] = read.place(value) if is_place else value
     return cast("StatedOptions", {name: value for name, value in stated.items() if value is not None})
 

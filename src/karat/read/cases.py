@@ -18,7 +18,7 @@ from karat.read.objects import text_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.model.json_data import JsonObject
+    from karat.model.json_data import Json, JsonObject
     from karat.read.files import InputFile
     from karat.read.problems import Problems
 
@@ -31,6 +31,7 @@ PUBLISHABLE = 200
 _TEXT = "text"
 _IDS = ("expected_ids", "expected_hpo_ids")
 _DOMAINS = ("domain", "hpo_domain")
+_EXAMPLE = '["HP:0001250"]'
 _HPO_ID = re.compile(r"HP:\d{7}")
 
 
@@ -121,7 +122,7 @@ def _case(piece: bytes, number: int, line: int, language: str | None, problems: 
         return None
     id = text_id(data["case_id"]) if "case_id" in data else str(number)
     text = data.get(_TEXT)
-    expected = _expected(next((data[name] for name in _IDS if name in data), None))
+    expected = _expected({name: data[name] for name in _IDS if name in data})
     domain = next((data[name] for name in _DOMAINS if data.get(name) is not None), None)
     choices = (("difficulty", DIFFICULTIES), ("category", CATEGORIES))
     wrong = [
@@ -154,15 +155,32 @@ def _wrong_language(stated: object, language: str | None) -> list[str]:
     return [f"language {shown(stated)} in a file of {language}; expected one language per file, divide it"]
 
 
-def _expected(ids: object) -> dict[str, float] | str:
-    """Grades by id, or what is wrong with the expected ids."""
+def _expected(fields: Mapping[str, Json]) -> dict[str, float] | str:
+    """Grades by id, or what is wrong with the expected ids, which stand in one of two fields."""
+    if not fields:
+        return f"{_IDS[0]} is missing; expected the ids of its terms, such as {_EXAMPLE}"
+    several = {name: _grades(name, ids) for name, ids in fields.items()}
+    wrong = next((one for one in several.values() if isinstance(one, str)), None)
+    if wrong is not None:
+        return wrong
+    first, *others = several.values()
+    if any(each != first for each in others):
+        both = " and ".join(f"{name} {shown(ids)}" for name, ids in fields.items())
+        return f"expected one list of ids, found {both}, which differ; remove one"
+    return first
+
+
+def _grades(name: str, ids: Json) -> dict[str, float] | str:
+    """The grade of each id in a field, or what is wrong with it."""
     if isinstance(ids, list):
         texts = [text_id(each) for each in ids]
         if None in texts:
             return f"an expected id must be text or an integer, found {shown(ids[texts.index(None)])}"
-        ids = dict.fromkeys(texts, 1.0)
-    if not isinstance(ids, dict) or not ids:
-        return f"expected_ids must hold at least one id, found {shown(ids)}"
+        ids = {each: 1.0 for each in texts if each is not None}
+    if not isinstance(ids, dict):
+        return f"{name} must be a list of ids, such as {_EXAMPLE}, or ids with grades, found {shown(ids)}"
+    if not ids:
+        return f"{name} must hold at least one id, found none"
     for each, grade in ids.items():
         if not each.strip() or (each.startswith("HP:") and _HPO_ID.fullmatch(each) is None):
             return f"an id of HPO is HP: and seven digits, found {shown(each)}"

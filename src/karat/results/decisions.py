@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from karat.metrics.grammar import parse
 from karat.results.figures import change_figure, figure, p_text, ratio_figure
 from karat.results.table import Table
 from karat.results.words import BASELINE, queries_text, segment_text
@@ -139,6 +140,12 @@ class Decision:
         least = self.stretch * detectable(self.difference.units, self.spread, alpha=self._planned_alpha)
         return math.exp(least) if self.scale == "ratio" else self.times * least
 
+    @property
+    def detects_nothing(self) -> bool:
+        """Whether even the largest change that there can be is too small for these queries."""
+        low, high = parse(self.metric).metric.bounds
+        return self.scale != "ratio" and high is not None and self.detectable > high - low
+
     @cached_property
     def needed(self) -> int | None:
         """The queries that would show the difference seen, with a power of .8."""
@@ -264,7 +271,9 @@ class Decision:
             out.append(f"No number of queries would show a {self.scale} of {NEUTRAL[self.scale]:g}")
         elif self.needed is not None and self.needed > self.n:
             out.append(f"Detecting {self.size(self.delta)} needs about {self.needed:,} queries")
-        if self.detectable == self.detectable:
+        if self.detects_nothing:
+            out.append(f"{self.n:,} can detect no difference, however large")
+        elif self.detectable == self.detectable:
             out.append(f"{self.n:,} can detect {self.size(self.detectable)}")
         return f". {'; '.join(out)}" if out else ""
 

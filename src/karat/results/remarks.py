@@ -161,6 +161,9 @@ def _detectable_level(run: RunResult) -> str:
     least = detectable(len(values), float(values.std(ddof=1))) if len(values) > 1 else 0.0
     if not least > 0.0 or parse(metric).aggregate != "mean":
         return ""
+    low, high = parse(metric).metric.bounds
+    if high is not None and least > high - low:
+        return f"; they can tell {metric} from no target, however far away"
     return f"; they can tell {metric} from a target that is {figure(metric, least).short} away"
 
 

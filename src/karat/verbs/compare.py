@@ -220,10 +220,15 @@ def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:
     """Which difference few cases can detect between the baseline and each candidate, by the primary metric."""
     known = [r for r in rows if r.primary and r.segment is None and not r.same_lists and r.detectable > 0]
     return [
-        f"{plural(cases, 'case')} can detect a {r.scale} of {r.size(r.detectable)} in {r.metric} "
-        f"({r.candidate} against {r.baseline})"
+        f"{plural(cases, 'case')} can detect "
+        + (f"no {r.scale} in {r.metric}, however large" if r.detects_nothing else _smallest(r))
+        + f" ({r.candidate} against {r.baseline})"
         for r in known
     ]
+
+
+def _smallest(row: Decision) -> str:
+    return f"a {row.scale} of {row.size(row.detectable)} in {row.metric}"
 
 
 def _with_lists(result: Result, qrels: Any, runs: Any, settings: Settings, baseline: str | None) -> Result:

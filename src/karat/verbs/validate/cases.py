@@ -9,6 +9,7 @@ from karat.read.cases import PUBLISHABLE, read_cases
 from karat.read.files import InputFile, read_head
 from karat.read.formats import recognise_format
 from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.languages import check_languages
 from karat.verbs.validate.overlap import fold, words_of
 from karat.verbs.validate.tables import place
 from karat.verbs.validate.tolerant import FileProblems
@@ -40,8 +41,9 @@ def check_cases(path: str, ontology: str | None) -> Iterator[LintFinding]:
     if terms is None:
         yield make_finding("T704", path, "no ontology is named that has the expected ids", [path])
     else:
-        yield from _check_ids(path, cases, terms)
+        yield from _check_ids(path, cases, terms, named=ontology is not None)
         yield from _check_descriptions(path, cases, terms)
+    yield from check_languages(path, cases)
     if len(cases) < PUBLISHABLE:
         text = f"{many(len(cases), 'case')}, fewer than the {PUBLISHABLE} that a publication needs"
         yield make_finding("T705", path, text, [path])
@@ -60,20 +62,30 @@ def _ontology_of(cases: list[Case], name: str | None) -> Ontology | None:
         return None
 
 
-def _check_ids(path: str, cases: list[Case], ontology: Ontology) -> Iterator[LintFinding]:
+def _check_ids(path: str, cases: list[Case], ontology: Ontology, *, named: bool) -> Iterator[LintFinding]:
     lines: dict[str, int] = {}
     for case in cases:
         for each in case.expected:
             lines.setdefault(each, case.line)
     resolution = ontology.resolve(lines)
+    if named and resolution.unknown == len(lines):
+        ids = list_some(list(lines))
+        message = (
+            f"{ontology.release} knows none of the expected ids ({len(lines):,}): {ids}; it may not be their ontology"
+        )
+        yield make_finding("T706", path, message, [place(path, line) for line in lines.values()], len(lines))
+        return
     kinds = {
         "T701": (("unknown",), f"unknown, or newer than {ontology.release}"),
-        "T702": (("obsolete", "replaced", "alternative"), f"obsolete or alternative in {ontology.release}"),
+        "T702": (
+            ("obsolete", "replaced", "alternative", "spelling"),
+            f"obsolete, alternative or in another spelling in {ontology.release}",
+        ),
     }
     for code, (statuses, text) in kinds.items():
         mine = [each for each, status in zip(resolution.ids, resolution.status, strict=True) if status in statuses]
         if mine:
-            current = {each: ontology.known.get(each, (-1, ""))[0] for each in mine}
+            current = dict(zip(resolution.ids, resolution.term.tolist(), strict=True))
             names = [each + (f" (now {ontology.ids[n]})" if (n := current[each]) >= 0 else "") for each in mine]
             message = f"{many(len(mine), 'expected id is', 'expected ids are')} {text}: {list_some(names)}"
             yield make_finding(code, path, message, [place(path, lines[each]) for each in mine], len(mine))

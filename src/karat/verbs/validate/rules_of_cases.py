@@ -15,8 +15,9 @@ RULES_OF_CASES = (
     LintRule(
         "T702",
         "warning",
-        "Obsolete or alternative id",
-        "Systems return the current id of the term, which counts as another doc in metrics of relevance.",
+        "Id that is not the current one of its term",
+        "The id is obsolete, alternative or in another spelling: without --ontology it counts as another doc than the "
+        "current id, which systems return.",
         "Write the current id.",
     ),
     LintRule(
@@ -39,5 +40,19 @@ RULES_OF_CASES = (
         "Few cases",
         "Below 200 cases most differences between systems are not significant: the figures are not for publication.",
         "Add cases, or use the file for quick checks alone.",
+    ),
+    LintRule(
+        "T706",
+        "error",
+        "Expected ids of another ontology",
+        "The ontology that is named knows none of the expected ids, so nothing can be found.",
+        "Name the ontology that has them, or correct the ids.",
+    ),
+    LintRule(
+        "T707",
+        "warning",
+        "Texts in another language",
+        "The texts do not look like the language that the file or its folder states, under which figures are listed.",
+        "State the language of the texts; divide a file that holds several.",
     ),
 )
