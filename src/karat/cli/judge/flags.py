@@ -21,3 +21,7 @@ ScaleName = Annotated[
 ConfigFile = Annotated[
     str | None, o.option("A karat.yaml with scale:; by default the one here.", "-c", "--config", metavar="FILE")
 ]
+ReadJudgments = Annotated[str, o.option("The file of judgments.", "-j", "--judgments", metavar="FILE")]
+JudgeName = Annotated[
+    str | None, o.option("The model, or its fingerprint, where the file holds several.", "--judge", metavar="NAME")
+]
