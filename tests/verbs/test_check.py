@@ -964,6 +964,31 @@ def test_a_check_is_readable_in_python_and_in_a_notebook(small: Path) -> None:
     assert "<td>&lt;b&gt;</td>" in page and "<td><b></td>" not in page and page.count("<tr>") == 6
 
 
+def test_init_knows_case_files_and_results_of_chroma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = ("HP:0001250", "HP:0004322", "HP:0000252", "HP:0001251")
+    for code, order in (("de", terms), ("en", terms[::-1])):
+        rows = [
+            {"case_id": f"{code}-{i}", "text": f"{code} {i}", "expected_ids": [order[i % 4]], "category": kind}
+            for i, kind in enumerate(("synonym", "layperson") * 10)
+        ]
+        (tmp_path / code).mkdir()
+        (tmp_path / code / "small_v1.json").write_text(json.dumps({"metadata": {"language": code}, "test_cases": rows}))
+        found = [row["expected_ids"][0] if i % 5 else "HP:0000118" for i, row in enumerate(rows)]
+        batch = {"ids": [[f"{t}_0"] for t in found], "metadatas": [[{"hpo_id": t}] for t in found]}
+        (tmp_path / f"chroma_{code}.json").write_text(json.dumps(batch))
+    (tmp_path / "notes.json").write_text('{"ids": 3, "names": ["a"]}')
+    monkeypatch.chdir(tmp_path)
+    text = karat.init(".")
+    assert "  qrels: de/small_v1.json\n  # qrels: en/small_v1.json\n  ontology: hpo " in text
+    assert "runs:\n  chroma_de: chroma_de.json\n\n" in text
+    assert "'max_ont_sim@{1,5,10}'" in text and "segments: [category]" in text and "  - hit@1 >= 0.5" in text
+    Path("ci.yaml").write_text(text)
+    done = run_karat("check", "-c", "ci.yaml", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("SHIP"), done.stdout + done.stderr
+    done = run_karat("check", "other.yaml", "-c", "ci.yaml", cwd=tmp_path)
+    assert done.returncode == 2 and "two configs are named, other.yaml and ci.yaml; expected one" in done.stderr
+
+
 def test_init_in_an_empty_folder_writes_a_config_to_fill_in(tmp_path: Path) -> None:
     done = run_karat("init", cwd=tmp_path)
     assert (done.returncode, done.stdout.splitlines()[0]) == (

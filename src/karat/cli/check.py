@@ -17,6 +17,9 @@ def check(
     config: Annotated[
         str | None, typer.Argument(metavar="[CONFIG]", help="A karat.yaml, or its folder; the one here by default.")
     ] = None,
+    named: Annotated[
+        str | None, typer.Option("-c", "--config", metavar="FILE", help="The same as CONFIG, as an option.")
+    ] = None,
     gate: Annotated[
         list[str] | None,
         typer.Option("-g", "--gate", metavar="GATE", help="An extra gate, such as 'recall@5 >= 0.90'; repeatable."),
@@ -60,6 +63,9 @@ def check(
 
     if inconclusive not in (None, "pass", "fail"):
         raise UsageError(f"--inconclusive must be pass or fail, found {inconclusive!r}")
+    if named is not None and config is not None and named != config:
+        raise UsageError(f"two configs are named, {config} and {named}; expected one")
+    config = named or config
     files, name = Files({n: place for n, place in outputs.items() if place is not None}), ""
     try:
         alone = config is None and result is not None and gate and not any(map(os.path.exists, DEFAULT_NAMES))

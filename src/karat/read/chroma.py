@@ -30,6 +30,17 @@ _TERM_ID = re.compile(r"(?:\S*[/#])?(?:[A-Za-z]+:|[A-Z]+_)[0-9]{4,}")
 """What ids of terms look like: HP:0001250, and other spellings of it."""
 
 
+_BEGIN = re.compile(
+    rb'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*\{\s*)?"(?:ids|query_ids|distances|metadatas|documents|embeddings|uris|data|included)"'
+)
+_LISTS = re.compile(rb'"ids"\s*:\s*\[\s*\[')
+
+
+def begins_results(head: bytes) -> bool:
+    """Whether a file begins as JSON of results of Chroma does, for one query or for many."""
+    return _BEGIN.match(head) is not None and _LISTS.search(head) is not None
+
+
 def is_batch(data: Mapping[Any, Any]) -> bool:
     """Whether this is one result of Chroma, for one query or for many."""
     return isinstance(data.get(IDS), (list, tuple)) and any(n in data for n in (METADATA, "distances", ORDER))

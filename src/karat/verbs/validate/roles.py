@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from karat.model.docs import TEXT_FIELDS
+from karat.read.chroma import begins_results
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, ID_NAMES, QUERY_NAMES, SCORE_NAMES, column
 from karat.read.files import InputFile
 from karat.read.formats import recognise_format
@@ -47,6 +48,8 @@ def detect_role(path: str, head: bytes) -> FileRole | None:
     form = recognise_format(InputFile(path, head))
     if form.name == "parquet":
         return _by_rows(path, _parquet_rows(path))
+    if form.name == "json" and begins_results(head):
+        return "run"
     if form.name in ("json", "jsonl"):
         return _json_role(path, head.lstrip())
     if form.name in ("csv", "trec", "tsv"):
