@@ -126,7 +126,7 @@ def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:
     if name == "precision" and k is None:
         raise UsageError("precision needs a cutoff with sampled gold, such as precision@10")
     if name == "ndcg":
-        levels, steps = _gain_steps(gold.grade, measure.param("gain"))
+        levels, steps = gain_steps(gold.grade, measure.param("gain"))
         mass = np.stack([is_relevant(gold.grade, g) for g in levels.tolist()], axis=1).astype(np.float64)
     else:
         steps = np.ones(1)
@@ -144,7 +144,7 @@ def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:
     return replace(settled, values=np.where(empty, np.nan, settled.values)), int(empty.sum())
 
 
-def _gain_steps(grade: Values, gain: str) -> tuple[Values, Values]:
+def gain_steps(grade: Values, gain: str) -> tuple[Values, Values]:
     """The grades that gain something, in order, and how much more each gains than the one before."""
     levels = np.unique(grade)
     gains = gain_of(levels, gain, ())

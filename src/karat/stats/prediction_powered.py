@@ -169,7 +169,7 @@ class CorrectedValues:
     raw: float
     """The mean of the values by the judge alone."""
     human: Interval
-    """The mean by the labels alone, for these queries; NaN where that is not a sum over pairs."""
+    """The mean by the labels alone, for these queries: λ = 0."""
 
 
 def correct_values(
@@ -180,6 +180,7 @@ def correct_values(
     *,
     raw: float = math.nan,
     tuning: float | None = None,
+    leverage: Floats | float = 0.0,
     units: Units | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     confidence: float = CONFIDENCE,
@@ -190,7 +191,8 @@ def correct_values(
 
     `values` are the figures of all queries by the predictions; `query` and `predicted` are the query of each judged
     pair and its predicted part of that figure; the labels hold the parts by people. A figure that is not a sum over
-    pairs is linearised by its caller: its parts are derivatives × grades.
+    pairs is linearised by its caller: its parts are derivatives × grades. `leverage` is how much of the prediction of
+    each labelled pair rests on its own label: without it, what the labels miss would look smaller than it is.
     """
     level, survey, size = checked_share("confidence", confidence), labels.survey, len(values)
     own = _units(size, units)
@@ -201,10 +203,11 @@ def correct_values(
     parts = np.bincount(query, predicted, minlength=size)
     off = np.bincount(at, survey.weight * (labels.value - factor * predicted[labels.row]), minlength=size)
     corrected: Floats = values - (1 - factor) * parts + off
-    estimate, error = mean_of(corrected, own), math.sqrt(survey.variance(human - factor * mine))
+    estimate = mean_of(corrected, own)
+    error = math.sqrt(survey.variance((human - factor * mine) / (1 - leverage)))
     (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
     free, n = float(len(labels.value) - 1), len(labels.value)
-    alone = survey.total(human)
+    alone = mean_of(values - parts, own) + survey.total(human)
     return CorrectedValues(
         corrected,
         t_interval(estimate, error, free, level, "ppi", n).clip(*bounds),
