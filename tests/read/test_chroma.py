@@ -45,6 +45,20 @@ def test_one_result_for_all_cases_is_read_in_their_order(cases: str, tmp_path: P
     assert f"one result of Chroma for 2 queries, in the order of {cases}" in result.runs[0].notes
 
 
+def test_several_systems_are_results_by_name(cases: str) -> None:
+    runs = {"one": batch((TERMS[0],), (TERMS[1],)), "other": batch((TERMS[1],), (TERMS[1],))}
+    result = karat.evaluate(cases, runs, "mrr")
+    assert {run.name: run.mean["mrr"] for run in result.runs} == {"one": 1.0, "other": 0.5}
+
+
+def test_validate_reads_it_in_the_order_of_the_cases_too(cases: str, tmp_path: Path) -> None:
+    run = write(tmp_path / "run.json", batch((TERMS[0],), (TERMS[1],)))
+    assert not [f for f in karat.validate(qrels=cases, runs=run).findings if f.severity == "error"]
+    few = write(tmp_path / "few.json", batch((TERMS[0],)))
+    (finding,) = (f for f in karat.validate(qrels=cases, runs=few).findings if f.severity == "error")
+    assert "holds results for 1 query" in finding.message
+
+
 def test_a_table_of_queries_or_ids_beside_the_results_have_an_order_too() -> None:
     gold = {"a": {TERMS[1]: 1}, "b": {TERMS[0]: 1}}
     lists = ((TERMS[0],), (TERMS[1],))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -99,7 +100,7 @@ def run_of_terms(run: Run, policy: Policy, *, gold: Qrels | None, ontology: Onto
     if further:
         notes.append(
             f"ranks count terms, each at its best entry: {further:,} of {_size(content):,} results are further "
-            "entries of a term above them"
+            f"entries of a term above them{_describe_lengths(collapsed)}"
         )
     if resolution is not None and ontology is not None and (text := resolution.describe(ontology.release)):
         notes.append(f"returned terms ({_ids(resolution)}): {text}")
@@ -274,6 +275,16 @@ def _collapse_log(log: RunLog, names: Mapping[Entry, str], policy: Policy) -> Ru
 
 def _size(content: ScoredLists | OrderedLists | Table) -> int:
     return len(content.rows) if isinstance(content, Table) else sum(map(len, content.lists.values()))
+
+
+def _describe_lengths(content: ScoredLists | OrderedLists | Table) -> str:
+    """How many terms the lists hold: a list of ten entries may hold three."""
+    if isinstance(content, Table):
+        sizes = list(Counter(content.rows.query.texts()).values())
+    else:
+        sizes = [len(terms) for terms in content.lists.values() if terms]
+    least, most = min(sizes), max(sizes)
+    return f"; lists hold {f'{least:,} to {most:,}' if least < most else f'{most:,}'} terms"
 
 
 def _ids(resolution: Resolution) -> str:

@@ -23,6 +23,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import is_relevant
 from karat.model.run import Run
+from karat.read.chroma import is_batch
 from karat.read.files import is_packed
 from karat.read.frames import is_frame
 from karat.read.queries import read_queries_of_gold
@@ -198,8 +199,8 @@ def _holds_runs(data: Mapping[Any, Any]) -> bool:
             return True
         if not isinstance(value, Mapping):
             return False
-        if "ids" in value:
-            return False  # a result of Chroma
+        if "ids" in value:  # a result of Chroma: of one query, or a whole run
+            return is_batch(value) and len(value["ids"]) > 1
         inner = next(iter(value.values()), None)
         if inner is not None:
             return isinstance(inner, (Mapping, list, tuple))

@@ -11,6 +11,7 @@ import numpy as np
 from karat.errors import InputError
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import Policy
+from karat.model.queries import Queries
 from karat.model.run import OrderedLists, ScoredLists
 from karat.model.run_log import RunLog
 from karat.model.strings import PAD, hashed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from karat.read.layout import Layout
     from karat.read.problems import Row
     from karat.read.textfile import Block
+    from karat.verbs.validate.tables import TableFile
 
 MOST_ROWS = 5_000_000
 """Rows of a run that are looked at."""
@@ -116,16 +118,16 @@ class _Columns:
         )
 
 
-def read_run_columns(path: str, problems: FileProblems) -> RunFile | None:
-    """The results that can be read."""
+def read_run_columns(path: str, problems: FileProblems, tables: Sequence[TableFile] = ()) -> RunFile | None:
+    """The results that can be read; those that name no queries are in the order of the first table."""
     try:
-        return _run(path, problems)
+        return _run(path, problems, tables)
     except InputError as error:
         problems.add_error(error)
         return None
 
 
-def _run(path: str, problems: FileProblems) -> RunFile:
+def _run(path: str, problems: FileProblems, tables: Sequence[TableFile]) -> RunFile:
     from karat.read.files import is_run_log
 
     file = InputFile(path, read_head(path))
@@ -134,7 +136,8 @@ def _run(path: str, problems: FileProblems) -> RunFile:
         return _from_log(path, problems)
     content = read_content(file, "run", problems)
     if isinstance(content, Mapping):
-        return _from_lists(path, run_from_mapping(content, path))
+        queries = Queries({id: fields for _, id, fields in tables[0].rows}, tables[0].path) if tables else None
+        return _from_lists(path, run_from_mapping(content, path, queries=queries))
     assert not isinstance(content, RunLog)
     problems.notes = content.notes
     ranks = form.ranks(file) if form.ranks is not None else {}
