@@ -95,6 +95,13 @@ def test_agreement_grows_with_the_size_of_the_samples_and_repeats_with_its_seed(
     assert again != measure_agreement(*sums(values), 30, draws=500, seed=1)
 
 
+def test_large_collections_take_fewer_draws_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karat.stats.rank_correlation.TOTAL_WORK", 150_000)
+    top = np.random.default_rng(0).random((500, 1, 2))
+    draws = [measure_agreement(top[:size], np.ones((size, 1)), 5)[0].draws for size in (15, 100, 500)]
+    assert draws == [10_000, 1_500, 1_000]
+
+
 def test_the_range_of_agreement_is_that_of_the_draws_wherever_their_mean_is() -> None:
     """Two systems of which one is nearly always better: τ is −1 in a few draws, and 1 in the middle 95%."""
     values = np.column_stack((np.zeros(40), np.random.default_rng(2).normal(0.5, 1, 40)))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Source = Literal["splits", "resamples"]
 WORK = 4_000_000
 """Numbers that are held at a time."""
+TOTAL_WORK, LEAST_DRAWS = 100_000_000, 1_000
+"""Beyond 10,000 units there are fewer draws, so that time does not grow with both; the result says how many."""
 TOLERANCE = 1e-12
 """Relative to the largest: means this close are tied, whatever the order of summing."""
 
@@ -89,6 +91,7 @@ def measure_agreement(
     """
     size, metrics, systems = top.shape
     source: Source = "splits" if 2 * n <= size else "resamples"
+    draws = max(min(draws, LEAST_DRAWS), min(draws, TOTAL_WORK // max(size, n)))
     taus, aps = (np.empty((draws, metrics)) for _ in range(2))
     step = max(1, WORK // max(size, n, metrics * systems * systems))
     for start in range(0, draws, step):
