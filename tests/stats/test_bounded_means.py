@@ -92,6 +92,24 @@ def test_a_common_factor_of_all_weights_changes_nothing() -> None:
     assert some.n_eff == pytest.approx(10**2 / 20)  # Kish: (Σw)² / Σw²
 
 
+def test_one_more_query_weighs_half_where_values_between_the_bounds_show_how_far_they_reach() -> None:
+    least, most = np.zeros(1), np.ones(1)
+
+    def weights(values: list[float], weight: list[float] | None = None, queries: int = 0) -> list[float]:
+        of = np.array(weight or [1.0] * len(values))[:, None]
+        ends = UnitMeans(np.array(values)[:, None] * of, of, queries or len(values)).level_weights(least, most)
+        return [float(end[0]) for end in ends]
+
+    assert weights([0.0, 1.0] * 10) == [1.0, 1.0], "a share needs all of Clopper and Pearson's unit"
+    assert weights([0.5] * 4) == [1.0, 1.0], "4 × .5² = 1"
+    assert weights([0.5] * 5) == pytest.approx([0.8, 0.8]), "1 / (5 × .5²)"
+    assert weights([0.5] * 20) == [0.5, 0.5]
+    assert weights([0.95] * 20) == [1.0, 0.5], "nobody has seen a value far below"
+    assert weights([0.5] * 20, queries=200)[0] == pytest.approx(0.5**0.1), "means of ten turns are always in between"
+    heavy = [1 / rank for rank in range(1, 501)]
+    assert weights([0.5] * 500, heavy)[0] == pytest.approx(max(heavy) / 6)
+
+
 def test_ties_alone_bound_a_difference_as_the_share_of_queries_that_may_be_broken() -> None:
     for n in (5, 50, 368):
         found = change_of([0.0] * n).intervals[0]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 STEPS = 60
 CLOSE = 1e-9
 """How far an end may be from its quantile, in standard deviations."""
+HEAVIEST = 6
+"""One more unit weighs at least as much as the heaviest one by this."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,29 @@ class UnitMeans:
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(least), least * reach, low), np.where(np.isfinite(most), most * reach, high)
 
-    def with_one_more(self, value: Floats) -> UnitMeans:
-        """These units and another one of their usual weight."""
-        weight = self.usual_weight
+    def level_weights(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """The weight of one more unit at the lower and at the upper end, by column: the usual one, or down to half.
+
+        Values of 0 and 1 need all of it, as Clopper and Pearson's interval does. Values between the bounds, one or more
+        in squared distance from the other bound, have shown how far values reach: half a unit, as in Jeffreys' prior,
+        then keeps the error rates of bench/error_rates.py. Where a few units weigh most, less is known, and it is at
+        least a sixth of the heaviest. The mean of a conversation is between the bounds whatever its turns are: the
+        more turns, the less it counts.
+        """
+        values, usual = self.values, self.usual_weight
+        between = np.where((values > least) & (values < most), self.bottom, 0.0) / self.bottom.sum(axis=0)
+        fewest = np.maximum(0.5 * usual, self.bottom.max(axis=0) / HEAVIEST)
+        plainness = len(self.top) / max(self.queries, 1)
+        out = []
+        for bound in (most, least):
+            far = (between * ((values - bound) / (most - least)) ** 2).sum(axis=0) * self.effective
+            share = np.maximum(1 / np.maximum(far, 1.0), 0.5) ** plainness
+            out.append(np.minimum(np.maximum(share * usual, fewest), usual))
+        return out[0], out[1]
+
+    def with_one_more(self, value: Floats, weight: Floats | None = None) -> UnitMeans:
+        """These units and another one, of their usual weight unless another is given."""
+        weight = self.usual_weight if weight is None else weight
         return UnitMeans(np.vstack((self.top, weight * value)), np.vstack((self.bottom, weight)), self.queries)
 
     @property

@@ -256,8 +256,9 @@ def _bounded_ends(
     if not np.isfinite(most - least).all():
         raise UsageError("method 'gaffke' needs the bounds of the values, such as (0, 1); use 'auto' or 'bca'")
     tail = (1 - level) / 2
-    low, high = means.level_extremes(least, most)
-    low, high = means.with_one_more(low).mean_quantile(tail), means.with_one_more(high).mean_quantile(1 - tail)
+    shares = (tail, 1 - tail)
+    extremes = zip(means.level_extremes(least, most), means.level_weights(least, most), shares, strict=True)
+    low, high = (means.with_one_more(value, weight).mean_quantile(share) for value, weight, share in extremes)
     return {i: (float(a), float(b)) for i, a, b in zip(rows, low, high, strict=True)}
 
 
