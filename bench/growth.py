@@ -69,6 +69,8 @@ def make_queries(folder: Path, size: int) -> None:
     for name, seed in (("a", 1), ("b", 2), ("c", 3)):
         lines(folder / f"{name}.run", (row for q in range(size) for row in _run_rows(q, seed)))
     lines(folder / "log.jsonl", (_log_line(q) for q in range(size)))
+    docs = dict.fromkeys(doc for q in range(size) for seed in (1, 4) for doc in _ranked(q, seed))
+    lines(folder / "docs.jsonl", (json.dumps({"_id": doc, "text": f"{WORDS[len(doc)]} {doc}"}) for doc in docs))
     about = (
         {"_id": f"q{q}", "text": f"{WORDS[q % 1000]} {q}", "language": ("en", "de", "fr")[q % 3]} for q in range(size)
     )
@@ -186,7 +188,7 @@ CASES = [
     over_queries("diagnose", command=f"diagnose {LOG}"),
     over_queries("validate", command="validate --qrels gold.qrels --queries queries.jsonl --run a.run", codes=(0, 1)),
     over_queries("report", command="report saved.json -o report.html", before=SAVE),
-    over_queries("stress", command=f"stress {LOG} --reranker reranker:scores -n 1000000"),
+    over_queries("stress", command=f"stress {LOG} --docs docs.jsonl --mine a.run --reranker reranker:scores -n 1000000"),
     over_queries("init", command="init . -o -"),
     over_docs("bench bm25", command=f"{BENCH} bm25"),
     over_docs("bench dense", command=f"{BENCH} dense"),

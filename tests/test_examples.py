@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -74,6 +75,27 @@ def test_the_python_of_the_readme_and_of_the_library_page_is_python() -> None:
             compile(block, str(page), "exec")
             for name in re.findall(r"\bkarat\.(\w+)(?=[(\s])", block):
                 assert hasattr(karat, name), f"{page.name}: karat.{name}"
+
+
+def test_the_first_example_of_the_library_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    gold = [f"q{q} 0 d{q}_{d} {1 + d}" for q in range(30) for d in range(2)]
+    Path("qrels.txt").write_text("\n".join(gold) + "\n")
+    ranked = {q: [f"x{q}", f"d{q}_1", f"d{q}_0"][q % 3 :] for q in range(30)}
+    for name in ("bm25", "old", "new", "a", "b", "c"):
+        rows = [f"q{q} Q0 {doc} {i} {-i} t" for q, docs in ranked.items() for i, doc in enumerate(docs)]
+        Path(f"{name}.run").write_text("\n".join(rows if name != "new" else rows[5:]) + "\n")
+    lines = [
+        {"query_id": f"q{q}", "topk": [{"doc_id": doc} for doc in docs], "latency_ms": {"retrieve": q + 1}}
+        for q, docs in ranked.items()
+    ]
+    for name in ("dense.jsonl", "log.jsonl"):
+        Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = [{"_id": f"q{q}", "text": "?", "language": ("de", "en")[q % 2]} for q in range(30)]
+    Path("queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    exec(blocks(ROOT / "docs" / "library.md", "karat.write_report"), {})
+    assert Path("report.html").exists()
+    assert karat.load("details.json")
 
 
 def test_the_metric_of_the_library_page_works() -> None:
