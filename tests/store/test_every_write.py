@@ -388,6 +388,7 @@ OWN_WAY = {
     "karat.retrieve.dense.Dense._block": "a file of such a folder",
     "karat.report.html.page.library.<locals>.write": "a file of such a folder",
     "karat.store.journal.append_lines": "whole lines at the end of a file that grows, points journal.*",
+    "karat.store.answers.AnswerStore.__init__": "a database that is damaged gets another name; SQLite writes its own",
     "karat.store.scratch.scratch_folder": "temporary tables, point scratch.create",
     "karat.align.sql._insert": "a temporary table",
     "karat.report.files._parquet": "a temporary table; the file itself is written by the one writer",

@@ -10,9 +10,8 @@ from msgspec import Meta, Struct
 from karat.errors import UsageError, shown
 from karat.judge.chat import PATH, with_form
 from karat.judge.opinions import InvalidAnswer, Usage, read_completion, read_usage
-from karat.judge.records import read_records
+from karat.judge.records import read_records, write_lines
 from karat.model.json_data import Json
-from karat.store.atomic import write_atomically
 
 if TYPE_CHECKING:
     from karat.judge.ask import Job
@@ -44,8 +43,8 @@ def write_batch(job: Job, assessor: Assessor, form: AnswerForm, path: str) -> No
     for question in job.pending:
         body = with_form(question.request, form, assessor.prompt)
         line = {"custom_id": question.key, "method": "POST", "url": f"/v1{PATH}", "body": body}
-        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    write_atomically(path, "".join(lines).encode("utf-8", "backslashreplace"))
+        lines.append(json.dumps(line).encode())
+    write_lines(lines, path)
 
 
 def take_batch(job: Job, assessor: Assessor, budget: Budget, path: str) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from karat.judge.records import Records, id_problem, read_records
-from karat.store.atomic import write_atomically
+from karat.judge.records import Records, id_problem, read_records, write_lines
 from karat.store.codec import encode
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def read_pairs(path: str) -> Records[Pair]:
 
 def write_pairs(pairs: Iterable[Pair], path: str) -> None:
     """One pair per line."""
-    write_atomically(path, b"".join(encode(pair) + b"\n" for pair in pairs))
+    write_lines(map(encode, pairs), path)
 
 
 def _problem(pair: Pair) -> str | None:

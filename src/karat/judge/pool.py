@@ -60,7 +60,7 @@ def build_pool(
     discounts: dict[tuple[str, str], list[float]] = {}
     notes: list[str] = []
     for number, run in enumerate(runs):
-        ranks, remarks = _best_ranks(run, gold, depth, policy)
+        ranks, remarks = find_best_ranks(run, gold, depth, policy)
         notes += (f"{run.name}: {remark}" for remark in remarks)
         for pair, rank in ranks.items():
             discounts.setdefault(pair, [0.0] * len(runs))[number] = 1 / math.log2(rank + 1)
@@ -81,7 +81,7 @@ def _value(discounts: Sequence[float]) -> float:
     return max(discounts) - (min(discounts) if len(discounts) > 1 else 0.0)
 
 
-def _best_ranks(
+def find_best_ranks(
     run: Run, gold: Qrels | None, depth: int, policy: Policy
 ) -> tuple[Mapping[tuple[str, str], int], Sequence[str]]:
     """The rank of each doc of each query's list, and notes; docs of chunks where the gold is by doc."""

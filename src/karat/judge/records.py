@@ -11,9 +11,10 @@ from karat.errors import shown
 from karat.read.files import check_path, open_input
 from karat.read.json_lines import NOT_JSON, reason, repeated_in
 from karat.read.problems import Problems, long_id
+from karat.store.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -49,6 +50,11 @@ def read_records(path: str, kind: type[T], expected: str, problem_of: Callable[[
             rows.append(row)
     problems.check()
     return Records(tuple(rows), path, notes)
+
+
+def write_lines(lines: Iterable[bytes], path: str) -> None:
+    """Write lines as a new file."""
+    write_atomically(path, b"".join(line + b"\n" for line in lines))
 
 
 def id_problem(query_id: str, doc_id: str) -> str | None:

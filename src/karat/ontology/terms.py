@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,7 +148,7 @@ class Ontology:
 
     def _respell(self, term_id: str) -> tuple[int, IdStatus]:
         """What an id means that the file does not hold as it is written: in lower case, with _ for :, as an IRI."""
-        local = term_id.strip().rpartition("/")[2].rpartition("#")[2].replace("_", ":", 1)
+        local = re.split("[/#]", term_id.strip())[-1].replace("_", ":", 1)
         number, status = self.known.get(self._spellings.get(local.casefold(), ""), (NO_TERM, "unknown"))
         return number, "spelling" if status == "term" else status
 

@@ -1,0 +1,210 @@
+"""What a judge is worth: its grades beside those of people, on pairs that were drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.errors import InputError
+from karat.judge.judgments import Person, fingerprint_judge
+from karat.model.policy import is_relevant
+from karat.stats.agreement import count_confusion, discriminate, kappa, krippendorff_alpha
+from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
+from karat.stats.intervals import Interval, student
+from karat.stats.prediction_powered import Labels, correct_mean
+from karat.stats.resample import Units, mean_of
+from karat.stats.survey import Survey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.judge.judgments import Judge, Judgment, Judgments
+    from karat.stats.agreement import ConfusionMatrix, Discrimination
+    from karat.stats.prediction_powered import CorrectedMean
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bias:
+    """By how much the judge grades the pairs of a segment, or of a run, higher than people."""
+
+    by: str
+    value: str
+    pairs: int
+    error: Interval
+    """The mean of judge − people, of labelled pairs by their weights."""
+
+    @property
+    def small(self) -> bool:
+        """Whether there are too few pairs to say anything of them."""
+        return self.pairs < MIN_SEGMENT
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A judge beside people."""
+
+    judge: Judge
+    scale: str
+    judged: int
+    """Pairs that the judge graded: what all figures are about."""
+    labelled: int
+    """Those of them that people labelled and that were drawn at random."""
+    left_out: int
+    """Pairs with labels that were not drawn at random: they say nothing of others."""
+    people: tuple[str, ...]
+    matrix: ConfusionMatrix
+    weighted_kappa: Interval
+    discrimination: Discrimination
+    mean_grade: CorrectedMean
+    relevant: CorrectedMean
+    alpha: Interval | None
+    """Krippendorff's alpha of the people, where several labelled the same pairs."""
+    biases: tuple[Bias, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_judge(self.judge, self.scale)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the judge must not be used; None if it may."""
+        skill = self.discrimination.skill
+        if self.discrimination.above_chance:
+            return None
+        return (
+            f"{self.judge.label} is no better than chance: sensitivity + specificity − 1 is {skill.estimate:.3f} "
+            f"[{skill.low:.3f}, {skill.high:.3f}] over {self.labelled:,} pairs; its grades cannot be used. Try "
+            "another model or prompt, or label more pairs"
+        )
+
+
+def calibrate(
+    rows: Sequence[Judgment],
+    labels: Judgments,
+    grades: Sequence[int],
+    *,
+    segments: Mapping[str, Mapping[str, str]] | None = None,
+    runs: Mapping[str, Collection[tuple[str, str]]] | None = None,
+    confidence: float = CONFIDENCE,
+) -> Calibration:
+    """Compare the grades of one judge with the labels of people.
+
+    Only labels of pairs that were drawn at random count. Each label stands for the pairs of the same judged grade, in
+    proportion to how many of them have one, so that a sample that holds more of the rare grades says what a plain one
+    would. `segments` holds values of queries by the name of a field, `runs` the pairs that each run returned.
+    """
+    scale = rows[0].scale
+    people = _labels_of_people(labels, scale)
+    random = {ids: own for ids, own in people.items() if all(row.drawn.how == "random" for row in own)}
+    place = {row.ids: i for i, row in enumerate(rows)}
+    ids = [pair for pair in random if pair in place]
+    if not ids:
+        raise InputError(
+            f"{labels.path}: no pair that {rows[0].by.label} judged has a label of a person and was drawn at random; "
+            "label a sample: karat judge sample, then karat judge label"
+        )
+    where = np.array([place[pair] for pair in ids], dtype=np.int64)
+    judge = np.array([row.grade for row in rows], dtype=np.float64)
+    human = np.array([_median(random[pair]) for pair in ids], dtype=np.float64)
+    survey = _survey(judge, where, labels.path)
+    units = Units.of(len(ids), weights=survey.weight)
+    mine = judge[where]
+    return Calibration(
+        rows[0].by,
+        scale,
+        len(rows),
+        len(ids),
+        sum(pair in place for pair in people) - len(ids),
+        tuple(sorted({row.by.label for pair in ids for row in random[pair]})),
+        count_confusion(human, mine, grades=grades, weights=survey.weight),
+        kappa(human, mine, by="quadratic", grades=grades, units=units, confidence=confidence),
+        discriminate(is_relevant(human), is_relevant(mine), units=units, confidence=confidence),
+        correct_mean(judge, Labels(where, human, survey), confidence=confidence),
+        correct_mean(
+            is_relevant(judge).astype(np.float64),
+            Labels(where, is_relevant(human).astype(np.float64), survey),
+            confidence=confidence,
+        ),
+        _alpha([random[pair] for pair in ids], confidence),
+        tuple(_biases(ids, mine - human, survey.weight, segments or {}, runs or {}, confidence)),
+        labels.notes,
+    )
+
+
+def _labels_of_people(labels: Judgments, scale: str) -> dict[tuple[str, str], list[Judgment]]:
+    """The labels of each pair; grades on another scale mean something else, and are refused."""
+    out: dict[tuple[str, str], list[Judgment]] = {}
+    for row in labels.rows:
+        if isinstance(row.by, Person):
+            if row.scale != scale:
+                raise InputError(
+                    f"{labels.path}: {row.by.label} labelled on the scale {row.scale}, the judge on {scale}; "
+                    "expected one scale: label again, or ask the judge on the scale of the labels"
+                )
+            out.setdefault(row.ids, []).append(row)
+    return out
+
+
+def _survey(judge: Floats, where: NDArray[np.int64], path: str) -> Survey:
+    """How the labelled pairs stand for all: by the grade that the judge gave them."""
+    grades = np.unique(judge)
+    stratum = np.searchsorted(grades, judge)
+    sizes, counts = np.bincount(stratum), np.bincount(stratum[where], minlength=len(grades))
+    if (counts == 0).any():
+        grade = int(grades[counts == 0][0])
+        raise InputError(
+            f"{path}: none of the {int(sizes[counts == 0][0]):,} pairs of judged grade {grade} has a label, so nothing "
+            "is known of them; label all pairs of a sample (karat judge sample)"
+        )
+    own = stratum[where]
+    return Survey(counts[own] / sizes[own], own)
+
+
+def _median(rows: Sequence[Judgment]) -> int:
+    """The grade that people give a pair: the median of their labels, the lower of two in the middle."""
+    grades = sorted(row.grade for row in rows if row.grade is not None)
+    return grades[(len(grades) - 1) // 2]
+
+
+def _alpha(labels: Sequence[Sequence[Judgment]], confidence: float) -> Interval | None:
+    if not any(len(rows) > 1 for rows in labels):
+        return None
+    names = sorted({row.by.label for rows in labels for row in rows})
+    ratings = np.full((len(labels), len(names)), np.nan)
+    for i, rows in enumerate(labels):
+        for row in rows:
+            ratings[i, names.index(row.by.label)] = row.grade
+    return krippendorff_alpha(ratings, confidence=confidence)
+
+
+def _biases(
+    ids: Sequence[tuple[str, str]],
+    errors: Floats,
+    weights: Floats,
+    segments: Mapping[str, Mapping[str, str]],
+    runs: Mapping[str, Collection[tuple[str, str]]],
+    confidence: float,
+) -> list[Bias]:
+    parts = []
+    for field, values in segments.items():
+        own = np.array([values.get(query, "") for query, _ in ids])
+        parts += [(field, value, own == value) for value in sorted(set(own.tolist()) - {""})]
+    parts += [("run", name, np.array([pair in pairs for pair in ids])) for name, pairs in runs.items()]
+    out = []
+    for by, value, mask in parts:
+        count = int(mask.sum())
+        units = Units.of(count, weights=weights[mask])
+        if not count:
+            error = Interval(np.nan, np.nan, np.nan, "none", 0)
+        else:
+            ends = student(errors[mask], units, confidence) if count > 1 else (np.nan, np.nan)
+            error = Interval(mean_of(errors[mask], units), *ends, "t", count)
+        out.append(Bias(by, value, count, error))
+    return out

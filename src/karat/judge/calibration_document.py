@@ -1,0 +1,107 @@
+"""A calibration as the file that it is saved in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from karat.judge.judgments import Judge
+from karat.model.dates import utc_now
+from karat.store.codec import rounded
+
+if TYPE_CHECKING:
+    from karat.judge.calibration import Bias, Calibration
+    from karat.stats.intervals import Interval
+    from karat.stats.prediction_powered import CorrectedMean
+
+
+class EstimateJson(Struct, frozen=True):
+    """An estimate with the ends of its interval; null where there is none."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class CorrectedJson(Struct, frozen=True):
+    """A mean over all judged pairs: by the judge alone, by labels alone, and corrected."""
+
+    judge: float | None
+    labels: EstimateJson
+    corrected: EstimateJson
+    tuning: float | None
+
+
+class BiasJson(Struct, frozen=True):
+    """By how much the judge grades a segment or a run higher than people."""
+
+    by: str
+    value: str
+    pairs: int
+    error: EstimateJson
+    small: bool
+
+
+class CalibrationJson(Struct, frozen=True, kw_only=True):
+    """The file that `karat judge calibrate` writes."""
+
+    format_version: Literal[1] = 1
+    kind: Literal["calibration"] = "calibration"
+    judge: Judge
+    fingerprint: str
+    scale: str
+    made: str
+    judged: int
+    labelled: int
+    people: tuple[str, ...]
+    usable: bool
+    counts: list[list[int]]
+    """Rows are people's grades, columns the judge's."""
+    shares: list[list[float | None]]
+    weighted_kappa: EstimateJson
+    sensitivity: EstimateJson
+    specificity: EstimateJson
+    skill: EstimateJson
+    mean_grade: CorrectedJson
+    share_relevant: CorrectedJson
+    people_alpha: EstimateJson | None
+    biases: list[BiasJson]
+
+
+def describe_calibration(one: Calibration) -> CalibrationJson:
+    """The document of a calibration."""
+    worth = one.discrimination
+    return CalibrationJson(
+        judge=one.judge,
+        fingerprint=one.fingerprint,
+        scale=one.scale,
+        made=utc_now(),
+        judged=one.judged,
+        labelled=one.labelled,
+        people=one.people,
+        usable=one.refusal is None,
+        counts=one.matrix.counts.tolist(),
+        shares=[[rounded(share) for share in row] for row in one.matrix.shares.tolist()],
+        weighted_kappa=_estimate(one.weighted_kappa),
+        sensitivity=_estimate(worth.sensitivity),
+        specificity=_estimate(worth.specificity),
+        skill=_estimate(worth.skill),
+        mean_grade=_corrected(one.mean_grade),
+        share_relevant=_corrected(one.relevant),
+        people_alpha=None if one.alpha is None else _estimate(one.alpha),
+        biases=[_bias(bias) for bias in one.biases],
+    )
+
+
+def _estimate(interval: Interval) -> EstimateJson:
+    return EstimateJson(rounded(interval.estimate), rounded(interval.low), rounded(interval.high), interval.n)
+
+
+def _corrected(mean: CorrectedMean) -> CorrectedJson:
+    return CorrectedJson(rounded(mean.raw), _estimate(mean.human), _estimate(mean.interval), rounded(mean.tuning))
+
+
+def _bias(bias: Bias) -> BiasJson:
+    return BiasJson(bias.by, bias.value, bias.pairs, _estimate(bias.error), bias.small)

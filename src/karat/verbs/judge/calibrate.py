@@ -1,0 +1,72 @@
+"""`karat judge calibrate`: the judgments of a model and the labels of people → what the model is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karat.errors import UsageError, nearest, shown
+from karat.judge.calibration import calibrate
+from karat.judge.calibration_document import describe_calibration
+from karat.judge.judgments import read_judgments
+from karat.judge.pool import DEPTH, find_best_ranks
+from karat.judge.sample import rows_of_model
+from karat.model.policy import Policy
+from karat.read.queries import read_queries
+from karat.read.sources import read_run, run_files
+from karat.stats.defaults import CONFIDENCE
+from karat.store.codec import write_document
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from karat.judge.calibration import Calibration
+
+
+def calibrate_judge(
+    judgments: str,
+    labels: str | None = None,
+    *,
+    judge: str | None = None,
+    queries: Any = None,
+    by: Sequence[str] = (),
+    runs: Sequence[str] = (),
+    depth: int = DEPTH,
+    confidence: float = CONFIDENCE,
+) -> Calibration:
+    """Compare what a model judged with what people say of the same pairs; both may be in one file.
+
+    `by` names fields of the queries, and `runs` what systems returned: the bias of the judge is shown for each.
+    """
+    own = read_judgments(judgments)
+    rows = rows_of_model(own, judge)
+    return calibrate(
+        rows,
+        own if labels is None else read_judgments(labels),
+        range(int(rows[0].scale.removeprefix("0-")) + 1),
+        segments=_segments(queries, by),
+        runs={
+            name: find_best_ranks(read_run(path, name=name), None, depth, Policy())[0].keys()
+            for name, path in run_files(runs).items()
+        },
+        confidence=confidence,
+    )
+
+
+def write_calibration(calibration: Calibration, path: str) -> None:
+    """Save a calibration with the fingerprint of its judge."""
+    write_document(describe_calibration(calibration), path)
+
+
+def _segments(queries: Any, by: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    if not by:
+        return {}
+    if queries is None:
+        raise UsageError("the bias by a field needs the table of queries: --queries FILE")
+    table = read_queries(queries)
+    names = {name for fields in table.fields.values() for name in fields}
+    for name in by:
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(names))}"
+            raise UsageError(f"{table.source}: no query has a field {shown(name)}; {hint}")
+    return {name: {query: str(value) for query, value in table.field(name).items()} for name in by}
