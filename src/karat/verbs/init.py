@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, KaratError, install_command
 from karat.gates.evidence import judge_gates
 from karat.gates.language import parse_gate
+from karat.gates.wording import figure_of, value_text
 from karat.metrics.grammar import parse_all
 from karat.ontology.load import HPO
 from karat.read.chroma import begins_results
@@ -19,7 +20,10 @@ from karat.read.files import read_head
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.depths import depth_of
+from karat.results.differences import PairedComparison, decide
 from karat.results.figures import figure
+from karat.results.words import plural
+from karat.stats.defaults import DRAWS
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.cases import holds_cases, ontology_of_cases
 from karat.verbs.validate.configs import explain_shortage
@@ -53,7 +57,8 @@ TERM_METRICS = "'max_ont_sim@{1,5,10}'"
 LATENCIES = ("latency.p90", "latency.p50")
 MAIN_RUN = "runs/main.jsonl"
 """Where a config expects the run of a folder that has none yet."""
-MARGINS = (0.02, 0.05, 0.1)
+LEAST_MARGIN, MOST_MARGIN = 0.001, 0.1
+"""Between these, the gate against the baseline allows the smallest loss that the queries can show."""
 MOST_PARTS = 20
 """Segments that one field may make."""
 
@@ -108,8 +113,8 @@ class Starter:
 def init(folder: str = ".") -> str:
     """The text of a commented `karat.yaml` for the gold, queries and runs in a folder.
 
-    Thresholds are the lower ends of today's intervals, so that the first check passes and a later loss blocks; the text
-    says so.
+    Thresholds are the lower ends of today's intervals, so that they pass today and a later loss blocks; the text says
+    so. The gate against the baseline allows the smallest loss that the queries can show, whatever today's is.
     """
     return make_starter(folder).text
 
@@ -323,7 +328,7 @@ def _lines(
         metric = result.metrics[0] if result is not None else files.gate_metrics[0]
         yield f"  - {metric} >= 0.80   # what you require of a run"
     elif result is not None:
-        yield "  # These thresholds lie just below today's values: they catch a later loss and say nothing about"
+        yield "  # The thresholds after >= lie just below today's values: they catch a later loss and say nothing about"
         yield "  # whether today's values are good enough. Replace them with what your users need."
     yield from gates
     yield ""
@@ -339,7 +344,7 @@ def _lines(
 def _gates(
     files: FolderFiles, result: Result | None, candidate: str | None, base: str | None, fields: list[str]
 ) -> Iterator[str]:
-    """Gates that the run passes today and that its queries can decide."""
+    """Gates on values that the run passes today and its queries can decide, and the one against the baseline."""
     run = next((r for r in result.runs if r.name == candidate), None) if result is not None else None
     other = next((r for r in result.runs if r.name == base), None) if result is not None else None
     if result is None or run is None:
@@ -348,18 +353,48 @@ def _gates(
         return
     for metric in result.metrics:
         gate = _floor(metric, run.intervals[metric].low)
-        if gate and _passes(gate, result, run, None):
+        if gate and _passes(gate, result, run):
             yield f"  - {gate}   # {run.name} reaches {figure(metric, run.mean[metric]).short} today"
-    margins = (f"{result.metrics[-1]} no worse than baseline by {m}" for m in MARGINS)
-    against = next((g for g in margins if other is not None and _passes(g, result, run, other)), None)
-    yield f"  - {against}" if against else "  # - ndcg@10 no worse than baseline by 0.02"
+    if other is not None:
+        yield from _baseline_gate(result, run, other)
+    else:
+        yield f"  # - {result.metrics[-1]} no worse than baseline by 0.02   # once there is a baseline"
     if fields:
         large = [s for s in run.segments if s.n >= run.sampling.minimum]
         lowest = min((s.metrics[result.metrics[0]].low for s in large), default=math.nan)
         gate = _floor(result.metrics[0], lowest, f" for every {_name(fields[0])} of at least {run.sampling.minimum}")
-        if gate and _passes(gate, result, run, None):
+        if gate and _passes(gate, result, run):
             yield f"  - warn: {_quote(gate)}" if '"' in gate else f"  - warn: {gate}"
     yield from _latency_gate(files, run.name)
+
+
+def _baseline_gate(result: Result, run: RunResult, base: RunResult) -> Iterator[str]:
+    """The gate against the baseline, after a comment that says why it has its margin.
+
+    The margin follows from the number of queries and the spread of their differences, never from today's difference:
+    a run that is significantly worse than the baseline cannot pass.
+    """
+    metric = result.metrics[-1]
+    how = PairedComparison(base, (), "none", 1 - run.sampling.confidence, None, DRAWS, {}, run.threads, metric)
+    change = next(row for row in decide(how, [run], segments=False) if row.metric == metric)
+    margin = MOST_MARGIN
+    if change.detectable < MOST_MARGIN:
+        margin = max(_round_up(change.detectable), LEAST_MARGIN)
+        reason = f"The smallest loss of {metric} that {plural(change.n, 'query', 'queries')} can show"
+    else:
+        least = f" below {change.size(change.detectable)}" if change.detectable == change.detectable else ""
+        reason = f"{plural(change.n, 'query', 'queries')} cannot show a loss of {metric}{least}: more are needed"
+    gate = f"{metric} no worse than baseline by {margin:g}"
+    (row,) = judge_gates([parse_gate(gate)], result, [run.name], baseline=base)
+    outcome = {"pass": "passes", "fail": "fails"}.get(row.outcome, "is undecided")
+    yield f"  # {reason}. Today {run.name} {outcome}: {value_text(row)} {figure_of(row).interval}".rstrip()
+    yield f"  - {gate}"
+
+
+def _round_up(margin: float) -> float:
+    """The next number of two significant digits."""
+    step = 10.0 ** (math.floor(math.log10(margin)) - 1) if margin > 0 else 1.0
+    return math.ceil(round(margin / step, 9)) * step
 
 
 def _floor(metric: str, low: float, where: str = "") -> str:
@@ -368,11 +403,11 @@ def _floor(metric: str, low: float, where: str = "") -> str:
     return f"{metric} >= {floor:.2f}{where}" if floor > 0 else ""
 
 
-def _passes(text: str, result: Result, run: RunResult, base: RunResult | None) -> bool:
+def _passes(text: str, result: Result, run: RunResult) -> bool:
     """Whether a gate passes today, with enough queries to decide it."""
     gate = parse_gate(text)
-    rows = judge_gates([gate], result, [run.name], baseline=base)
-    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, base)
+    rows = judge_gates([gate], result, [run.name])
+    return all(row.outcome == "pass" for row in rows) and not explain_shortage(gate, run, None)
 
 
 def _latency_gate(files: FolderFiles, name: str) -> Iterator[str]:
@@ -388,7 +423,7 @@ def _latency_gate(files: FolderFiles, name: str) -> Iterator[str]:
             continue
         step = 10 ** math.floor(math.log10(high)) / 2
         gate = f"{metric} <= {math.ceil(high / step) * step:g}ms"
-        if _passes(gate, result, run, None):
+        if _passes(gate, result, run):
             yield f"  - {gate}   # {figure(metric, run.mean[metric]).short} today"
             return
 
