@@ -188,7 +188,9 @@ CASES = [
     over_queries("diagnose", command=f"diagnose {LOG}"),
     over_queries("validate", command="validate --qrels gold.qrels --queries queries.jsonl --run a.run", codes=(0, 1)),
     over_queries("report", command="report saved.json -o report.html", before=SAVE),
-    over_queries("stress", command=f"stress {LOG} --docs docs.jsonl --mine a.run --reranker reranker:scores -n 1000000"),
+    over_queries(
+        "stress", command=f"stress {LOG} --docs docs.jsonl --mine a.run --reranker reranker:scores -n 1000000"
+    ),
     over_queries("init", command="init . -o -"),
     over_docs("bench bm25", command=f"{BENCH} bm25"),
     over_docs("bench dense", command=f"{BENCH} dense"),

@@ -204,6 +204,18 @@ def test_only_bless_makes_a_baseline(small: Path) -> None:
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
     assert "the baseline does not exist yet; make one with `karat bless`" in done.stderr
+    (small / "karat.yaml").rename(small / "other.yaml")
+    config(small, **parts(runs={"bad": "bad.run"}, gates=["mrr >= 0.5"]))
+    done = run_karat("check", "other.yaml", cwd=small)
+    assert (
+        "other.yaml:1: base.json: the baseline does not exist yet; make one with `karat bless other.yaml`"
+        in done.stderr
+    )
+    done = run_karat("validate", "other.yaml", cwd=small)
+    assert "Make it with `karat bless other.yaml`, or name a run." in done.stdout
+    done = run_karat("check", "--baseline", "base 1.json", cwd=small)
+    assert "base 1.json: the baseline does not exist yet; make one with `karat bless -o 'base 1.json'`" in done.stderr
+    (small / "other.yaml").rename(small / "karat.yaml")
     karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr").save(str(small / "base.json"))
     done = run_karat("check", cwd=small)
     assert done.returncode == 2
@@ -1197,6 +1209,18 @@ def test_a_baseline_of_weighted_queries_adds_up(small: Path) -> None:
     assert load_baseline(str(small / "base.json")).mean["mrr"] == pytest.approx(result.mean["mrr"], abs=1e-11)
 
 
+def test_a_saved_result_without_the_baseline_of_the_config_says_so(small: Path) -> None:
+    result = karat.evaluate(str(small / "qrels.txt"), {"good": str(small / "good.run")}, "mrr")
+    result.save(str(small / "result.json"))
+    config(small, **parts(runs={"good": "good.run", "prod": "bad.run"}, baseline="prod", gates=["mrr >= 0.5"]))
+    done = run_karat("check", "--result", "result.json", cwd=small)
+    assert done.returncode == 2
+    assert (
+        "karat.yaml:1: the saved result does not hold the baseline 'prod', only good; evaluate and save both, or name "
+        "a file that `karat bless` wrote (--baseline)"
+    ) in done.stderr
+
+
 def bless_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_karat("bless", *arguments, cwd=folder)
 
@@ -1211,6 +1235,11 @@ def test_bless_takes_the_candidate_or_asks_and_says_what_it_changes(small: Path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "karat.baseline.json: good is the baseline (2 metrics, 60 queries)",
+        "karat.yaml:1 names bad; to compare with this file, replace that line with:",
+        "baseline: karat.baseline.json",
+    ]
+    (small / "karat.yaml").write_text("runs: {good: good.run}\ndataset: {qrels: qrels.txt}\n")
+    assert bless_in(small).stdout.splitlines()[-2:] == [
         "karat.yaml does not name it yet; put this line there:",
         "baseline: karat.baseline.json",
     ]

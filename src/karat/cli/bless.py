@@ -52,5 +52,5 @@ def bless(
     )
     if difference:
         typer.echo(difference)
-    if baseline.read is not None and (line := baseline.line(path)):
-        typer.echo(f"{baseline.read.path} does not name it yet; put this line there:\n{line}")
+    if step := baseline.next_step(path):
+        typer.echo(step)

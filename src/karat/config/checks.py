@@ -9,9 +9,11 @@ import glob
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from karat.config.options import Settings, stated_options
+from karat.config.reading import default_config
 from karat.errors import InputError, KaratError, UsageError, nearest
 from karat.gates.evidence import NO_BASELINE
 from karat.metrics.component_figures import is_component_figure
@@ -96,11 +98,17 @@ def _baseline(read: Read) -> Iterator[Problem]:
     if baseline is None or (isinstance(runs, dict) and baseline in runs):
         return
     path = read.place(baseline)
-    if "." in os.path.basename(path) and not os.path.exists(path) and baseline not in _names(read):
-        yield read.problem(f"{path}: {NOT_BLESSED}", "baseline")
+    if "." in os.path.basename(path) and not os.path.exists(path) and baseline not in run_names(read):
+        yield read.problem(f"{path}: {NOT_BLESSED} `{bless_command(read)}`", "baseline")
 
 
-def _names(read: Read) -> list[str]:
+def bless_command(read: Read) -> str:
+    """The command that makes the baseline of this config: it names the config where another one would be read."""
+    return "karat bless" if default_config() in (None, read.path) else f"karat bless {quote(read.path)}"
+
+
+def run_names(read: Read) -> list[str]:
+    """The names of a config's runs; none where a pattern matches nothing, which is said when the runs are read."""
     try:
         return list(runs_of(read))
     except InputError:

@@ -61,12 +61,17 @@ def find_config(path: str | None = None) -> str:
     if path is not None and not os.path.isdir(path):
         return path
     folder = path or ""
-    for name in DEFAULT_NAMES:
-        if os.path.exists(os.path.join(folder, name)):
-            return os.path.join(folder, name)
+    if (default := default_config(folder)) is not None:
+        return default
     raise InputError(
         f"{os.path.join(folder, DEFAULT_NAMES[0])}: no such file; write one with `karat init`, or name your config"
     )
+
+
+def default_config(folder: str = "") -> str | None:
+    """The config that is read in a folder where none is named; None where there is none."""
+    paths = (os.path.join(folder, name) for name in DEFAULT_NAMES)
+    return next((path for path in paths if os.path.exists(path)), None)
 
 
 def read_config(source: str | os.PathLike[str] | Mapping[str, object] | Config | Read) -> Read:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FULL = ("evaluation", "comparison", "check")
 """Kinds of documents that hold a whole result."""
 CHANGED = "it was changed by hand or by a merge"
-NOT_BLESSED = "the baseline does not exist yet; make one with `karat bless`"
+NOT_BLESSED = "the baseline does not exist yet; make one with"
 WRITTEN = "what `--save` writes, such as: karat evaluate QRELS RUN --save result.json"
 SLACK = 1e-9
 """How far rounding may carry a value beyond the bounds of its metric."""
@@ -217,7 +218,7 @@ def load_baseline(path: str) -> Result:
     from karat.results.version_1 import numbers
 
     if not os.path.exists(path):
-        raise InputError(f"{path}: {NOT_BLESSED}")
+        raise InputError(f"{path}: {NOT_BLESSED} `karat bless -o {quote(path)}`")
     expected = "what `karat bless` writes; make one with `karat bless`"
     path, data = _content(path, expected)
     document, _ = _document(data, path, ["baseline"], expected)

@@ -85,14 +85,19 @@ class Blessing:
     def queries(self) -> int:
         return len(self.result[self.run].query_ids)
 
-    def line(self, path: str) -> str:
-        """What the config lacks to compare with this file; nothing where it names it already."""
+    def next_step(self, path: str) -> str:
+        """The line that the config lacks to compare with this file, and where; nothing where it has it already."""
         if self.read is None:
             return ""
         baseline, folder = self.read.config.baseline, os.path.dirname(os.path.abspath(self.read.path))
         if baseline is not None and os.path.realpath(self.read.place(baseline)) == os.path.realpath(path):
             return ""
-        return f"baseline: {os.path.relpath(path, folder)}"
+        line = f"baseline: {os.path.relpath(path, folder)}"
+        if baseline is None:
+            return f"{self.read.path} does not name it yet; put this line there:\n{line}"
+        return (
+            f"{self.read.at('baseline')} names {baseline}; to compare with this file, replace that line with:\n{line}"
+        )
 
     def changes(self, path: str) -> str:
         """What this baseline changes against the one that the file holds now; nothing where there is none."""

@@ -6,7 +6,15 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.checks import check_files, check_gates, config_options, evaluation_of, placed_errors, places_of_gates
+from karat.config.checks import (
+    check_files,
+    check_gates,
+    config_options,
+    evaluation_of,
+    placed_errors,
+    places_of_gates,
+    run_names,
+)
 from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest
@@ -333,11 +341,14 @@ def _baseline(read: Read, result: Result) -> str | None:
     path = read.place(name)
     if not os.path.exists(path) and "." not in os.path.basename(path):
         names = [r.name for r in result.runs]
-        near = nearest(name, names)
-        hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(
-            read.problem(f"baseline {name!r} is neither a run of this config nor a file{hint}", "baseline")
-        )
+        if name in run_names(read):
+            holds = f"the saved result does not hold the baseline {name!r}, only {', '.join(names)}"
+            detail = f"{holds}; evaluate and save both, or name a file that `karat bless` wrote (--baseline)"
+        else:
+            near = nearest(name, names)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+            detail = f"baseline {name!r} is neither a run of this config nor a file{hint}"
+        raise InputError(read.problem(detail, "baseline"))
     return path
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.config.checks import config_options, evaluation_of, places_of_gates, run_places, runs_of
+from karat.config.checks import bless_command, config_options, evaluation_of, places_of_gates, run_names, run_places
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.units import describe_direction
@@ -64,15 +64,8 @@ def read_config_files(path: str) -> tuple[Read | None, list[LintFinding], dict[s
             continue
         for one in matches:
             _add(one, "run", where, roles, findings, path)
-    _check_baseline(read, _names(read), findings)
+    _check_baseline(read, run_names(read), findings)
     return read, findings, roles
-
-
-def _names(read: Read) -> list[str]:
-    try:
-        return list(runs_of(read))
-    except InputError:  # a finding already
-        return []
 
 
 def _problem_findings(code: str, path: str, error: KaratError) -> Iterator[LintFinding]:
@@ -102,17 +95,17 @@ def _check_baseline(read: Read, names: list[str], findings: list[LintFinding]) -
     if source is None or source in names:
         return
     path, where = read.place(source), read.at("baseline")
+    if not os.path.exists(path):
+        near = nearest(source, names)
+        hint = f"; did you mean the run {near!r}?" if near else ""
+        make = f"Make it with `{bless_command(read)}`, or name a run."
+        findings.append(make_finding("K602", read.path, f"baseline {path} does not exist{hint}", [where], fix=make))
+        return
     try:
         load_baseline(path)
     except KaratError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        if os.path.exists(path):
-            findings.append(make_finding("K603", read.path, f"baseline {path} {reason}", [where]))
-            return
-        near = nearest(source, names)
-        hint = f"; did you mean the run {near!r}?" if near else ""
-        make = "Make it with `karat bless`, or name a run."
-        findings.append(make_finding("K602", read.path, f"baseline {path}: {reason}{hint}", [where], fix=make))
+        findings.append(make_finding("K603", read.path, f"baseline {path} {reason}", [where]))
 
 
 def check_config(read: Read) -> Iterator[LintFinding]:
