@@ -10,6 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from karat.judge.calibration_document import CalibrationJson
+from karat.judge.judgments import Judgment
 from karat.metrics import DEFAULT_METRICS, LOG_METRICS, all_metrics
 from karat.model.limits import LIMITS
 from karat.read.cases import CATEGORIES, DIFFICULTIES, case_schema, read_cases
@@ -304,6 +306,16 @@ def result_schema() -> str:
     return text.replace('"#/$defs/DocumentJson"', '"#"') + "\n"
 
 
+def record_schema(record: type, title: str) -> str:
+    """The JSON Schema of a typed record, with its parts."""
+    import msgspec
+
+    schema = msgspec.json.schema(record)
+    own = schema["$defs"].pop(record.__name__)
+    out = {"$schema": "https://json-schema.org/draft/2020-12/schema", **own, "title": title, "$defs": schema["$defs"]}
+    return json.dumps(out, ensure_ascii=False, indent=2) + "\n"
+
+
 def architecture_page(before: str) -> str:
     """docs/architecture.md with its list of modules."""
     return with_section(before, "modules", "\n".join(_modules()))
@@ -389,6 +401,8 @@ def main(arguments: list[str]) -> int:
         DOCS / "schemas" / "cases.schema.json": json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n",
         DOCS / "schemas" / "config.schema.json": config_schema(),
         DOCS / "schemas" / "result.schema.json": result_schema(),
+        DOCS / "schemas" / "judgment.schema.json": record_schema(Judgment, "A line of a file of judgments"),
+        DOCS / "schemas" / "calibration.schema.json": record_schema(CalibrationJson, "The calibration of a judge"),
     }
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
     if "--check" in arguments:

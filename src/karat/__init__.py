@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from karat.gates import Gate, parse_gate
+    from karat.judge.judgments import Judgment, read_judgments
     from karat.metrics import Measure, Metric, all_metrics, lookup, metric, parse, parse_all
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
     from karat.verbs.diagnose import Diagnosis, diagnose
     from karat.verbs.evaluate import evaluate
     from karat.verbs.init import init
+    from karat.verbs.judge.ask import JudgeOptions, ask_pairs
+    from karat.verbs.judge.calibrate import calibrate_judge
+    from karat.verbs.judge.pool import pool_pairs
+    from karat.verbs.judge.sample import sample_pairs
     from karat.verbs.plan import Plan, plan
     from karat.verbs.reliability import Reliability, reliability
     from karat.verbs.score import (
@@ -89,6 +94,11 @@ _HOMES = {
     "karat.gates": ("Gate", "parse_gate"),
     "karat.verbs.compare": ("Comparison", "compare"),
     "karat.verbs.sweep": ("Sweep", "sweep"),
+    "karat.judge.judgments": ("Judgment", "read_judgments"),
+    "karat.verbs.judge.ask": ("JudgeOptions", "ask_pairs"),
+    "karat.verbs.judge.calibrate": ("calibrate_judge",),
+    "karat.verbs.judge.pool": ("pool_pairs",),
+    "karat.verbs.judge.sample": ("sample_pairs",),
     "karat.verbs.plan": ("Plan", "plan"),
     "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),
@@ -169,6 +179,8 @@ __all__ = [
     "Found",
     "Gate",
     "InputError",
+    "JudgeOptions",
+    "Judgment",
     "KaratError",
     "Measure",
     "Metric",
@@ -194,9 +206,11 @@ __all__ = [
     "Validation",
     "__version__",
     "all_metrics",
+    "ask_pairs",
     "average_precision",
     "bench",
     "bless",
+    "calibrate_judge",
     "check",
     "compare",
     "demo",
@@ -218,12 +232,14 @@ __all__ = [
     "parse_all",
     "parse_gate",
     "plan",
+    "pool_pairs",
     "power",
     "precision_at_k",
     "quantile_interval",
     "r_precision",
     "rbp_at_k",
     "read_corpus",
+    "read_judgments",
     "read_qrels",
     "read_queries",
     "read_run",
@@ -231,6 +247,7 @@ __all__ = [
     "reciprocal_rank",
     "reliability",
     "retriever",
+    "sample_pairs",
     "score",
     "sweep",
     "validate",

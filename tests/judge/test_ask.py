@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -120,7 +122,7 @@ def test_answers_without_a_grade_are_failures_and_never_0(server: Server, folder
 def test_the_budget_holds_to_the_call_and_the_rest_is_resumed(server: Server, folder: Path) -> None:
     done = ask(folder, server.url("good-calls"), "--max-calls", "37")
     assert done.returncode == 3 and len(server.seen("good-calls")) == 37 and lines(folder) == 37
-    assert "stopped at the limit of 37 calls; 63 pairs left: run the same command to resume" in done.stderr
+    assert "stopped: the limit of 37 calls is reached; 63 pairs left: run the same command to resume" in done.stderr
     done = ask(folder, server.url("good-calls"), "--max-total-tokens", str(120 * 20 + 60), "--workers", "8")
     assert done.returncode == 3 and len(server.seen("good-calls")) == 57 and "2,400 tokens" in done.stdout
     # 100 tokens at 2 and 20 at 10 per million: 0.0004 per call
@@ -212,6 +214,28 @@ def test_killed_at_any_moment_the_file_becomes_what_it_would_have_been(
         plan = {"KARAT_CACHE_DIR": str(folder / "cache")}
         assert forks.run(str(folder), "", "", *command(url), **environment, **plan).returncode == 0
         assert (folder / "judged.jsonl").read_bytes() == interrupted
+
+
+def test_ctrl_c_keeps_what_is_on_its_way_and_resumes(server: Server, folder: Path) -> None:
+    url = server.url("slow")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "karat", *command(url, "--workers", "4")],
+        cwd=folder,
+        env={**os.environ, "MY_KEY": KEY},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    while sum(row["answered"] for row in server.seen("slow")) < 8:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "stopped; run the same command to resume" in err and "Traceback" not in err
+    assert lines(folder) == sum(row["answered"] for row in server.seen("slow")) < 100
+    assert ask(folder, url, "--workers", "32").returncode == 0
+    assert judged(folder) == TRUTH
+    assert Counter(row["doc"] for row in server.seen("slow")) == dict.fromkeys(range(100), 1)
 
 
 def test_a_batch_gives_the_same_judgments_as_asking(

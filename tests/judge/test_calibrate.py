@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from karat.judge.calibration import Calibration, calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments, fingerprint_judge
 from karat.judge.pairs import Draw
 from karat.judge.sample import draw_sample
+from places import ROOT
 
 NOON = "2026-11-16T12:00:00+00:00"
 MODEL = ModelJudge("m", "p")
@@ -147,6 +149,10 @@ def test_the_command_shows_saves_and_refuses(tmp_path: Path) -> None:
     for text in ("108 pairs of 108 labelled by ana", "sensitivity", "kind = k0", "run = a", "weighted kappa     0.66"):
         assert text in done.stdout, done.stdout
     saved = json.loads((tmp_path / "c.json").read_text())
+    jsonschema.validate(saved, json.loads((ROOT / "docs/schemas/calibration.schema.json").read_text()))
+    schema = json.loads((ROOT / "docs/schemas/judgment.schema.json").read_text())
+    for name in ("judged", "labels"):
+        jsonschema.validate(json.loads((tmp_path / f"{name}.jsonl").read_text().splitlines()[0]), schema)
     assert saved["fingerprint"] == fingerprint_judge(MODEL, "0-1") and saved["usable"] is True
     assert saved["counts"] == [[50, 10], [8, 40]] and saved["sensitivity"]["estimate"] == pytest.approx(40 / 48)
     done = run_karat(*command.replace("--by kind", "--by kin").split(), cwd=tmp_path)

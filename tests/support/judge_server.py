@@ -91,6 +91,8 @@ class Handler(BaseHTTPRequestHandler):
             body = json.loads(good)
             del body["usage"]
             good = json.dumps(body)
+        if way == "slow":
+            time.sleep(0.1)
         if way == "dies" and answers >= 12:
             os._exit(1)
         self.answer(good, entry)

@@ -56,12 +56,12 @@ class Budget:
         limits, me = self.limits, threading.get_ident()
         with self._lock:
             if limits.calls is not None and self.calls >= limits.calls:
-                raise BudgetExhausted(f"the limit of {limits.calls:,} calls")
+                raise BudgetExhausted(f"the limit of {limits.calls:,} calls is reached")
             flights = len(self._open - {me}) + 1
             if limits.tokens is not None and self.usage.total + flights * self._largest.total > limits.tokens:
-                raise BudgetExhausted(f"the limit of {limits.tokens:,} tokens")
+                raise BudgetExhausted(f"the limit of {limits.tokens:,} tokens is reached")
             if limits.cost is not None and self.cost + flights * limits.price(self._largest) > limits.cost:
-                raise BudgetExhausted(f"the limit of {limits.cost:g} in cost")
+                raise BudgetExhausted(f"the limit of {limits.cost:g} in cost is reached")
             self.calls += 1
             self._open.add(me)
 

@@ -54,7 +54,7 @@ def show_outcome(outcome: AskOutcome, path: str, limits: BudgetLimits, *, quiet:
     if len(outcome.failures) > FAILURES:
         warn.print(note(f"no grade for {plural(len(outcome.failures), 'pair')} in all", serious=True))
     if outcome.stopped:
-        text = f"stopped at {outcome.stopped}; {plural(outcome.open, 'pair')} left: run the same command to resume"
+        text = f"stopped: {outcome.stopped}; {plural(outcome.open, 'pair')} left: run the same command to resume"
         warn.print(note(plain(text), serious=True), soft_wrap=True)
     if quiet:
         return
