@@ -72,8 +72,6 @@ class _Estimate:
     whole: Values | None = None
     """The denominator per query, of ratios, and what each judgment adds to it."""
     whole_pull: Values | None = None
-    curved: bool = True
-    """Whether it is more than a ratio of two sums."""
 
     def settled(self, gold: SampledGold) -> _Estimate:
         """Without the bias that a ratio has because its denominator is estimated too (Tin 1965).
@@ -85,8 +83,7 @@ class _Estimate:
         together = gold.survey.group_covariances(self.pull, self.whole_pull, gold.query, gold.queries)
         leverage = gold.survey.weight * self.whole_pull * ratio(np.ones(gold.queries), self.whole)[gold.query]
         values = self.values + ratio(together, self.whole)
-        rest = np.maximum(1 - leverage, LEAST)
-        return _Estimate(values, self.pull / (rest if self.curved else np.sqrt(rest)))
+        return _Estimate(values, self.pull / np.maximum(1 - leverage, LEAST))
 
 
 def estimate_metric(
@@ -161,7 +158,7 @@ def _totals(gold: SampledGold, values: Values) -> Values:
 def _recall(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) -> _Estimate:
     whole = _totals(gold, mass)
     values = ratio(_totals(gold, np.where(top, mass, 0.0)), whole)
-    return _Estimate(values, ratio(mass * (top - values[gold.query]), whole[gold.query]), whole, mass, curved=False)
+    return _Estimate(values, ratio(mass * (top - values[gold.query]), whole[gold.query]), whole, mass)
 
 
 def _average_precision(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) -> _Estimate:
