@@ -98,6 +98,13 @@ def test_the_one_field_that_holds_terms_is_read_whatever_its_name(cases: str) ->
     assert "terms are read from 'term' in the metadata of Chroma's results" in result.runs[0].notes
 
 
+def test_a_doc_id_of_entries_does_not_hide_the_term(cases: str) -> None:
+    run = batch((TERMS[0],), (TERMS[2], TERMS[2], TERMS[1]))
+    for n, fields in enumerate(fields for mine in run["metadatas"] for fields in mine):
+        fields["doc_id"] = f"entry-{n}"
+    assert karat.evaluate(cases, run, "mrr").per_query("mrr") == {"a": 0.5, "b": 1.0}
+
+
 def test_fields_that_may_name_the_term_are_in_the_message(tmp_path: Path) -> None:
     obo = tmp_path / "t.obo"
     obo.write_text("format-version: 1.2\ndata-version: t\n\n[Term]\nid: HP:0000001\nname: All\n", "utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,12 +19,15 @@ from karat.read.objects import check_scores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Rows, Run
     from karat.model.run_log import LogItem, RunLog, Trace
     from karat.ontology.terms import Ontology, Resolution
 
+    Numbers = NDArray[np.int64]
     Entry = tuple[str, str]
     """An id that was returned, and the doc that it belongs to."""
 
@@ -125,19 +127,31 @@ def _held(run: Run, policy: Policy) -> ScoredLists | OrderedLists | Table:
 
 
 def _entries(content: ScoredLists | OrderedLists | Table, separator: str, corpus: Mapping[str, str]) -> Iterable[Entry]:
-    """Every result in the order of the run: its id, and the doc that it belongs to."""
+    """Every result of lists in order, every distinct one of a table: its id, and the doc that it belongs to."""
     if isinstance(content, Table):
-        yield from _entries_of_rows(content.rows, separator, corpus)
+        yield from _entries_of_rows(content.rows, separator, corpus)[0]
         return
     for query, ids in content.lists.items():
         docs = content.parents.get(query) if isinstance(content, OrderedLists) and content.parents else None
         yield from zip(ids, docs if docs is not None else (parent_of(i, separator, corpus) for i in ids), strict=True)
 
 
-def _entries_of_rows(rows: Rows, separator: str, corpus: Mapping[str, str]) -> list[Entry]:
-    ids = rows.doc.texts()
-    docs = rows.parent.texts() if rows.parent is not None else [""] * len(ids)
-    return [(i, doc or parent_of(i, separator, corpus)) for i, doc in zip(ids, docs, strict=True)]
+def _entries_of_rows(rows: Rows, separator: str, corpus: Mapping[str, str]) -> tuple[list[Entry], Numbers]:
+    """The distinct entries of a table, and the number of the one in each row."""
+    ids, id_of = _number(rows.doc)
+    if rows.parent is None:
+        return [(id, parent_of(id, separator, corpus)) for id in ids], id_of
+    docs, doc_of = _number(rows.parent)
+    pairs, entry_of = np.unique(id_of * len(docs) + doc_of, return_inverse=True)
+    named = [(ids[pair // len(docs)], docs[pair % len(docs)]) for pair in pairs.tolist()]
+    return [(id, doc or parent_of(id, separator, corpus)) for id, doc in named], entry_of.astype(np.int64)
+
+
+def _number(column: Strings) -> tuple[list[str], Numbers]:
+    """The distinct texts of a column, and the number of the one in each row."""
+    number: dict[bytes, int] = {}
+    codes = [number.setdefault(text, len(number)) for text in column.bytes()]
+    return [text.decode() for text in number], np.array(codes, dtype=np.int64)
 
 
 def _name_terms(
@@ -224,20 +238,17 @@ def _best_places(ids: Sequence[str], terms: Sequence[str]) -> list[int]:
 
 
 def _collapse_rows(rows: Rows, names: Mapping[Entry, str], separator: str, corpus: Mapping[str, str]) -> Rows:
-    entries = _entries_of_rows(rows, separator, corpus)
-    terms = [names[entry] for entry in entries]
-    exact = rows.near is not None and rows.score_text is not None
-    scores = exact_decimals(rows.score_text)[0] if exact and rows.score_text is not None else rows.score
-    queries = rows.query.texts()
-    best: dict[tuple[str, str], tuple[float, str]] = {}
-    for query, term, score, (id, _) in zip(queries, terms, scores.tolist(), entries, strict=True):
-        key = (query, term)
-        best[key] = max(best.get(key, (score, id)), (score, id))
-    keep = np.array(
-        [best[query, term][1] == id for query, term, (id, _) in zip(queries, terms, entries, strict=True)], dtype=bool
-    )
-    chosen = replace(rows, parent=None).take(np.flatnonzero(keep))
-    return replace(chosen, doc=Strings.of(term for term, stays in zip(terms, keep.tolist(), strict=True) if stays))
+    entries, entry = _entries_of_rows(rows, separator, corpus)
+    number: dict[str, int] = {}
+    term = np.array([number.setdefault(names[each], len(number)) for each in entries], dtype=np.int64)[entry]
+    _, query = _number(rows.query)
+    exact = rows.score_text if rows.near is not None else None
+    scores = rows.score if exact is None else exact_decimals(exact)[0]
+    group = np.unique(query * len(number) + term, return_inverse=True)[1]
+    order = np.lexsort((entry, -scores, group))
+    best = order[np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 1))]
+    keep = np.flatnonzero(entry == entry[best][group])
+    return replace(replace(rows, parent=None).take(keep), doc=Strings.of(number).take(term[keep]))
 
 
 def _collapse_log(log: RunLog, names: Mapping[Entry, str], policy: Policy) -> RunLog:
@@ -280,7 +291,7 @@ def _size(content: ScoredLists | OrderedLists | Table) -> int:
 def _describe_lengths(content: ScoredLists | OrderedLists | Table) -> str:
     """How many terms the lists hold: a list of ten entries may hold three."""
     if isinstance(content, Table):
-        sizes = list(Counter(content.rows.query.texts()).values())
+        sizes = np.bincount(_number(content.rows.query)[1]).tolist()
     else:
         sizes = [len(terms) for terms in content.lists.values() if terms]
     least, most = min(sizes), max(sizes)

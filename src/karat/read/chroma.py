@@ -138,11 +138,16 @@ def _row(q: str, result: Result, problems: Problems) -> tuple[list[str], Sequenc
 
 
 def _doc_field(metadata: Sequence[Mapping[str, Json]]) -> tuple[str | None, tuple[str, ...]]:
-    """Where no field has one of the known names: the only field that holds ids of terms throughout; and what to say."""
+    """Where no field has a known name: the only one that holds ids of terms throughout; and what to say of it.
+
+    Of the known names `hpo_id` is such a field where `doc_id` names the entry.
+    """
     names = dict.fromkeys(chain.from_iterable(metadata))
-    if not names or any(name in names for name in _DOC):
-        return None, ()
     of_terms = [name for name in names if all(_TERM_ID.fullmatch(str(m.get(name, ""))) for m in metadata)]
+    if _DOC[0] in names and _TERM in of_terms and _DOC[0] not in of_terms:
+        of_terms = [_TERM]
+    elif not names or any(name in names for name in _DOC):
+        return None, ()
     if len(of_terms) == 1:
         return of_terms[0], (f"terms are read from {of_terms[0]!r} in the metadata of Chroma's results",)
     others = of_terms or [name for name in names if str(name).lower().endswith("id")]
