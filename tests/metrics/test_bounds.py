@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import karat
 from karat.metrics import parse
 from karat.metrics.bounds import OFFERED, bound_values
+from karat.model.rankings import Rankings
 
 GRADES = (0, 1, 3)
 NAMES = [
@@ -43,25 +45,32 @@ def random_case(seed: int) -> tuple[dict[str, float], list[str], list[str]]:
     return gold, docs, unjudged
 
 
+@cache
+def every_assignment(seed: int, elsewhere: int) -> tuple[Rankings, karat.Result]:
+    """The rankings as they are, and the values of all metrics with every choice of grades, one query for each."""
+    gold, docs, unjudged = random_case(seed)
+    free = [*unjudged, *(f"nowhere{i}" for i in range(elsewhere))]
+    every = [dict(zip(free, map(float, grades), strict=True)) for grades in product(GRADES, repeat=len(free))]
+    result = evaluate({f"q{i}": gold | grades for i, grades in enumerate(every)}, docs, NAMES)
+    assert len(result.runs[0].query_ids) == len(every)
+    rankings = evaluate({"q": gold}, docs, "mrr").runs[0].rankings
+    assert rankings is not None
+    return rankings, result
+
+
 @pytest.mark.parametrize("elsewhere", [0, 1])
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_are_those_of_all_assignments(name: str, elsewhere: int) -> None:
     measure = parse(name)
     for seed in range(12):
-        gold, docs, unjudged = random_case(seed)
-        free = [*unjudged, *(f"nowhere{i}" for i in range(elsewhere))]
-        every = [dict(zip(free, map(float, grades), strict=True)) for grades in product(GRADES, repeat=len(free))]
-        whole = {f"q{i}": gold | grades for i, grades in enumerate(every)}
-        values = list(evaluate(whole, docs, name).per_query(name).values())
-        assert len(values) == len(every)
-        rankings = evaluate({"q": gold}, docs, name).runs[0].rankings
-        assert rankings is not None
+        rankings, result = every_assignment(seed, elsewhere)
+        values = result.per_query(measure.name).values()
         found = bound_values(measure, rankings, GRADES, elsewhere=elsewhere)
         assert found is not None
         assert (found.low[0], found.high[0]) == pytest.approx((min(values), max(values)), abs=1e-12), seed
 
 
-def evaluate(gold: dict[str, dict[str, float]], docs: list[str], metric: str) -> karat.Result:
+def evaluate(gold: dict[str, dict[str, float]], docs: list[str], metric: str | list[str]) -> karat.Result:
     return karat.evaluate(gold, dict.fromkeys(gold, docs), metric, method="none", empty_gold="zero")
 
 

@@ -80,15 +80,15 @@ def test_estimates_from_a_fifth_are_nearly_unbiased_and_their_intervals_hold() -
     data, rng = make_collection(40, 3), np.random.default_rng(4)
     names = ("precision@10", "recall@10", "map", "ndcg@10")
     truth = karat.evaluate(data.gold, data.run, names).mean
-    means, holds = np.empty((150, 4)), np.empty((150, 4))
-    for i in range(150):
+    means, holds = np.empty((80, 4)), np.empty((80, 4))
+    for i in range(80):
         sample = data.sample(*draw(data, rng))
         for j, name in enumerate(names):
             found = estimate_metric(parse(name), sample, resamples=100)
             means[i, j], holds[i, j] = found.these.estimate, truth[name] in found.these
     bias = (means.mean(axis=0) - [truth[name] for name in names]) / means.std(axis=0)
-    assert np.abs(bias).max() < 0.25 + 2 / np.sqrt(150)
-    assert holds.mean(axis=0).min() > 0.9
+    assert np.abs(bias).max() < 0.25 + 2 / np.sqrt(80)
+    assert holds.mean(axis=0).min() > 0.89
 
 
 def test_a_query_with_nothing_relevant_in_its_sample_leaves_the_mean_of_ratios() -> None:
