@@ -57,6 +57,7 @@ def test_queries_with_gold_for_all_pairs_keep_their_values(metric: str) -> None:
     gold = known(pairs, human, np.arange(len(human)) != free)
     labels = Labels(np.array([free]), np.zeros(1), Survey(np.ones(1)))
     found = correct_metric(parse(metric), gold, labels)
+    assert found.linear == metric.startswith(("precision", "dcg"))
     assert pairs.query[free] == 0
     assert found.values[1:] == pytest.approx(values(pairs, human, metric)[1:], abs=1e-12)
     assert found.error == 0.0

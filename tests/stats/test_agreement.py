@@ -41,6 +41,7 @@ def test_kappa_and_its_error_are_those_of_statsmodels(by: KappaWeights, theirs: 
 
 def test_kappa_of_grades_that_never_vary_is_undefined() -> None:
     assert np.isnan(kappa(np.ones(5), np.ones(5)).estimate)
+    assert np.isnan(kappa(np.zeros(0), np.zeros(0)).estimate)
 
 
 def test_pairs_that_stand_for_more_count_more_in_matrix_and_kappa() -> None:

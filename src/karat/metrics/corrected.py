@@ -104,6 +104,7 @@ def correct_metric(
         raw=mean_of(raw.values, own),
         tuning=tuning,
         leverage=np.minimum(weight / group_sums(weight, at, int(kinds.max()) + 1)[at], 0.5),
+        linear=name not in _LINEAR,
         units=own,
         bounds=(0.0, np.inf if name == "dcg" else 1.0),
         confidence=confidence,

@@ -99,7 +99,7 @@ def kappa(
     rows, columns = p.sum(axis=1), p.sum(axis=0)
     by_row, by_column = agree @ columns, rows @ agree
     observed, chance = float((agree * p).sum()), float(rows @ agree @ columns)
-    if not 1 - chance > 1e-12:
+    if len(human) == 0 or not 1 - chance > 1e-12:
         return Interval(math.nan, math.nan, math.nan, "none", len(human))
     estimate = (observed - chance) / (1 - chance)
     pull = (agree - observed) * (1 - chance) - (by_row[:, None] + by_column[None, :] - 2 * chance) * (1 - observed)

@@ -170,6 +170,9 @@ class CorrectedValues:
     """The mean of the values by the judge alone."""
     human: Interval
     """The mean by the labels alone, for these queries: λ = 0."""
+    linear: bool
+    """Whether it is a sum over pairs: right on average whatever the judge does. Others are a little off, however many
+    labels there are, and nothing should be decided by them."""
 
 
 def correct_values(
@@ -181,6 +184,7 @@ def correct_values(
     raw: float = math.nan,
     tuning: float | None = None,
     leverage: Floats | float = 0.0,
+    linear: bool = True,
     units: Units | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     confidence: float = CONFIDENCE,
@@ -216,6 +220,7 @@ def correct_values(
         factor,
         raw,
         t_interval(alone, math.sqrt(survey.variance(human)), free, level, "t", n).clip(*bounds),
+        linear,
     )
 
 
