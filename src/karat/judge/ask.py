@@ -150,7 +150,8 @@ def ask_all(
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                progress.handle(running.pop(future), future)
+                progress.handle(running[future], future)
+                del running[future]  # not before: Ctrl-C in between must not lose an answer
                 if progress.stopped:
                     endpoint.stop.set()
     except BaseException:

@@ -1,13 +1,15 @@
-"""One writer per folder: a second one is refused or waits, instead of mixing what it writes with that of the first."""
+"""One writer per folder, one process per task: a second one is refused or waits, instead of mixing with the first."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError
+from karat.store.cache import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,24 @@ def waiting_lock(folder: str) -> Iterator[None]:
         end = time.monotonic() + PATIENCE
         while not try_lock(handle) and time.monotonic() < end:
             time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def only_once(task: str, refusal: str) -> Iterator[None]:
+    """Refuse a task that another process is at, whatever its name; where no lock can be made, it is not refused."""
+    folder = os.path.join(cache_folder(), "tasks", hashlib.sha256(task.encode()).hexdigest()[:32])
+    try:
+        os.makedirs(folder, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        if not try_lock(handle):
+            raise InputError(refusal)
         yield
     finally:
         os.close(handle)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from karat.judge.assessor import PARAMETERS, Assessor, find_texts
 from karat.judge.batch import take_batch, write_batch
 from karat.judge.budget import Budget, BudgetLimits
 from karat.judge.chat import TIMEOUT, ChatEndpoint
+from karat.judge.judgments import fingerprint_judge
 from karat.judge.opinions import FORMS
 from karat.judge.pairs import read_pairs
 from karat.judge.prompt import TEMPLATE, Prompt, read_template
@@ -21,6 +24,7 @@ from karat.read.problems import parse_number
 from karat.read.queries import read_queries
 from karat.retrieve.endpoint import choose_base_url
 from karat.store.answers import AnswerStore
+from karat.store.lock import only_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,9 +80,10 @@ def ask_pairs(
     """
     assessor = judge.assessor()
     endpoint = ChatEndpoint(judge.model, url=judge.url, key_env=judge.key_env, timeout=judge.timeout)
-    store = AnswerStore()
-    try:
-        name = f"{endpoint.base_url} {judge.model}"
+    name = f"{endpoint.base_url} {judge.model}"
+    task = f"ask {os.path.realpath(judgments)} {fingerprint_judge(assessor.identity, assessor.prompt.scale.name)}"
+    refusal = f"{judgments}: another command has the same judge at work for this file; wait until it is done"
+    with only_once(task, refusal), closing(AnswerStore()) as store:
         endpoint.form = _first_form(judge, store, name)
         job, notes = _open(pairs, queries, docs, judgments, assessor, store)
         budget = Budget(limits or BudgetLimits())
@@ -88,22 +93,18 @@ def ask_pairs(
             if endpoint.form != FORMS[0]:
                 store.keep_form(name, endpoint.form)
         return job.finish(budget, stopped, notes)
-    finally:
-        store.close()
 
 
 def write_requests(
     pairs: str, output: str, *, queries: Any, docs: Any, judgments: str, judge: JudgeOptions
 ) -> tuple[int, AskOutcome]:
     """Write what a model is still to be asked as a file for a batch API; how many requests, and what is known."""
-    assessor, store = judge.assessor(), AnswerStore()
-    try:
+    assessor = judge.assessor()
+    with closing(AnswerStore()) as store:
         job, notes = _open(pairs, queries, docs, judgments, assessor, store)
         form = _first_form(judge, store, f"{assessor.base_url} {judge.model}")
         write_batch(job, assessor, form, output)
         return len(job.pending), job.finish(Budget(BudgetLimits()), "", notes)
-    finally:
-        store.close()
 
 
 def read_answers(
@@ -117,13 +118,11 @@ def read_answers(
     limits: BudgetLimits | None = None,
 ) -> AskOutcome:
     """Take the answers of a batch API, as if the model had been asked directly."""
-    assessor, store = judge.assessor(), AnswerStore()
-    try:
+    assessor = judge.assessor()
+    with closing(AnswerStore()) as store:
         job, notes = _open(pairs, queries, docs, judgments, assessor, store)
         budget = Budget(limits or BudgetLimits())
         return job.finish(budget, take_batch(job, assessor, budget, batch), notes)
-    finally:
-        store.close()
 
 
 def read_parameters(words: Sequence[str]) -> dict[str, Json]:
