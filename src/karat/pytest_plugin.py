@@ -109,17 +109,16 @@ def _printable(line: str) -> str:
 
 
 def _lines(rows: Sequence[JudgedGate], title: str) -> list[str]:
-    from karat.gates.wording import advise, figure_of, label_gate, value_text
+    from karat.gates.wording import advise, evidence_text, figure_of, label_gate
 
     out = []
     for row in rows[:LISTED]:
         where = f" [{row.where}]" if row.gate.every and row.where else ""
         label = label_gate(row.gate)
         out += ["", f"{row.run}: {label}{where}: {title}"]
-        if (one := figure_of(row)).defined:
+        if figure_of(row).defined:
             of = row.gate.metric if row.against is None else f"{row.gate.metric} against {row.against}"
-            value = f"{value_text(row)} {one.interval}".rstrip()
-            out.append(f"    {of}: {value}, n = {row.found.n}")
+            out.append(f"    {of}: {evidence_text(row)}, n = {row.found.n}")
         out.append(f"    {advise(row) or row.judged.why}")
     if len(rows) > LISTED:
         out += ["", f"and {len(rows) - LISTED} more: {title}"]

@@ -19,6 +19,7 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexSp
 
 import karat
 from karat.gates import wording
+from karat.pytest_plugin import explained
 from karat.report import junit, latex, markdown
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
@@ -29,6 +30,7 @@ from karat.report.view import view_of
 from karat.results.decisions import read_decision
 from karat.results.figures import p_text
 from karat.results.remarks import Remark
+from karat.stats.intervals import clopper_pearson
 from places import ROOT, SUPPORT
 
 KETTLE = SUPPORT / "kettle"
@@ -730,6 +732,70 @@ def test_a_relative_gate_says_in_every_output_what_its_difference_is_measured_fr
     notes = {g.gate: g.note for g in page_of(source_of(check)).gates}
     assert notes[gates[0]].endswith(f" {note}.")
     assert notes[gates[1]] == "Δ to 10% of the baseline's value."
+    assert f" ({note}), n = 60" in explained(check) and f" ({note})" in str(check)
+
+
+def test_an_interval_of_another_confidence_is_the_one_that_decides_and_says_so_in_every_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = {f"q{i}": {"a": 1} for i in range(100)}
+    run = {q: ["x", "a"] if i % 4 else ["a", "x"] for i, q in enumerate(gold)}
+    for name, content in (("gold.json", gold), ("run.json", run)):
+        (tmp_path / name).write_text(json.dumps(content))
+    config = {
+        "dataset": {"qrels": str(tmp_path / "gold.json")},
+        "runs": {"run": str(tmp_path / "run.json")},
+        "metrics": ["hit@1"],
+        "risk": {"ship": 0.10, "block": 0.01},
+        "gates": ["hit@1 >= 0.4", "hit@1 >= 0.1", "hit@1 >= 0.24"],
+    }
+    check = karat.check(config)
+    # 25 of 100 by Clopper and Pearson: a fail is judged at 1% per side, a pass at 10%.
+    intervals = [(round(r.interval.low, 3), round(r.interval.high, 3)) for r in check.rows]
+    ends = [clopper_pearson(25, 100, confidence) for confidence in (0.98, 0.8, 0.8)]
+    assert intervals == [(round(low, 3), round(high, 3)) for low, high in ends]
+    written = check.as_json()["gates"]
+    assert [row["confidence"] for row in written] == [0.98, 0.8, 0.8]
+    assert [tuple(round(end, 3) for end in row["ci"]) for row in written] == intervals
+    sentence = f"hit@1 is 0.250 [{intervals[0][0]:.3f}, {intervals[0][1]:.3f}] (98% interval); at least 0.4 is required"
+    assert check.why == sentence
+    view = view_of(check)
+    check.save(str(tmp_path / "check.json"))
+    pages = [page_of(source_of(one)) for one in (check, str(tmp_path / "check.json"))]
+    assert pages[0].gates == pages[1].gates
+    assert [g.note.count("98% interval.") + 2 * g.note.count("80% interval.") for g in pages[0].gates] == [1, 2, 2]
+    check_view.show_check(check, "gold")
+    for text in (capsys.readouterr().out, markdown.render(view), explained(check), junit.render(view).decode()):
+        assert "98% interval" in text and "80% interval" in text
+    assert r"98\% interval" in latex.render(view)
+
+
+def test_a_difference_over_shared_queries_says_so_beside_levels_over_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, first in (("old", 0), ("new", 20)):
+        rows = [
+            {"query_id": f"q{i}", "topk": [{"doc_id": "a"}], "cost": {"tokens": 100 + (first > 0) * (i % 2)}}
+            for i in range(first, 100)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gold = {f"q{i}": ["a"] for i in range(100)}
+    runs = {name: str(tmp_path / f"{name}.jsonl") for name in ("old", "new")}
+    result = karat.evaluate(gold, runs, "mrr,cost.tokens.sum")
+    check = karat.check(result, ["mrr >= 0.1"], baseline="old")
+    # old has 100 · 100, new 80 · 100 + 40; over the 80 queries of both old has 8,000.
+    check_view.show_check(check, "gold")
+    shown = [" ".join(x.split()) for x in capsys.readouterr().out.splitlines()]
+    row = next(i for i, x in enumerate(shown) if x.startswith("cost.tokens.sum 10,000 8,040 +40"))
+    assert shown[row + 1 : row + 3] == ["over 80 shared queries:", "8,000 → 8,040"]
+    note = "over 80 shared queries: 8,000 → 8,040"
+    compared = karat.compare(gold, runs, "mrr,cost.tokens.sum")
+    for view in (view_of(check), view_of(compared)):
+        (line,) = [x for x in markdown.render(view).splitlines() if x.startswith("| `cost.tokens.sum`") and "+40" in x]
+        assert note in line
+    assert "shared" not in next(x for x in markdown.render(view_of(check)).splitlines() if x.startswith("| `mrr`"))
+    changes = {m.name: change.shared for m in page_of(source_of(check)).metrics for _, change in m.changes if change}
+    assert changes == {"mrr": "", "cost.tokens.sum": note}
 
 
 def test_a_gate_at_the_mean_says_so_in_the_headline() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,19 @@ class Risk:
     block: float = ALPHA / 2
 
 
+class GateInterval(NamedTuple):
+    """The ends of a gate's interval, and its confidence."""
+
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def unknown(self) -> bool:
+        """Whether neither end is known."""
+        return math.isnan(self.low) and math.isnan(self.high)
+
+
 @dataclass(frozen=True)
 class JudgedGate:
     """One gate for one run, over all queries or in one segment."""
@@ -74,6 +87,15 @@ class JudgedGate:
     @property
     def outcome(self) -> str:
         return self.judged.outcome
+
+    @property
+    def interval(self) -> GateInterval:
+        """The interval that decides, which is the one to show: a fail may be judged by another one than a pass."""
+        found = self.found
+        by_interval = not (self.gate.at_mean or found.kind == "total" or found.same_lists)
+        if self.outcome == "fail" and by_interval and not math.isnan(found.fail_confidence):
+            return GateInterval(*found.outer, found.fail_confidence)
+        return GateInterval(found.low, found.high, found.confidence)
 
     @property
     def where(self) -> str:
@@ -97,7 +119,7 @@ class JudgedGate:
             outcome=self.judged.outcome,
             why=self.judged.why,
             value=rounded(found.estimate),
-            ci=_ends(found),
+            ci=None if self.interval.unknown else [rounded(self.interval.low), rounded(self.interval.high)],
             op=gate.op,
             threshold=rounded(gate.threshold),
             n=found.n,
@@ -106,7 +128,7 @@ class JudgedGate:
             identical_lists=True if found.same_lists else UNSET,
             not_pooled=found.not_pooled or UNSET,
             unsteady=True if self.judged.unsteady else UNSET,
-            confidence=rounded(found.confidence),
+            confidence=rounded(self.interval.confidence),
             more_queries=self.judged.more,
             more_queries_range=UNSET if self.judged.fewest is None else [self.judged.fewest, self.judged.most],
             against=self.against if self.against is not None else UNSET,
@@ -114,12 +136,6 @@ class JudgedGate:
             relative=gate.relative if self.against is not None else UNSET,
             scale=UNSET if found.scale == "difference" else found.scale,
         )
-
-
-def _ends(found: GateEvidence) -> list[float | None] | None:
-    if math.isnan(found.low) and math.isnan(found.high):
-        return None
-    return [rounded(found.low), rounded(found.high)]
 
 
 def judge_gates(
@@ -399,6 +415,7 @@ class _View:
             fail_low=outer.low,
             fail_high=outer.high,
             fail_confidence=self._levels[-1].confidence,
+            usual_confidence=self.run.sampling.confidence,
             method=found.method,
             draws=found.draws,
             statistic=statistic,

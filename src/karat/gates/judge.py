@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from karat.gates.kinds import is_same
+from karat.results.figures import level_text
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -54,6 +55,8 @@ class GateEvidence:
     """The ends that a fail is judged by, where they are not `low` and `high`."""
     fail_high: float = math.nan
     fail_confidence: float = math.nan
+    usual_confidence: float = math.nan
+    """Of the result's other intervals; one of another confidence is labelled with it."""
     method: str = ""
     """How the interval was found."""
     draws: int = 0
@@ -162,7 +165,7 @@ def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
     needed = _needed(gate, found, power)
     if is_outside(region, found.low, found.high):
-        level = f"{round(100 * found.fail_confidence, 2):g}%"
+        level = level_text(found.fail_confidence)
         return Ruling(
             "undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", *needed
         )

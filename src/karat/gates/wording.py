@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from karat.gates.judge import describe_tie, is_outside
 from karat.gates.language import unit_of
 from karat.gates.units import rises
-from karat.results.figures import SAME, change_figure, figure
+from karat.results.figures import SAME, change_figure, figure, level_text
 from karat.results.words import BASELINE, plural
 from karat.stats.pooling import POOLED
 
@@ -27,10 +28,10 @@ def label_gate(gate: Gate) -> str:
 
 def figure_of(row: JudgedGate) -> Figure:
     """What was measured: a value, or a change with its sign, in the metric's unit."""
-    found = row.found
+    found, interval = row.found, row.interval
     if row.against is None:
-        return figure(row.gate.metric, found.estimate, found.low, found.high)
-    return change_figure(row.gate.metric, found.scale, found.estimate, found.low, found.high)
+        return figure(row.gate.metric, found.estimate, interval.low, interval.high)
+    return change_figure(row.gate.metric, found.scale, found.estimate, interval.low, interval.high)
 
 
 def value_text(row: JudgedGate) -> str:
@@ -44,21 +45,22 @@ def describe(row: JudgedGate) -> str:
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
     metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric
-    one = figure_of(row)
+    one, label = figure_of(row), note_confidence(row)
+    level = f" ({label})" if label else ""
     if not one.defined:
         return f"{head}{row.gate}: {row.judged.why}"
     if row.against is None:
-        return f"{head}{metric}{where} is {one.sentence}; {limit(row.gate)}"
+        return f"{head}{metric}{where} is {one.sentence}{level}; {limit(row.gate)}"
     if one.ratio:
         whose = "the baseline" if row.gate.against == BASELINE else row.against
-        return f"{head}{metric}{where} is {one.sentence} of {whose}'s value; {limit(row.gate)}"
+        return f"{head}{metric}{where} is {one.sentence}{level} of {whose}'s value; {limit(row.gate)}"
     if row.gate.relative:
         below = "below" if row.gate.op.startswith(">") else "above"
-        return f"{head}{metric}{where} is {one.sentence} from {reference(row)}; it must not be {below} it"
+        return f"{head}{metric}{where} is {one.sentence}{level} from {reference(row)}; it must not be {below} it"
     if abs(one.value) <= SAME:
         moved = "did not change"
     else:
-        moved = f"{'fell' if one.value < 0 else 'rose'} by {one.size} {one.size_interval}".rstrip()
+        moved = f"{'fell' if one.value < 0 else 'rose'} by {one.size} {one.size_interval}".rstrip() + level
     against = "" if row.gate.against == BASELINE else f" against {row.against}"
     return f"{head}{metric}{where} {moved}{against}; {limit(row.gate)}"
 
@@ -97,6 +99,25 @@ def note_reference(row: JudgedGate) -> str:
     return f"Δ to {reference(row)}" if relative else ""
 
 
+def note_confidence(row: JudgedGate) -> str:
+    """The confidence of the interval, where it is not that of the result's other intervals."""
+    usual, level = row.found.usual_confidence, row.interval.confidence
+    if row.interval.unknown or math.isnan(usual) or math.isclose(usual, level, abs_tol=1e-9):
+        return ""
+    return f"{level_text(level)} interval"
+
+
+def note_figures(row: JudgedGate) -> tuple[str, ...]:
+    """What a value and its interval are, where they do not say it themselves."""
+    return tuple(filter(None, (note_reference(row), note_confidence(row))))
+
+
+def evidence_text(row: JudgedGate) -> str:
+    """The value with its interval, and what they are: `Δ +34.18 [23.0, 42.6] (Δ to 110% of the baseline's value)`."""
+    notes = "".join(f" ({note})" for note in note_figures(row))
+    return f"{value_text(row)} {figure_of(row).interval}".rstrip() + notes
+
+
 def note_pooling(rows: Sequence[JudgedGate]) -> str:
     """Why segments of a pooled gate are judged each by itself, and which, where others are pooled."""
     raw = [row for row in rows if row.found.not_pooled]
@@ -113,7 +134,7 @@ UNSTEADY = "the threshold is within the error of the random draws: another seed 
 
 def notes_of(row: JudgedGate) -> tuple[str, ...]:
     """What is to be said of a judgment beside its figures, in every output."""
-    return tuple(filter(None, (note_reference(row), advise(row))))
+    return tuple(filter(None, (*note_figures(row), advise(row))))
 
 
 def advise(row: JudgedGate) -> str:

@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from karat.gates.wording import describe, label_gate, note_pooling, notes_of
+from karat.gates.wording import advise, describe, label_gate, note_pooling, note_reference
 
 if TYPE_CHECKING:
     from karat.gates.evidence import JudgedGate
@@ -75,7 +75,7 @@ def _case(row: JudgedGate) -> ET.Element:
     name = f"{gate} [{row.where}]" if row.gate.every else gate
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
-    notes = (*notes_of(row), note_pooling([row]))
+    notes = (note_reference(row), advise(row), note_pooling([row]))
     message = _clean("; ".join(dict.fromkeys(filter(None, (describe(row), row.judged.why, *notes)))))
     if outcome != "pass" and row.gate.level == "warn":
         ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})

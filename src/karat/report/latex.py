@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from karat.gates.wording import figure_of, label_gate, note_pooling, note_reference, value_text
+from karat.gates.wording import figure_of, label_gate, note_figures, note_pooling, value_text
 from karat.metrics.grammar import parse
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
@@ -149,7 +149,7 @@ def _gates(view: View) -> list[str]:
         for row in group.rows:
             where = f" ({row.where})" if group.gate.every else ""
             warning = " (warning)" if group.gate.level == "warn" else ""
-            notes = filter(None, (note_reference(row), note_pooling([row])))
+            notes = filter(None, (*note_figures(row), note_pooling([row])))
             label = text("; ".join((label_gate(group.gate) + where + warning, *notes)))
             cells = (text(row.run), label, text(value_text(row)), text(figure_of(row).interval), _MARKS[row.outcome])
             lines.append(" & ".join(cells) + r" \\")

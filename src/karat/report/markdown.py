@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karat.gates.evidence import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import View
-    from karat.results.decisions import Decision
+    from karat.results.decisions import Decision, SharedLevels
     from karat.stats.intervals import Interval
 
 BREAK = "\u200b"
@@ -143,7 +143,7 @@ def _changes(view: View) -> list[str]:
     for candidate in dict.fromkeys(d.candidate for d in view.decisions):
         rows = [d for d in view.decisions if d.candidate == candidate]
         title = f"**{text(candidate)} against {text(rows[0].baseline)}**"
-        whole = [[code(d.metric), *_change_cells(d)] for d in rows if d.segment is None]
+        whole = [[code(d.metric), *_change_cells(d, view.shared_levels(d))] for d in rows if d.segment is None]
         out.append(f"{title}\n\n" + lay_table(["metric", *_CHANGE], whole))
         parts = [d for d in rows if d.segment]
         if parts:
@@ -161,8 +161,13 @@ def _changes(view: View) -> list[str]:
 _CHANGE = ["Δ", "p adj.", "won/tied/lost", "n"]
 
 
-def _change_cells(row: Decision) -> list[str]:
-    return [text(str(row.figure)), text(p_text(row.p_adjusted)), f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
+def _change_cells(row: Decision, shared: SharedLevels | None = None) -> list[str]:
+    return [_change(row, shared), text(p_text(row.p_adjusted)), f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
+
+
+def _change(row: Decision, shared: SharedLevels | None) -> str:
+    """Δ, with the levels that it is the difference of where the table shows others."""
+    return "; ".join(text(str(part)) for part in (row.figure, shared) if part is not None)
 
 
 def _pooled(row: Decision) -> str:
@@ -276,7 +281,8 @@ def _metrics(view: View) -> str:
             cells.append(figure(name, base.run.mean[name]).text if name in base.run.values else "–")
         for system in systems:
             value, decision = estimate_figure(name, system.run.intervals[name]), view.decision(system.name, name)
-            cells += [value.text, text(str(decision.figure) if decision is not None else value.interval)]
+            delta = _change(decision, view.shared_levels(decision)) if decision is not None else text(value.interval)
+            cells += [value.text, delta]
         rows.append(cells)
     level = percent_text(view.result.runs[0].sampling.confidence)
     what = "Δ" if view.decisions else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karat.gates.evidence import JudgedGate
     from karat.gates.judge import Outcome, Verdict
     from karat.gates.language import Gate
-    from karat.results.decisions import Decision
+    from karat.results.decisions import Decision, SharedLevels
     from karat.results.fingerprints import Difference
     from karat.results.result import RunResult
     from karat.verbs.all_pairs import PairwiseTest
@@ -169,6 +169,12 @@ class View:
         """What was decided of a run and a metric over all queries."""
         matches = (d for d in self.decisions if d.segment is None and d.candidate == run and d.metric == metric)
         return next(matches, None)
+
+    def shared_levels(self, decision: Decision) -> SharedLevels | None:
+        """The levels that Δ is the difference of, where those shown beside it are over more queries."""
+        run = next((s.run for s in self.candidates if s.name == decision.candidate), None)
+        base = self.baseline
+        return decision.shared_levels(base.run, run) if base is not None and run is not None else None
 
     @property
     def scope(self) -> str:

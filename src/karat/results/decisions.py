@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
 
 from karat.metrics.grammar import parse
-from karat.results.figures import change_figure, figure, p_text, ratio_figure
+from karat.results.figures import change_figure, change_text, figure, p_text, ratio_figure
 from karat.results.table import Table
-from karat.results.words import BASELINE, queries_text, segment_text
+from karat.results.words import BASELINE, plural, queries_text, segment_text
 from karat.stats.aggregates import NEUTRAL
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import Interval
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from karat.results.document import ComparisonJson, PooledJson
     from karat.results.figures import Figure
+    from karat.results.result import RunResult
     from karat.stats.aggregates import ChangeScale
 
 CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "no correction"}
@@ -77,6 +80,16 @@ class RestComparison:
     p: float
     p_adjusted: float
     differs: bool
+
+
+class SharedLevels(NamedTuple):
+    """How many queries two runs share, and their levels over these."""
+
+    queries: str
+    levels: str
+
+    def __str__(self) -> str:
+        return f"over {self.queries}: {self.levels}"
 
 
 @dataclass(frozen=True)
@@ -200,6 +213,14 @@ class Decision:
     def size(self, change: float) -> str:
         """How large a change is, in writing."""
         return (ratio_figure(change) if self.scale == "ratio" else figure(self.metric, abs(change))).text
+
+    def shared_levels(self, base: RunResult, run: RunResult) -> SharedLevels | None:
+        """The levels that Δ is the difference of, where those of the runs themselves are over more queries."""
+        most = max(int(np.count_nonzero(~np.isnan(one.values[self.metric]))) for one in (base, run))
+        if self.segment is not None or self.n >= most:
+            return None
+        levels = change_text(self.metric, self.mean_baseline, self.mean_candidate)
+        return SharedLevels(plural(self.n, "shared query", "shared queries"), levels)
 
     @property
     def improves(self) -> bool:

@@ -216,7 +216,9 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
     op: Annotated[str, Meta(pattern="^[<>]=?$")]
     threshold: Number
     n: int
-    confidence: Annotated[Number, Meta(description="Of the interval, which a pass is judged by.")]
+    confidence: Annotated[
+        Number, Meta(description="Of the interval, which decides: a fail may be judged by another than a pass.")
+    ]
     more_queries: Annotated[
         int | None,
         Meta(

@@ -174,6 +174,11 @@ def effect_text(size: float) -> str:
     return UNDEFINED if not math.isfinite(size) else f"{size:.2f}"
 
 
+def level_text(confidence: float) -> str:
+    """A confidence as a percentage: `95%`, `98.33%`."""
+    return f"{round(100 * confidence, 2):g}%"
+
+
 def percent_text(share: float) -> str:
     """A share as a whole percentage."""
     return UNDEFINED if share != share else f"{share:.0%}"

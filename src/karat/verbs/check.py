@@ -24,7 +24,7 @@ from karat.gates.judge import verdict_of
 from karat.gates.language import gate_like, parse_gate
 from karat.gates.left_out import describe_left_out
 from karat.gates.units import describe_directions
-from karat.gates.wording import advise, describe, figure_of, label_gate, value_text
+from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
@@ -146,7 +146,7 @@ class Check(Tabular):
         columns = ("outcome", "level", "run", "gate", "segment", "metric", "value", "low", "high", "n", "threshold")
         rows = [
             (r.outcome, r.gate.level, r.run, label_gate(r.gate), r.where or None, r.gate.metric)
-            + (r.found.estimate, r.found.low, r.found.high, r.found.n, r.gate.threshold)
+            + (r.found.estimate, r.interval.low, r.interval.high, r.found.n, r.gate.threshold)
             for r in self.rows
         ]
         cells = [
@@ -154,7 +154,7 @@ class Check(Tabular):
                 r.outcome + (" (warning)" if r.gate.level == "warn" else ""),
                 r.run,
                 label_gate(r.gate) + (f" ({r.where})" if r.segment and r.gate.every else ""),
-                f"{value_text(r)} {figure_of(r).interval}".rstrip() if figure_of(r).defined else r.judged.why,
+                evidence_text(r) if figure_of(r).defined else r.judged.why,
                 str(r.found.n),
             )
             for r in self.rows

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.report.html.model import Tone
     from karat.report.html.source import Source
-    from karat.results.decisions import Decision
+    from karat.results.decisions import Decision, SharedLevels
     from karat.results.result import Result, RunResult
     from karat.results.top_lists import GoldDoc, TopDoc
     from karat.stats.intervals import Interval
@@ -143,8 +143,8 @@ def estimate(metric: str, interval: Interval) -> Estimate:
     return Estimate(known(it.value), known(it.low), known(it.high), typeset(it.text), typeset(it.interval), interval.n)
 
 
-def change(row: Decision) -> Change:
-    """A decision with its texts."""
+def change(row: Decision, shared: SharedLevels | None = None) -> Change:
+    """A decision with its texts, and the levels that it is the difference of where the page shows others."""
     return Change(
         candidate=row.candidate,
         metric=row.metric,
@@ -161,6 +161,7 @@ def change(row: Decision) -> Change:
         statement=typeset(cut(row.statement, LONGEST)),
         tone=TONES.get(row.outcome, ""),
         n=row.n,
+        shared="" if shared is None else typeset(str(shared)),
     )
 
 

@@ -50,6 +50,8 @@ class Change(Struct, frozen=True):
     statement: str
     tone: Tone
     n: int
+    shared: str = ""
+    """Both levels over the queries that the runs share, where their own levels are over more."""
 
 
 class Column(Struct, frozen=True):

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from karat.align.term_ids import COLLAPSED
-from karat.gates.wording import advise, figure_of, note_pooling, note_reference, threshold_text, value_text
+from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
 from karat.report.html.clean_text import cut, plain
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from karat.model.docs import Docs
     from karat.report.html.model import Change, ScriptData
     from karat.report.html.source import Source
-    from karat.results.decisions import Decision
+    from karat.results.decisions import Decision, SharedLevels
     from karat.results.result import RunResult
 
 ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}
@@ -73,7 +73,9 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     """The whole page; `docs` holds the texts of docs."""
     source = _in_order(source)
     result, runs = source.result, source.result.runs
-    overall = {(c.candidate, c.metric): change(c) for c in source.comparisons if c.segment is None}
+    overall = {
+        (c.candidate, c.metric): change(c, _shared_levels(c, source)) for c in source.comparisons if c.segment is None
+    }
     change_runs = list(dict.fromkeys(run for run, _ in overall))
     gates, parts = _gates(source.gates), parts_of(runs)
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
@@ -134,6 +136,14 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         footer=_footer(script),
         script=script,
     )
+
+
+def _shared_levels(decision: Decision, source: Source) -> SharedLevels | None:
+    runs = {run.name: run for run in source.result.runs}
+    base, run = runs.get(source.base or ""), runs.get(decision.candidate)
+    if base is None or run is None or decision.metric not in base.values:
+        return None
+    return decision.shared_levels(base, run)
 
 
 def _in_order(source: Source) -> Source:
@@ -325,7 +335,7 @@ def _gate(row: JudgedGate, *, in_group: bool) -> GateRow:
         where=segment_name(row.segment) if row.segment and gate.every else "",
         outcome=row.judged.outcome,
         mark=MARKS[row.outcome],
-        note=_sentences(reason, note_reference(row), "" if in_group else note_pooling([row])),
+        note=_sentences(reason, *note_figures(row), "" if in_group else note_pooling([row])),
         value=known(it.value),
         text=typeset(value_text(row)),
         ends=typeset(it.interval),
@@ -342,10 +352,10 @@ def _sentences(*parts: str) -> str:
 
 def _strip(row: JudgedGate) -> Strip | None:
     """The interval and the threshold on one line."""
-    evidence, threshold = row.found, row.gate.threshold
+    interval, threshold = row.interval, row.gate.threshold
     whole = row.gate if row.gate.relative else replace(row.gate, end=None)  # margins in percent move the baseline
     region = whole.region
-    low, high, value = evidence.low, evidence.high, evidence.estimate
+    low, high, value = interval.low, interval.high, row.found.estimate
     if any(x != x for x in (low, high, value)):
         return None
     left, right = min(low, *region.bounds), max(high, *region.bounds)

@@ -128,7 +128,7 @@ def _between(decision: Decision, candidate: str, baseline: str) -> Decision:
 def source_from(saved: Saved) -> Source:
     """The source of a page from a file: what the objects above hold is all that a page knows of it."""
     result, document = saved.result, saved.document
-    base, rows = document.baseline or None, tuple(_judgment(row) for row in document.gates or ())
+    base, rows = document.baseline or None, tuple(_judgment(row, result) for row in document.gates or ())
     candidates = tuple(document.candidates or ())
     run = _baseline_of(base, result) if base is not None else None
     known = remarks_on(rows, result, candidates, run) if rows else remarks_of(result.runs)
@@ -167,7 +167,7 @@ def _differences(rows: Sequence[DifferenceJson]) -> tuple[Difference, ...]:
     return tuple(Difference(d.what, d.here, d.baseline) for d in rows)
 
 
-def _judgment(row: GateJson) -> JudgedGate:
+def _judgment(row: GateJson, result: Result) -> JudgedGate:
     low, high = row.ci or (None, None)
     gate = replace(parse_gate(row.gate), level=row.level, name=row.name or "")
     evidence = GateEvidence(
@@ -176,6 +176,7 @@ def _judgment(row: GateJson) -> JudgedGate:
         number(high),
         row.n,
         confidence=number(row.confidence),
+        usual_confidence=result[row.run].sampling.confidence,
         method=row.ci_method or "",
         same_lists=row.identical_lists is True,
         not_pooled=row.not_pooled or "",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from karat.report.view import View
+    from karat.report.view import System, View
+    from karat.results.decisions import SharedLevels
     from karat.results.result import RunResult, SegmentResult
     from karat.verbs.check import Check
 
@@ -38,6 +39,8 @@ class _Column:
     role: str
     run: RunResult
     delta: bool = False
+    least: int = 0
+    """The fewest characters that it needs, whatever its figures."""
 
 
 def show_figures(out: Console, view: View) -> None:
@@ -61,7 +64,7 @@ def _columns(view: View) -> tuple[list[_Column], list[list[_Column]], list[str]]
     candidates = {d.candidate for d in view.decisions}
     groups = []
     for system in view.candidates:
-        delta = [_Column("Δ", "", system.run, delta=True)] if system.name in candidates else []
+        delta = [_delta_column(view, system)] if system.name in candidates else []
         groups.append([_Column(system.name, "candidate", system.run), *delta])
     rest = [s for s in view.systems if not s.role]
     if len(view.result.runs) > FEW_RUNS:
@@ -69,16 +72,24 @@ def _columns(view: View) -> tuple[list[_Column], list[list[_Column]], list[str]]
     return first, [*groups, *([_Column(s.name, "not judged", s.run)] for s in rest)], []
 
 
+def _delta_column(view: View, system: System) -> _Column:
+    """The differences of a candidate, with room for the levels of shared queries."""
+    decisions = [d for m in view.metrics if (d := view.decision(system.name, m)) is not None]
+    notes = [shared for d in decisions if (shared := view.shared_levels(d)) is not None]
+    least = max((len(words) for shared in notes for words in _shared_lines(shared)), default=0)
+    return _Column("Δ", "", system.run, delta=True, least=least)
+
+
 def _head(column: _Column) -> int:
     return max(min(len(column.head), HEAD) if sys.stdout.isatty() else len(column.head), len(column.role))
 
 
 def _wide(column: _Column) -> int:
-    return max(VALUE + 1 + RANGE, _head(column)) + GAP
+    return max(VALUE + 1 + RANGE, _head(column), column.least) + GAP
 
 
 def _narrow(column: _Column) -> int:
-    return max(RANGE, _head(column)) + GAP
+    return max(RANGE, _head(column), column.least) + GAP
 
 
 def _chunks(groups: list[list[_Column]], room: int, width: Callable[[_Column], int]) -> Iterator[list[list[_Column]]]:
@@ -99,13 +110,14 @@ def _table(view: View, columns: Sequence[_Column], beside: bool) -> Table:
         head = line(plain(column.head), (f"\n{column.role}" if column.role else "", "dim"))
         table.add_column(head, justify="right", no_wrap=True, max_width=None if beside else _narrow(column))
     for name in view.metrics:
-        cells = [_cell(view, column, name, " " if beside else "\n") for column in columns]
+        cells = [_cell(view, column, name, beside) for column in columns]
         table.add_row(line((name, "bold" if name == PRIMARY else "")), *cells)
     return table
 
 
-def _cell(view: View, column: _Column, name: str, between: str) -> Text:
-    """A value, or a difference, with its interval beside or below it."""
+def _cell(view: View, column: _Column, name: str, beside: bool) -> Text:
+    """A value, or a difference, with its interval beside or below it; of a difference, the queries that it is over."""
+    between, decision = " " if beside else "\n", None
     if column.delta:
         decision = view.decision(column.run.name, name)
         one = decision.figure if decision is not None else None
@@ -113,7 +125,13 @@ def _cell(view: View, column: _Column, name: str, between: str) -> Text:
         one = estimate_figure(name, column.run.intervals[name]) if name in column.run.values else None
     if one is None:
         return line("–")
-    return line(one.text, (f"{between}{one.interval}" if one.defined and one.interval else "", "dim"))
+    shared = view.shared_levels(decision) if decision is not None else None
+    below = "\n".join(("", *_shared_lines(shared))) if shared is not None else ""
+    return line(one.text, (f"{between}{one.interval}" if one.defined and one.interval else "", "dim"), (below, "dim"))
+
+
+def _shared_lines(shared: SharedLevels) -> tuple[str, str]:
+    return f"over {shared.queries}:", shared.levels
 
 
 def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: bool = False) -> None:
