@@ -171,6 +171,7 @@ def make_one_long_id(folder: Path, size: int) -> None:
 EVALUATE = "evaluate gold.qrels a.run --no-cache"
 LOG = "gold.qrels log.jsonl --queries queries.jsonl"
 SAVE = f"evaluate {LOG} --save saved.json -q"
+STRESS = f"stress {LOG} --docs docs.jsonl --mine a.run --reranker reranker:scores -n 1000000"
 BENCH = "bench -d . -m ndcg@10 --no-html --no-cache -o runs -r"
 over_queries = partial(Case, make=make_queries, sizes=QUERIES)
 over_docs = partial(Case, make=make_corpus, sizes=DOCS)
