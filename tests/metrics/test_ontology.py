@@ -200,6 +200,13 @@ def test_every_kind_of_run_gives_the_same_value(shape: str, obo: str, tmp_path: 
     )
 
 
+def test_ranks_of_terms_are_not_compared_with_ranks_of_entries(obo: str) -> None:
+    gold, run = {"q1": {"C": 1}, "q2": {"E": 1}}, {"q1": ["D", "C"], "q2": ["E"]}
+    terms, entries = (karat.evaluate(gold, run, "mrr", details=True, ontology=one) for one in (obo, None))
+    with pytest.raises(karat.NotComparable, match='convention ontology: the default here, "test/1" in the baseline'):
+        karat.compare(terms, entries, "mrr")
+
+
 def test_the_release_is_a_convention_and_a_fingerprint(obo: str, tmp_path: Path) -> None:
     gold, run = {"q1": {"C": 1}, "q2": {"E": 1}}, {"q1": ["D"], "q2": ["F"]}
     result = karat.evaluate(gold, run, "max_ont_sim@5,hit@5", ontology=obo, details=True)

@@ -198,7 +198,10 @@ def find_differences(
         if here.hashes.get(what) != there.hashes.get(what):
             out.append(_difference(what, getattr(here, what), getattr(there, what)))
     ours, theirs = conventions
-    for name in sorted({*ours, *theirs} - OF_METRICS):
+    resolved = (
+        {"ontology"} if ("ontology" in ours) != ("ontology" in theirs) else set()
+    )  # ranks of terms, or of entries
+    for name in sorted(({*ours, *theirs} - OF_METRICS) | resolved):
         if ours.get(name) != theirs.get(name):
             pair = [json.dumps(c[name], ensure_ascii=False) if name in c else "the default" for c in conventions]
             out.append(Difference(f"convention {name}", *pair))
