@@ -143,14 +143,15 @@ Rules over measured values name the likely cause of what is lost, with the evide
 concerned. A value is *low* when the upper end of its interval is below the threshold, and *high* when the lower
 end is above it: what these queries cannot show is not said. Rules are asked in this order. Queries that are
 explained by a wrong route or a failing segment are left out of the rules after it; once docs newer than as_of are
-found, later rules look at the list without them; a rule rests once one holds that explains the same loss.
+found, later rules look at gold, stages and final lists without them; a rule rests once one holds that explains the
+same loss. Queries without a relevant doc in the gold can lose nothing, and no rule is about them.
 
 The **weight** is what a finding costs on average over all queries, in points of recall@5 (order and unjudged docs:
 of ndcg and precision; newer docs: of the top 5; time: all of it weighs as much as half of the recall). Findings are
-listed by weight. A rule that lacks a field is named with it, and one that the queries are too few to tell is named
-too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold relevant docs. The *pool* is the first
-50 of the first stage of a run log, or of the run itself where it is that deep. Rules about time look at all queries of
-the log, with gold or without; the others at those with gold.
+listed by weight, after the queries that have no line in the run. A rule that lacks a field is named with it, and one
+that the queries are too few to tell is named too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold
+relevant docs. The *pool* is the first 50 of the first stage of a run log, or of the run itself where it is that deep.
+Rules about time look at all queries of the log, with gold or without; the others at those with gold.
 
 Why precision at R and not precision@5: whenever a query has no more than 5 relevant docs, precision@5 beside the best
 that the gold allows is the same number as recall@5, so that one cannot be low while the other is high.
@@ -211,6 +212,7 @@ _VALUES = {
 def _rule(rule: Rule) -> list[str]:
     says = {"low": "is low", "high": "is high"}
     when = " and ".join(f"{_VALUES.get(b.value, b.value)} {says[b.side]} (`{b.threshold}`)" for b in rule.when)
+    when = when or "there is any"
     of = ", for a segment" if rule.over == "segments" else ""
     rests = f" Skipped when one of {', '.join(f'`{c}`' for c in rule.unless)} holds." if rule.unless else ""
     return [

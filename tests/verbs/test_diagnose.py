@@ -64,6 +64,10 @@ class Case:
     """Fields of the log's lines that are left out."""
     fields: tuple[str, ...] = ("language", "as_of", "expected_source")
     n: int = N
+    relevant: Callable[[int], bool] = lambda q: True
+    """Whether the gold chunks of a query have a grade above 0."""
+    lines: Callable[[int], bool] = lambda q: True
+    """Whether a query has a line in the log."""
     gold: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def listed(self, q: int, places: tuple[int, ...]) -> list[str]:
@@ -77,7 +81,10 @@ class Case:
         lines, rows, gold = [], [], {}
         for q in range(self.n):
             name = f"q{q:02d}"
-            gold[name] = {f"g{q}a#0": 2, f"g{q}b#0": 1} | {f"f{q}x{i}#0": 0 for i in range(self.judged)}
+            grades = (2, 1) if self.relevant(q) else (0, 0)
+            gold[name] = dict(zip((f"g{q}a#0", f"g{q}b#0"), grades, strict=True)) | {
+                f"f{q}x{i}#0": 0 for i in range(self.judged)
+            }
             pool = self.listed(q, self.first(q))
             stages = {"retrieve": pool}
             final = pool
@@ -94,7 +101,8 @@ class Case:
                 "latency_ms": self.latency(q),
                 "route": self.route(q),
             }
-            lines.append({k: v for k, v in line.items() if k not in self.drop})
+            if self.lines(q):
+                lines.append({k: v for k, v in line.items() if k not in self.drop})
             known = {"language": self.language(q), "as_of": "2025-06-01", "expected_source": "faq"}
             rows.append({"_id": name, "text": f"question {q}", **{k: known[k] for k in self.fields}})
         for file, listed in (("log.jsonl", lines), ("queries.jsonl", rows)):
@@ -114,6 +122,8 @@ def half(there: tuple[int, ...], otherwise: tuple[int, ...] = ()) -> Callable[[i
 
 # The rule, a case in which it holds, and a neighbour in which it does not.
 CASES: dict[str, tuple[Case, Case]] = {
+    # 5 of 40 queries have no line; beside it, they have a line with an empty list.
+    "missing-queries": (Case(lines=lambda q: q >= 5), Case(first=lambda q: (1, 2) if q >= 5 else ())),
     # 12 of 40 queries are sent elsewhere and find nothing; beside it, they are sent elsewhere and find the same.
     "router": (
         Case(lambda q: () if q < 12 else (1, 2), route=lambda q: "wiki" if q < 12 else "faq"),
@@ -246,6 +256,48 @@ def test_newer_docs_are_not_called_distractors(tmp_path: Path) -> None:
     assert [f.code for f in case.diagnose(tmp_path).findings] == ["time-filter"]
 
 
+def test_docs_newer_than_as_of_are_dropped_from_pool_final_list_and_gold_alike(tmp_path: Path) -> None:
+    # Every second query has gold that is newer than as_of, at ranks 1 and 2: nothing is ranked too low, or missing.
+    case = Case(version=lambda q, rank: "2025-07-01" if q % 2 and rank < 3 else "2025-01-01")
+    found = case.diagnose(tmp_path)
+    assert [f.code for f in found.findings] == ["time-filter"]
+    filtered = case.diagnose(tmp_path, as_of_filter=True)
+    assert filtered.findings == ()
+    # One relevant doc in two is newer, and the other is ranked too low: that is said of the queries that have it.
+    low = Case(lambda q: (1, 20), version=lambda q, rank: "2025-07-01" if rank == 1 else "2025-01-01").diagnose(
+        tmp_path
+    )
+    (finding,) = (f for f in low.findings if f.code == "reranker-or-k")
+    assert finding.evidence[0].interval.estimate == 0 and finding.evidence[2].interval.estimate == 1
+    assert finding.scope == "all 40 queries; gold, stages and final lists without docs newer than as_of"
+
+
+def test_queries_without_a_line_are_counted_first_and_kept_out_of_the_other_rules(tmp_path: Path) -> None:
+    found = Case(half((1, 2)), lines=lambda q: q >= 10).diagnose(tmp_path)
+    assert [f.code for f in found.findings] == ["missing-queries", "retriever"]
+    first, second = found.findings
+    assert (first.subject, len(first.queries), first.weight) == ("10 of 40", 10, 0.25)
+    assert found.summary == "Queries have no line in the run (10 of 40); and 1 more finding."
+    assert second.scope == "30 of 40 queries, without those of the finding missing-queries"
+    assert second.evidence[0].interval.n == 30 and second.evidence[0].interval.estimate == 0.5
+    assert set(second.queries) == {f"q{i}" for i in range(10, 40, 2)}
+    # A run without a log: as with one, nothing else is wrong with a perfect run that lacks queries.
+    gold = {f"q{i}": {f"d{i}": 1, "x": 0} for i in range(40)}
+    run = {f"q{i}": [f"d{i}", *(f"f{j}" for j in range(60))] for i in range(10, 40)}
+    assert "pool" not in [f.code for f in karat.diagnose(gold, run).findings]
+    assert karat.diagnose(gold, run).findings[0].subject == "10 of 40"
+    assert "missing-queries" not in [f.code for f in karat.diagnose(gold, run, missing="skip").findings]
+
+
+def test_queries_without_a_relevant_doc_are_in_no_rule(tmp_path: Path) -> None:
+    found = Case(half((1, 2)), relevant=lambda q: q >= 4).diagnose(tmp_path)
+    (finding,) = found.findings
+    assert finding.code == "retriever" and set(finding.queries) == {f"q{i:02d}" for i in range(4, 40, 2)}
+    assert finding.evidence[0].interval.n == 36
+    assert finding.scope == "36 of 40 queries, without the 4 that have no relevant doc in the gold"
+    assert (found.queries, found.in_scope) == (40, 36)
+
+
 # --- What is lacking ------------------------------------------------------------------------------------------------
 
 
@@ -255,13 +307,14 @@ def test_missing_fields_are_named_with_the_rules_that_need_them(tmp_path: Path) 
     found = karat.diagnose(gold, log)
     assert found.unchecked["router"] == "the run log has no `route`"
     assert found.unchecked["slow-stage"] == found.unchecked["slow-tail"] == "the run log has no `latency_ms`"
-    assert found.unchecked["time-filter"] == "the table of queries has no `as_of`"
+    assert found.unchecked["time-filter"] == "needs a table of queries (--queries) with `as_of`"
     assert "stages.retrieve" in found.unchecked["retriever"] and "at least 50 results" in found.unchecked["chunker"]
     assert "stages.rerank" in found.unchecked["reranker"]
     assert "--queries" in found.unchecked["segment"]
     assert karat.diagnose(gold, log, queries={"q00": {"text": "x"}}).unchecked["router"] == "the run log has no `route`"
     routed = Case(fields=("language",)).diagnose(tmp_path)
     assert routed.unchecked["router"] == "the table of queries has no `expected_source`"
+    assert routed.unchecked["time-filter"] == "the table of queries has no `as_of`"
 
 
 def test_doc_versions_that_the_log_lacks_are_named(tmp_path: Path) -> None:
@@ -529,6 +582,23 @@ def test_misses_are_queries_without_a_relevant_doc_in_the_top_10(triage: dict[st
     assert found.queries == 3
 
 
+def test_misses_agree_with_the_hit_rate() -> None:
+    gold = {"hit": {"a": 1}, "miss": {"b": 1}, "absent": {"c": 1}, "empty": {"d": 0}}
+    run = {"hit": ["a"], "miss": ["a"], "empty": ["d"]}
+    found = misses(gold, run)
+    assert [m.query_id for m in found.rows] == ["absent", "miss"]
+    assert (found.queries, found.without_gold, found.absent) == (3, 1, 1)
+    # hit@10 is 1/4: of 4 queries, 2 and 1 more found nothing.
+    assert (
+        karat.evaluate(gold, run, "hit@10").runs[0].intervals["hit@10"].estimate
+        == 1 - (len(found) + found.without_gold) / 4
+    )
+    assert (
+        "2 of 3 queries have no relevant doc in the top 10 (1 without a line in the run); the gold of 1 more has no "
+        "relevant doc"
+    ) in misses_view.as_markdown(found)
+
+
 def test_misses_as_csv_hold_no_formula_and_stand_side_by_side(triage: dict[str, Any]) -> None:
     found = misses(triage.pop("qrels"), triage.pop("run"), **triage)
     rows = list(csv.DictReader(io.StringIO(misses_view.as_csv(found))))
@@ -641,14 +711,14 @@ def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
 
 def test_evidence_says_which_queries_and_lists_it_is_over() -> None:
     """After the group that does worse is explained, the other rules look at the rest of the queries."""
-    view = View(Signals("run", [f"q{i}" for i in range(6)], {}, {}, {}), np.ones(6, dtype=bool), {})
+    view = View.of(Signals("run", [f"q{i}" for i in range(6)], {"relevant": np.ones(6)}, {}, {}))
     assert view.scope == "all 6 queries"
     rest = view.without(np.arange(6) < 2, "segment")
     assert rest.scope == "4 of 6 queries, without those of the finding segment"
     filtered = rest.without(np.arange(6) < 3, "router").with_newer_dropped()
     assert filtered.scope == (
-        "3 of 6 queries, without those of the findings segment, router; final lists without docs newer than as_of, "
-        "stages as they were logged"
+        "3 of 6 queries, without those of the findings segment, router; gold, stages and final lists without docs "
+        "newer than as_of"
     )
 
 

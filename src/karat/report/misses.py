@@ -114,6 +114,10 @@ def show(misses: Misses, top: int = 5) -> None:
 def _summary(misses: Misses, top: int | None) -> str:
     count = len(misses)
     text = f"{count:,} of {misses.queries:,} queries have no relevant doc in the top 10"
+    if misses.absent:
+        text += f" ({misses.absent:,} without a line in the run)"
+    if misses.without_gold:
+        text += f"; the gold of {misses.without_gold:,} more has no relevant doc"
     return text + (f"; the first {top} are shown" if top is not None and top < count else "")
 
 

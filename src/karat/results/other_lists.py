@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from karat.align import align
 from karat.metrics.grammar import parse
 from karat.model.run import OrderedLists, Run
-from karat.read.log_lists import ordered_lists, run_of
+from karat.read.log_lists import days_of_docs, ordered_lists, run_of
 from karat.read.query_fields import day_field
+from karat.results.gold import Gold
 from karat.results.values import measure_rankings
 
 if TYPE_CHECKING:
@@ -71,14 +73,41 @@ def align_dated(run: RunResult, queries: Queries, *, metric: str) -> Rankings:
     return with_parts(aligned, dated, needs, run.policy)
 
 
-def align_without_newer(run: RunResult, queries: Queries) -> Rankings:
-    """The run without docs that are newer than their query's as_of."""
+def drop_newer(run: RunResult, queries: Queries) -> RunResult:
+    """The run and its gold as they were on each query's as_of: newer docs are in no list, and relevant nowhere.
+
+    A stage and the gold hold ids alone: the date of a doc is that of its own line, else the earliest of the log.
+    """
     assert run.log is not None
-    policy = replace(run.policy, as_of_filter=True)
-    aligned, _ = align(
-        run.qrels, run_of(run.log, policy, day_field(queries, "as_of")), policy, no_answer=queries.no_answer
-    )
-    return aligned.rankings
+    as_of, mark = day_field(queries, "as_of"), run.policy.separator
+    days = days_of_docs(run.log)
+    earliest: dict[str, float] = {}
+    own: dict[str, dict[str, float]] = {}
+    for q, trace in run.log.traces.items():
+        for item in trace.topk or ():
+            if (day := days.get(item.doc_version)) is not None:
+                for id in {item.id, run.log.doc_of(item.id, mark)}:
+                    for dates in (earliest, own.setdefault(q, {})):
+                        dates[id] = min(day, dates.get(id, day))
+
+    def is_newer(q: str, id: str) -> bool:
+        day = own.get(q, {}).get(id, earliest.get(id))
+        return day is not None and q in as_of and day > as_of[q]
+
+    traces = {
+        q: msgspec.structs.replace(
+            trace,
+            topk=None if trace.topk is None else tuple(i for i in trace.topk if not is_newer(q, i.id)),
+            stages={name: tuple(id for id in ids if not is_newer(q, id)) for name, ids in trace.stages.items()},
+        )
+        for q, trace in run.log.traces.items()
+    }
+    qrels, log = run.qrels, replace(run.log, traces=traces)
+    newer = [is_newer(qrels.query_ids[q], doc) for q, doc in zip(qrels.query_of.tolist(), qrels.docs, strict=True)]
+    gold = replace(qrels, grades=np.where(newer, np.minimum(qrels.grades, 0.0), qrels.grades))
+    policy = replace(run.policy, as_of_filter=False)  # done
+    aligned, _ = align(gold, run_of(log, policy), policy, no_answer=queries.no_answer, threads=run.threads)
+    return replace(run, log=log, gold=Gold(gold), rankings=aligned.rankings, policy=policy, level=run.gold_level)
 
 
 def measure_over(metrics: Iterable[str], rankings: Rankings, query_ids: Sequence[str]) -> Mapping[str, Values]:

@@ -39,7 +39,8 @@ def _show(out: Console, place: int, finding: Finding) -> None:
     head = (plain(f"{place}. {finding.title}{about}"), "bold yellow")
     out.print()
     out.print(line(head, (f"  ({finding.code}, weight {finding.weight:.2f})", "dim")), soft_wrap=True)
-    out.print(line(f"   evidence: {plain('; '.join(map(str, finding.evidence)))}"), soft_wrap=True)
+    if finding.evidence:
+        out.print(line(f"   evidence: {plain('; '.join(map(str, finding.evidence)))}"), soft_wrap=True)
     out.print(line(f"   over: {plain(finding.scope)}"), soft_wrap=True)
     out.print(line(f"   likely cause: {plain(finding.cause)}"), soft_wrap=True)
     for advice in finding.advice:

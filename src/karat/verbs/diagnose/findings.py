@@ -53,7 +53,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One likely cause, how much it explains, and the queries that it concerns, worst first."""
+    """One likely cause, how much it explains, and the queries that it concerns, worst first.
+
+    A rule that only counts queries has no evidence; its subject is the count.
+    """
 
     code: str
     title: str
@@ -87,6 +90,8 @@ class Diagnosis:
 
     run: str
     queries: int
+    in_scope: int
+    """The queries with a relevant doc in the gold: no rule speaks of the others."""
     findings: tuple[Finding, ...]
     unchecked: Mapping[str, str]
     """By code of a rule that could not be applied: why."""
@@ -107,7 +112,7 @@ class Diagnosis:
     @property
     def healthy(self) -> bool:
         """Whether no rule holds, and enough queries say so."""
-        return not self.findings and self.queries >= FEW
+        return not self.findings and self.in_scope >= FEW
 
     @property
     def summary(self) -> str:
@@ -119,8 +124,8 @@ class Diagnosis:
             tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
             return f"{first.title}{about}{tail}."
         if not self.healthy:
-            return f"No problems found, but {self.queries:,} queries are too few to rule them out."
-        return f"No problems that these {self.queries:,} queries can show."
+            return f"No problems found, but {self.in_scope:,} queries are too few to rule them out."
+        return f"No problems that these {self.in_scope:,} queries can show."
 
     def as_json(self) -> JsonObject:
         """The JSON document that docs/schemas/diagnosis.schema.json describes."""
@@ -129,6 +134,7 @@ class Diagnosis:
             "kind": "diagnosis",
             "run": self.run,
             "queries": self.queries,
+            "in_scope": self.in_scope,
             "healthy": self.healthy,
             "summary": self.summary,
             "findings": [f.as_json() for f in self.findings],

@@ -12,7 +12,7 @@ from karat.read.queries import read_queries
 from karat.results.losses import find_loss
 from karat.results.result import Result
 from karat.results.saved import is_saved, load
-from karat.verbs.diagnose.signals import choose_run
+from karat.verbs.diagnose.signals import absent_queries, choose_run
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ class Misses:
     run: str
     baseline: str | None
     queries: int
+    """Queries with a relevant doc in the gold."""
+    without_gold: int
+    """Queries without one: they count as 0 too, and there is nothing to show of them."""
+    absent: int
+    """Queries with a relevant doc in the gold that have no line in the run; they are among the rows."""
     rows: tuple[Miss, ...]
 
     def __len__(self) -> int:
@@ -86,8 +91,10 @@ def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpa
 
 def _list_misses(run: RunResult, other: RunResult | None, texts: Mapping[str, str], docs: Docs) -> Misses:
     rows = []
+    queries = without_gold = 0
     for q in run.query_ids:
         relevant = [g for g in run.gold_docs(q) if is_relevant(g.grade)]
+        queries, without_gold = queries + bool(relevant), without_gold + (not relevant)
         if not relevant or any(g.rank is not None and g.rank <= DEPTH for g in relevant):
             continue
         gold = tuple(
@@ -97,7 +104,10 @@ def _list_misses(run: RunResult, other: RunResult | None, texts: Mapping[str, st
         beside = _top(other.top_docs(q), docs) if other is not None else None
         rows.append(Miss(q, texts.get(q, ""), gold, _top(run.top_docs(q), docs), beside))
     rows.sort(key=lambda m: (min((g.rank or 1 << 60 for g in m.gold), default=0), m.query_id))
-    return Misses(run.name, other.name if other is not None else None, len(run.query_ids), tuple(rows))
+    absent = absent_queries(run)
+    count = sum(m.query_id in absent for m in rows)
+    name = other.name if other is not None else None
+    return Misses(run.name, name, queries, without_gold, count, tuple(rows))
 
 
 def _top(rows: Sequence[TopDoc], docs: Docs) -> tuple[Listed, ...]:

@@ -25,7 +25,8 @@ FEW_LEFT = 5
 def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -> Diagnosis:
     """What the rules find in these values."""
     limits = thresholds(limits_changed)
-    view = View(signals, np.ones(len(signals), dtype=bool), signals.values)
+    view = View.of(signals)
+    in_scope = int(view.rows.sum())
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     undecided: list[str] = []
@@ -43,12 +44,19 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
             undecided.append(rule.code)
     main = View(signals, np.ones(len(signals), dtype=bool), signals.values)
     main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
-    ordered = tuple(sorted(findings, key=lambda f: -f.weight))
-    return Diagnosis(signals.name, len(signals), ordered, unchecked, tuple(undecided), main_figures, limits)
+    # A count comes first: it says which queries the other findings are about.
+    ordered = tuple(sorted(findings, key=lambda f: (bool(f.evidence), -f.weight)))
+    return Diagnosis(signals.name, len(signals), in_scope, ordered, unchecked, tuple(undecided), main_figures, limits)
 
 
 def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
     """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
+    if not rule.when:
+        counted = rule.loss(view) > 0
+        if not counted.any():
+            return [], False, view
+        subject = f"{int(counted.sum()):,} of {len(counted):,}"
+        return [_finding(rule, view, limits, subject=subject)], False, view.without(counted, rule.code)
     findings: list[Finding] = []
     open_question = bool(view.rows.sum() < FEW_LEFT)
     while view.rows.sum() >= FEW_LEFT:
@@ -118,7 +126,7 @@ def _evidence(view: View, name: str) -> Evidence | None:
     return None if interval is None else Evidence(view.label(name), interval)
 
 
-def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
+def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: str = "") -> Finding:
     loss = rule.loss(view)
     evidence = []
     for bound in rule.when:
@@ -130,5 +138,6 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float]) -> Finding:
     order = np.argsort(-loss, kind="stable")
     queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)
     weight = max(0.0, float(mean_of(loss, view.units)))
-    texts = (rule.code, rule.title, view.subject)
-    return Finding(*texts, weight, tuple(evidence), view.scope, rule.cause, rule.advice, queries)
+    texts = (rule.code, rule.title, subject or view.subject)
+    scope = view.scope if rule.when else f"all {len(loss):,} queries"
+    return Finding(*texts, weight, tuple(evidence), scope, rule.cause, rule.advice, queries)

@@ -1,10 +1,11 @@
 """Every rule, declared once: when it holds, what it means, what to try, and how much it explains.
 
-A rule holds when all its bounds do. A bound is a statement about an interval: low means that its upper end is below
-the threshold, high that its lower end is above it. Rules apply in the order of the table; queries that a rule
-with `claims` explains are left out of the rules after it, and a rule is skipped once one of `unless` holds, since
-that explains the same loss. `loss` is what each query loses by it, in points of recall@5 unless said otherwise: its
-mean over all queries is the weight, and the queries that lose most are listed.
+A rule holds when all its bounds do; one without bounds counts queries, and holds where it counts any. A bound is a
+statement about an interval: low means that its upper end is below the threshold, high that its lower end is above it.
+Rules apply in the order of the table; queries that a rule with `claims` explains are left out of the rules after it,
+and a rule is skipped once one of `unless` holds, since that explains the same loss. `loss` is what each query loses by
+it, in points of recall@5 unless said otherwise: its mean over all queries is the weight, and the queries that lose most
+are listed.
 """
 
 from __future__ import annotations
@@ -151,6 +152,18 @@ def _tail_of_time(view: View) -> Floats:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "missing-queries",
+        "Queries have no line in the run",
+        (),
+        lambda v: np.array([float(q in v.signals.absent) for q in v.query_ids]),
+        "The run stopped early, or was made for other queries. Each of these queries counts as 0.",
+        (
+            "run these queries too, then diagnose again",
+            'if they are left out on purpose, say so: --missing skip (in Python missing="skip")',
+        ),
+        claims=True,
+    ),
+    Rule(
         "router",
         "Queries are sent to the wrong source, and miss docs that it lacks",
         (Bound("misrouted", "high", "misrouted.high"), Bound("gap", "low", "misrouted.gap")),
@@ -225,7 +238,7 @@ RULES: tuple[Rule, ...] = (
         (
             "check that the gold docs of these queries are in the index",
             "check model, prefixes and normalisation of embeddings on both sides",
-            "compare recall by doc with recall by chunk: if recall by doc is fine, it is the chunker",
+            "read some of these docs: if the chunker splits or drops what answers the query, fix it first",
         ),
         unless=("chunker", "retriever"),
     ),
@@ -247,7 +260,8 @@ RULES: tuple[Rule, ...] = (
         "Many docs in the top 10 are not judged",
         (Bound("judged@10", "low", "judged@10.low"),),
         _unjudged,
-        "The gold is too thin for this system: precision, mrr and ndcg are lower bounds.",
+        "The gold is too thin for this system: unjudged docs count as not relevant, so precision is a lower bound, and"
+        " so are mrr and ndcg where they are below 1.",
         (
             "judge the top 10 of this run before comparing it with others",
             "until then, compare with --condensed (in Python condensed=True), and look at recall and hit rates first",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +13,7 @@ from karat.errors import InputError, UsageError
 from karat.model.intervals import Intervals
 from karat.model.policy import is_relevant, parent_of
 from karat.read.objects import build_qrels
-from karat.results.other_lists import (
-    align_dated,
-    align_lists,
-    align_without_newer,
-    final_lists,
-    measure_over,
-    stage_lists,
-)
+from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.sampling import Sampling, sampling
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 
@@ -108,10 +102,17 @@ class Signals:
     timed_ids: Sequence[str] = ()
     sampling: Sampling = field(default_factory=Sampling)
     without_newer: Callable[[], Mapping[str, Floats]] = dict
-    """The values of the final list without docs that are newer than as_of; measured when they are needed."""
+    """The values without docs that are newer than as_of; measured when they are needed."""
+    absent: frozenset[str] = frozenset()
+    """The queries that have no line in the run."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
+
+
+def have_relevant_gold(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Which queries the rules can speak of: nothing can be lost where the gold has no relevant doc."""
+    return np.nan_to_num(values["relevant"]) > 0
 
 
 def choose_run(result: Result, name: str | None = None) -> RunResult:
@@ -130,6 +131,15 @@ def choose_run(result: Result, name: str | None = None) -> RunResult:
     return run
 
 
+def absent_queries(run: RunResult) -> frozenset[str]:
+    """The queries that have no line in a run; without a log, an empty list is not told from none."""
+    assert run.rankings is not None
+    ids = run.rankings.query_ids
+    if run.log is not None:
+        return frozenset(ids).difference(run.log.traces)
+    return frozenset(compress(ids, run.rankings.returned == 0)) if run.counts.get("missing") else frozenset()
+
+
 def read_signals(result: Result, name: str | None = None, *, by: Fields | None = None) -> Signals:
     """All values of one run; the fields of the queries with few values are its segments, or those of `by`."""
     return _Reader(result.queries, choose_run(result, name)).read(by)
@@ -138,11 +148,13 @@ def read_signals(result: Result, name: str | None = None, *, by: Fields | None =
 class _Reader:
     """Collects the values of one run, and why others are missing."""
 
-    def __init__(self, queries: Queries | None, run: RunResult) -> None:
+    def __init__(self, queries: Queries | None, run: RunResult, ids: Sequence[str] | None = None) -> None:
+        if run.policy.as_of_filter and queries is not None and run.log is not None:
+            run = drop_newer(run, queries)  # from the stages and the gold too
         assert run.rankings is not None
         self.queries, self.run, self.log = queries, run, run.log
         self.rankings: Rankings = run.rankings
-        self.ids = self.rankings.query_ids
+        self.ids = self.rankings.query_ids if ids is None else ids
         self.values: dict[str, Floats] = {}
         self.missing: dict[str, str] = {}
         self.labels = dict(LABELS)
@@ -151,16 +163,12 @@ class _Reader:
         """All values."""
         if self.log is not None:
             self.log.check("stages")
-        self.values |= self._final(self.rankings)
+        self._read_lists()
         self._read_dates()
-        self._read_stages()
         if np.mean(~is_relevant(self.run.qrels.grades)) < ONLY_RELEVANT:
             self.missing["judged@10"] = (
                 "the gold has no docs that are judged not relevant: precision, mrr and ndcg are lower bounds"
             )
-        if "pool" in self.missing:
-            self.missing["recall@5 of pool"] = self.missing["pool"]
-        self.values |= _of_pool(self.values)
         self._read_routes()
         segments = self._segments(by)
         timed_ids = self._timed_ids()
@@ -174,27 +182,40 @@ class _Reader:
             timed_ids,
             segments,
             self._without_newer,
+            absent_queries(self.run),
         )
 
-    def _final(self, rankings: Rankings) -> dict[str, Floats]:
-        """The values of the final list."""
-        values = measure_over(FINAL.values(), rankings, self.ids)
-        final = {name: values[metric] for name, metric in FINAL.items()}
-        return {**final, "relevant@5": final["precision@5"] * 5}
+    def _read_lists(self) -> None:
+        """The values of the final list and of the stages, and what came of the pool."""
+        values = measure_over(FINAL.values(), self.rankings, self.ids)
+        self.values |= {name: values[metric] for name, metric in FINAL.items()}
+        self.values["relevant@5"] = self.values["precision@5"] * 5
+        self._read_stages()
+        if "pool" in self.missing:
+            self.missing["recall@5 of pool"] = self.missing["pool"]
+        self.values |= _of_pool(self.values)
 
-    def _without_newer(self) -> dict[str, Floats]:
+    def _without_newer(self) -> Mapping[str, Floats]:
         assert self.queries is not None
-        final = self._final(align_without_newer(self.run, self.queries))
-        return final | _of_pool({**self.values, **final})
+        reader = _Reader(self.queries, drop_newer(self.run, self.queries), self.ids)
+        reader._read_lists()
+        return reader.values
 
     def _no(self, name: str) -> str:
         """That nothing says a field of a run log."""
         return f"the run log has no `{name}`" if self.log is not None else f"needs a run log with `{name}`"
 
+    def _no_field(self, name: str) -> str | None:
+        """That the table of queries does not say a field, or that there is none."""
+        if self.queries is None:
+            return f"needs a table of queries (--queries) with `{name}`"
+        return None if self.queries.field(name) else f"the table of queries has no `{name}`"
+
     def _read_dates(self) -> None:
-        if self.queries is None or not self.queries.as_of:
-            self.missing["fresh@5"] = "the table of queries has no `as_of`"
+        if (lack := self._no_field("as_of")) is not None:
+            self.missing["fresh@5"] = lack
             return
+        assert self.queries is not None
         self.missing["fresh@5"] = self._no("doc_version")
         if self.log is None:
             return
@@ -269,11 +290,12 @@ class _Reader:
 
     def _read_routes(self) -> None:
         expected = self.queries.field("expected_source") if self.queries is not None else {}
+        lack = self._no_field("expected_source")
         routes = self.log.routes if self.log is not None else {}
         if not routes:
             self.missing["misrouted"] = self._no("route")
-        elif not expected:
-            self.missing["misrouted"] = "the table of queries has no `expected_source`"
+        elif lack is not None:
+            self.missing["misrouted"] = lack
         else:
             both = [q in routes and q in expected for q in self.ids]
             self.values["misrouted"] = np.array(
@@ -281,8 +303,9 @@ class _Reader:
             )
 
     def _timed_ids(self) -> list[str]:
-        """The queries of the run, then those of its log that have no gold: people wait for them too."""
-        return list(dict.fromkeys((*self.ids, *(self.log.traces if self.log is not None else ()))))
+        """The queries of the log, first those with gold: people wait for the others too."""
+        lines = self.log.traces if self.log is not None else {}
+        return list(dict.fromkeys((*(q for q in self.ids if q in lines), *lines)))
 
     def _latency(self, ids: Sequence[str]) -> dict[str, Floats]:
         stages = self.log.latency if self.log is not None else {}

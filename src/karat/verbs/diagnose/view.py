@@ -12,6 +12,7 @@ import numpy as np
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
 from karat.stats.resample import mean_of
+from karat.verbs.diagnose.signals import have_relevant_gold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ class View:
 
     signals: Signals
     rows: Mask
-    """The queries whose loss no earlier finding explains."""
+    """The queries with relevant gold whose loss no earlier finding explains."""
     values: Mapping[str, Floats]
     segment: Segment | None = None
     stage: str = ""
@@ -52,7 +53,12 @@ class View:
     explained_by: tuple[str, ...] = ()
     """The codes of the findings whose queries are left out."""
     without_newer: bool = False
-    """Whether values of final lists are without docs newer than as_of."""
+    """Whether the values are without docs newer than as_of."""
+
+    @classmethod
+    def of(cls, signals: Signals) -> View:
+        """All queries that rules can speak of."""
+        return cls(signals, have_relevant_gold(signals.values), signals.values)
 
     @property
     def subject(self) -> str:
@@ -65,11 +71,16 @@ class View:
         if self.stage:
             return f"all {len(self.query_ids):,} queries of the log"
         total, rows = len(self.rows), int(self.rows.sum())
-        text = f"all {total:,} queries"
-        if rows < total:
+        without = []
+        if empty := total - int(have_relevant_gold(self.values).sum()):
+            without.append(f"the {empty:,} that have no relevant doc in the gold")
+        if self.explained_by:
             finding = "finding" if len(self.explained_by) == 1 else "findings"
-            text = f"{rows:,} of {total:,} queries, without those of the {finding} {', '.join(self.explained_by)}"
-        newer = "; final lists without docs newer than as_of, stages as they were logged" if self.without_newer else ""
+            without.append(f"those of the {finding} {', '.join(self.explained_by)}")
+        text = (
+            f"{rows:,} of {total:,} queries, without {' and '.join(without)}" if without else f"all {total:,} queries"
+        )
+        newer = "; gold, stages and final lists without docs newer than as_of" if self.without_newer else ""
         return text + newer
 
     @cached_property
@@ -210,9 +221,10 @@ class View:
         return View(self.signals, self.rows & ~rows, self.values, explained_by=codes, without_newer=self.without_newer)
 
     def with_newer_dropped(self) -> View:
-        """The same view of final lists without docs newer than as_of."""
+        """The same view without docs newer than as_of, in lists and gold."""
         values = {**self.values, **self.signals.without_newer()}
-        return View(self.signals, self.rows, values, explained_by=self.explained_by, without_newer=True)
+        rows = self.rows & have_relevant_gold(values)
+        return View(self.signals, rows, values, explained_by=self.explained_by, without_newer=True)
 
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""
