@@ -26,6 +26,7 @@ from karat.report.html.source import source_of
 from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
+from karat.report.terminal.console import PIPE
 from karat.report.view import view_of
 from karat.results.decisions import read_decision
 from karat.results.figures import p_text
@@ -335,6 +336,16 @@ def test_nothing_is_cut_at_the_terminal_and_the_verdict_comes_first(
     assert "0.5000  [0.291, 0.709]  n=24" in table
     assert re.search(r"about [\d,]+( to [\d,]+)? more queries would settle it", table)
     assert table.index("n=24") < table.index("metric")
+
+
+def test_long_gates_and_long_advice_are_wrapped_to_the_width_of_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "what we promised to our first customers in the contract of last year, and have to keep for as long " * 2
+    gates = [{"gate": gate, "name": name} for gate in ("hit@1 >= 0.95 for every kind", "hit@1 >= 0.55")]
+    result = judged("a run").result
+    for candidates in (["a run"], ["a run", "base a run"]):
+        check_view.show_check(karat.check(result, gates, candidate=candidates), "gold")
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines[2:-1])) <= PIPE and "0.5000  [0.291, 0.709]  n=24" in "\n".join(lines)
 
 
 def test_no_name_steers_the_terminal(hostile: karat.Check, capsys: pytest.CaptureFixture[str]) -> None:

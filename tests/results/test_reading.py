@@ -145,6 +145,6 @@ def test_every_purpose_names_a_metric_that_can_be_parsed() -> None:
 def test_empty_result_lists_are_counted_in_a_warning() -> None:
     lists = {q: (["a"] if i % 4 else []) for i, q in enumerate(QUERIES)}
     result = karat.evaluate(GOLD, lists, "recall@10")
-    assert any("5 queries with an empty result list" in note for note in result.notes)
+    assert any("5 queries of the gold with an empty result list" in note for note in result.notes)
     without = karat.evaluate(GOLD, {q: docs for q, docs in lists.items() if docs}, "recall@10")
     assert not any("empty result list" in note for note in without.notes)  # they are missing from the run instead

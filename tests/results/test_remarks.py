@@ -34,6 +34,26 @@ def test_what_holds_for_several_runs_is_said_once_with_their_names() -> None:
     assert texts({"a": more, "b": LISTS, "c": more}) == [f"each run: {missing}", f"a, c: {left_out}", gold]
 
 
+def test_what_holds_for_the_runs_judged_is_not_said_of_each_run() -> None:
+    short = {q: LISTS[q] for q in QUERIES[5:]}
+    result = karat.evaluate(GOLD, {"old": short, "new": short, "other": LISTS}, "mrr", level="doc")
+    check = karat.check(result, ["mrr >= 0.1"], baseline="old", candidate="new")
+    # 5 queries and "empty" lack results in both; other lacks "empty" alone.
+    assert check.remarks[0].text == "old, new: 6 queries of the gold without results in this run"
+    alone = karat.check(result, ["mrr >= 0.1"], candidate="new")
+    assert alone.remarks[0].text == "new: 6 queries of the gold without results in this run"
+
+
+def test_empty_lists_are_those_of_queries_of_the_gold_and_name_the_convention_that_may_have_emptied_them() -> None:
+    lists = LISTS | {"q0": [], "no gold": [], "q1": ["x", "y"]}
+    empty = "1 query of the gold with an empty result list"
+    assert empty in texts({"a": lists})
+    result = karat.evaluate(GOLD, lists, "mrr", level="doc", condensed=True)
+    assert "2 queries of the gold with an empty result list after condensed" in [
+        r.text for r in data_remarks(result.runs)
+    ]
+
+
 def test_unjudged_docs_are_counted_of_how_many() -> None:
     result = karat.evaluate(GOLD, {"a": LISTS, "b": {q: ["a"] for q in QUERIES}}, "mrr")
     # 30 lists of three docs, one of them judged; 30 lists of one judged doc.

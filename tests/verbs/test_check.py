@@ -715,7 +715,7 @@ PLACED = [
     (
         {"gates": ["mrr better than baseline", "mrr better than god"]},
         [
-            ("mrr better than baseline", "no baseline is named; set `baseline` to a run"),
+            ("mrr better than baseline", "no baseline is named; set `baseline` (--baseline) to a run"),
             ("mrr better than god", "did you mean 'good'?"),
         ],
     ),
@@ -1219,6 +1219,26 @@ def test_a_saved_result_without_the_baseline_of_the_config_says_so(small: Path) 
         "karat.yaml:1: the saved result does not hold the baseline 'prod', only good; evaluate and save both, or name "
         "a file that `karat bless` wrote (--baseline)"
     ) in done.stderr
+
+
+def test_a_gate_by_a_field_that_the_result_does_not_hold_says_how_to_get_it(small: Path) -> None:
+    gold, run, table = (str(small / name) for name in ("qrels.txt", "good.run", "queries.jsonl"))
+    advice = "evaluate with queries= and by='language' (--queries FILE --by language)"
+    for options in ({}, {"queries": table}):
+        result = karat.evaluate(gold, run, "mrr", **options)
+        for gate in ("mrr >= 0.5 for every language", "mrr >= 0.5 where language = de"):
+            with pytest.raises(InputError) as error:
+                karat.check(result, [gate])
+            assert str(error.value) == f"gate '{gate}': the result holds no field 'language'; {advice}"
+    result = karat.evaluate(gold, run, "mrr", queries=table, by=["language", "topic"])
+    with pytest.raises(InputError, match="the queries of the result are not sliced by language,topic; evaluate with"):
+        karat.check(result, ["mrr >= 0.5 for every language, topic"])
+
+
+def test_the_footer_of_a_saved_result_does_not_call_it_gold(small: Path) -> None:
+    karat.evaluate(str(small / "qrels.txt"), str(small / "good.run"), "mrr").save(str(small / "result.json"))
+    done = run_karat("check", "--result", "result.json", "--gate", "mrr >= 0.5", cwd=small)
+    assert " · saved result result.json · " in done.stdout and "gold result.json" not in done.stdout
 
 
 def bless_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -186,6 +186,22 @@ def test_the_command_writes_tables_json_and_markdown(tmp_path: Path) -> None:
     assert "| 100 |" in (tmp_path / "p.md").read_text()
 
 
+def test_a_config_is_named_by_an_option_too_and_a_lacking_baseline_names_its_flag(tmp_path: Path) -> None:
+    parts = project(60)
+    for name, content in (("gold", parts["qrels"]), ("run", parts["runs"]["new"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    config = tmp_path / "ci.yaml"
+    config.write_text("dataset: {qrels: gold.json}\nruns: {new: run.json}\ngates: ['mrr >= 0.45']\n")
+    outputs = [CliRunner().invoke(app, ["plan", *place, "--n", "25"]) for place in ([str(config)], ["-c", str(config)])]
+    assert outputs[0].exit_code == 0 and outputs[0].output == outputs[1].output
+    both = CliRunner().invoke(app, ["plan", "other.yaml", "--config", str(config)])
+    assert isinstance(both.exception, UsageError) and "leave out other.yaml" in str(both.exception)
+    saved = str(tmp_path / "result.json")
+    result_of().save(saved)
+    lacking = CliRunner().invoke(app, ["plan", saved, "-g", "mrr no worse than baseline by 0.1"])
+    assert "no baseline is named; set `baseline` (--baseline) to a run, or to a file" in str(lacking.exception)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUERIES, MARKED = 400, 100
-EMPTY = "1 query with an empty result list"
+EMPTY = "1 query of the gold with an empty result list"
 BUDGET = "latency.p90,cost.tokens,cost.tokens.sum"
 
 

@@ -86,8 +86,15 @@ def check(
         write_error(error, files, name)
         raise
     if not files.printed and not quiet:
-        gold = read.config.dataset.qrels if read.config.dataset is not None else result or "saved result"
-        check_view.show_check(decision, gold, verbose=verbose, by=read.config.segments.by or (), paths=paths)
+        file, data = result or read.config.result, read.config.dataset
+        check_view.show_check(
+            decision,
+            file or (data.qrels if data is not None else ""),
+            saved=file is not None,
+            verbose=verbose,
+            by=read.config.segments.by or (),
+            paths=paths,
+        )
     if quiet and decision.verdict != "SHIP":
         typer.echo(terminal.plain(f"{decision.verdict}: {decision.why}"), err=True)
     code = decision.exit_code

@@ -21,6 +21,10 @@ def plan(
         ),
     ] = None,
     runs: o.OptionalRuns = None,
+    config: Annotated[
+        str | None,
+        o.option("Plan for the gates of this karat.yaml; the same as CONFIG.", "-c", "--config", metavar="FILE"),
+    ] = None,
     gate: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,6 +79,9 @@ def plan(
     sizes = SIZES if n is None else tuple(int(part) for part in n.split(",") if part.strip().isdecimal())
     if n is not None and len(sizes) < len(n.split(",")):
         raise UsageError(f"--n must be whole numbers, such as 100,400, found {n!r}")
+    if config is not None and (runs or source not in (None, config)):
+        raise UsageError(f"--config {config} names gold and runs itself; leave out {source}")
+    source = config or source
     if plot is not None:
         pictures.check_plot_name(plot)
     with open_outputs(outputs) as files:

@@ -13,7 +13,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
-from karat.gates.unanswerable import explain_lack_of_gold, refuse_absent_value
+from karat.gates.unanswerable import explain_lack_of_gold, refuse_absent_field, refuse_absent_value
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
@@ -47,7 +47,7 @@ EVIDENCE_KINDS: dict[Aggregate, Kind] = {
     "sum": "total",
     "quantile": "quantile",
 }
-NO_BASELINE = "no baseline is named; set `baseline` to a run, or to a file written by `karat bless`"
+NO_BASELINE = "no baseline is named; set `baseline` (--baseline) to a run, or to a file written by `karat bless`"
 UNKNOWN = "the number of queries needed is not known for a difference of quantiles"
 
 
@@ -290,6 +290,7 @@ class _View:
             return [self._judgment(gate, None, self._evidence(gate, None))]
         segments = matching_segments(gate, self._slices)
         if not segments:
+            refuse_absent_field(gate, self.sampling)
             refuse_absent_value(gate, self.sampling)
             condition = " and ".join(condition_text(f, v) for f, v in gate.where) or ", ".join(gate.every)
             return [self._without_evidence(gate, f"no query has {condition}")]

@@ -40,6 +40,19 @@ def _explain(row: JudgedGate, result: Result) -> JudgedGate:
     return replace(row, found=GateEvidence(math.nan, missing=why), judged=Ruling("undecided", why))
 
 
+def refuse_absent_field(gate: Gate, sampling: Sampling) -> None:
+    """Refuse a gate by a field that the result does not hold: its queries are not sliced by it."""
+    if gate.fields in sampling.by:
+        return
+    option = ",".join(gate.fields)
+    names = [f for f in gate.fields if f not in sampling.fields]
+    missing = f"the result holds no field {' and '.join(map(repr, names))}"
+    if not names:
+        missing = f"the queries of the result are not sliced by {option}"
+    advice = f"evaluate with queries= and by={option!r} (--queries FILE --by {option})"
+    raise InputError(f"gate '{gate}': {missing}; {advice}").about(gate)
+
+
 def refuse_absent_value(gate: Gate, sampling: Sampling) -> None:
     """Refuse a gate on a segment that no query of the table is in, with the values that there are."""
     if not gate.where or any(f not in sampling.fields for f, _ in gate.where) or find_members(gate, sampling):

@@ -35,23 +35,31 @@ class Remark:
     """Whether it is about a gate: such a one is in every output."""
 
 
-def remarks_of(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
+def remarks_of(
+    runs: Sequence[RunResult], *, beside: Sequence[RunResult] = (), of_more: bool = False
+) -> tuple[Remark, ...]:
     """What outputs say of the data behind the figures of these runs: what is odd about it, and what nobody judged."""
-    return (*data_remarks(runs, beside=beside), *(Remark(text, False) for text in describe_unjudged(runs)))
+    return (
+        *data_remarks(runs, beside=beside, of_more=of_more),
+        *(Remark(text, False) for text in describe_unjudged(runs)),
+    )
 
 
-def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ()) -> tuple[Remark, ...]:
+def data_remarks(
+    runs: Sequence[RunResult], *, beside: Sequence[RunResult] = (), of_more: bool = False
+) -> tuple[Remark, ...]:
     """What is odd about the data of these runs, and how their figures came to be.
 
     A text that holds for several runs is said once; a note that all of them have is about what they share: the gold.
-    `beside` are runs that they are compared with, of which nothing but the depth of their lists is said.
+    `beside` are runs that they are compared with, of which nothing but the depth of their lists is said; `of_more`
+    says that the outputs show further runs, so that what holds for these does not hold for each.
     """
     found = {run.name: warnings(run) for run in runs}
     mismatches = {text for run in runs for text in run.mismatches}
     notes = {run.name: [text for text in run.notes if text not in mismatches] for run in runs}
     return (
         *(Remark(text, True) for text in _few_cases(runs)),
-        *(Remark(text, True) for text in _say_once(found, of_all="each run: ")),
+        *(Remark(text, True) for text in _say_once(found, of_all=None if of_more else "each run: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),
@@ -60,15 +68,21 @@ def data_remarks(runs: Sequence[RunResult], *, beside: Sequence[RunResult] = ())
     )
 
 
-def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str) -> list[str]:
-    """Each text with the names of its runs before it, or `of_all` where all have it; a single run has no name."""
+def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str | None) -> list[str]:
+    """Each text with the names of its runs before it, or `of_all` where all have it; a single run has no name.
+
+    Without `of_all` every text has names: there are other runs that it may not hold for.
+    """
     runs: dict[str, list[str]] = {}
     for run, mine in texts.items():
         for text in dict.fromkeys(mine):
             runs.setdefault(text, []).append(run)
-    if len(texts) == 1:
+    if len(texts) == 1 and of_all is not None:
         return list(runs)
-    return [(of_all if len(some) == len(texts) else f"{', '.join(some)}: ") + text for text, some in runs.items()]
+    return [
+        (of_all if of_all is not None and len(some) == len(texts) else f"{', '.join(some)}: ") + text
+        for text, some in runs.items()
+    ]
 
 
 def describe_units(run: RunResult) -> str:
@@ -105,7 +119,7 @@ def warnings(run: RunResult) -> list[str]:
     if c.get("missing"):
         out.append(f"{plural(c['missing'], 'query', 'queries')} of the gold without results in this run")
     if empty := _empty_lists(run):
-        out.append(f"{plural(empty, 'query', 'queries')} with an empty result list")
+        out.append(f"{plural(empty, 'query', 'queries')} of the gold with an empty result list{_after_selection(run)}")
     if c.get("without_gold") and (scope := _left_out(run)):
         out.append(f"{plural(c['without_gold'], 'query', 'queries')} of this run without gold: {scope}")
     if c.get("duplicates"):
@@ -173,6 +187,12 @@ def _empty_lists(run: RunResult) -> int:
         return 0
     missing = run.counts.get("missing", 0) if run.policy.missing == "zero" else 0
     return max(0, int((run.rankings.returned == 0).sum()) - missing)
+
+
+def _after_selection(run: RunResult) -> str:
+    """The conventions that leave docs out, and so may have emptied a list."""
+    names = [each.name for each, _ in run.policy.changes() if each.selects]
+    return f" after {' and '.join(names)}" if names else ""
 
 
 def _left_out(run: RunResult) -> str:

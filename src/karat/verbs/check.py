@@ -209,7 +209,7 @@ def remarks_on(
         elsewhere = [replace(base, name=mark_baseline(base), values=values)]
     turned = (Remark(text, True, of_gate=True) for text in describe_directions(row.gate for row in rows))
     left_out = (Remark(text, False, of_gate=True) for text in describe_left_out(rows, result))
-    return (*turned, *remarks_of(runs, beside=elsewhere), *left_out)
+    return (*turned, *remarks_of(runs, beside=elsewhere, of_more=len(runs) < len(result.runs)), *left_out)
 
 
 def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from karat.report.view import View
     from karat.verbs.check import Check
 
+GATE, GAP = 40, 2
+"""The fewest characters that a gate has before it is wrapped, and the space between columns."""
 LISTED = 3
 """Segments of a gate that pass are named up to so many."""
 FALLS = 5
@@ -35,7 +37,13 @@ LONG = 20
 
 
 def show_check(
-    check: Check, gold: str, *, verbose: bool = False, by: Sequence[str] = (), paths: Sequence[str] = ()
+    check: Check,
+    gold: str,
+    *,
+    saved: bool = False,
+    verbose: bool = False,
+    by: Sequence[str] = (),
+    paths: Sequence[str] = (),
 ) -> None:
     """The verdict, what to know of the data, the gates with what fails first; then figures, and the files written."""
     from rich import box
@@ -63,7 +71,7 @@ def show_check(
         show_readings(out, [system.run for system in view.candidates])
         show_segments(out, check, by, verbose=verbose)
         components_view.show(check.result, out)
-        show_scope(out, check.result, gold)
+        show_scope(out, check.result, gold, saved=saved)
         facts(check, out)
         if paths:
             out.print(line(plain(f"wrote {', '.join(paths)}"), style="dim"))
@@ -85,12 +93,15 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
     """One table: long gates wrap, what was measured stays whole, and advice stands below its gate."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=False)
     several = len(view.candidates) > 1
+    run = max(8, width // 6) if several else 0
+    figures = zip(*(cells(row) for group in view.gates for row in group.rows), strict=True)
+    taken = sum(max(map(len, column)) + GAP for column in figures) + (run + GAP if several else 0) + 1 + GAP
     table.add_column("mark", no_wrap=True)
     if several:
-        table.add_column("run", no_wrap=True, overflow="ellipsis", max_width=max(8, width // 6))
-    table.add_column("gate", overflow="fold")
+        table.add_column("run", no_wrap=True, overflow="ellipsis", max_width=run)
+    table.add_column("gate", overflow="fold", max_width=max(width - taken, GATE))
     for name in ("value", "interval", "n"):
         table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
     for group in view.gates:

@@ -142,14 +142,14 @@ def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None
             out.print(line(plain(f"{run.name}: {facts}"), style="dim"))
 
 
-def show_scope(out: Console, result: Result, gold: str) -> None:
-    """Over which queries and by which conventions the values are."""
+def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) -> None:
+    """Over which queries and by which conventions the values are; of a `saved` result, `gold` is its file."""
     queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling
     conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
     listed = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
-    source = f"gold {plain(os.path.basename(gold))}" if gold else "no gold"
+    source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
     out.print(line(f"{count} · {source} · {TIES} · {plain(listed)}", style="dim"))
     few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
     if 0 < few < FEW:
