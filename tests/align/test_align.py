@@ -1244,3 +1244,11 @@ def test_the_buffer_has_free_bytes_at_both_ends() -> None:
     assert len(column.buffer) == PAD + 3 + PAD
     assert not column.buffer[:PAD].any()
     assert not column.buffer[PAD + 3 :].any()
+
+
+def test_level_doc_refuses_gold_by_chunk() -> None:
+    gold, run = {"q": {"a#1": 1, "b#2": 1}}, {"q": ["a#1", "c#1"]}
+    with pytest.raises(karat.InputError, match=r"0 of 2 gold ids match a doc, 1 match a chunk.*--components"):
+        karat.evaluate(gold, run, "recall@5", level="doc")
+    # Gold by doc that nothing was returned of is measured, and 0.
+    assert karat.evaluate({"q": {"z": 1}}, run, "recall@5", level="doc").runs[0].intervals["recall@5"].estimate == 0

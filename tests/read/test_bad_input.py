@@ -292,6 +292,7 @@ REFUSED = [
     run("folder", None, "run.txt: is a directory, expected a file"),
     gold("folder-gold", None, "qrels.txt: is a directory, expected a file"),
     Case("missing-file", ("qrels.txt", "rum.txt"), BASE, ("rum.txt: no such file; did you mean 'run.txt'?",)),
+    Case("missing-far", ("qrels.txt", "none.txt"), BASE, ("none.txt: no such file; check the path",)),
     Case("missing-gold", ("qrel.txt", "run.txt"), BASE, ("qrel.txt: no such file; did you mean 'qrels.txt'?",)),
     Case("missing-folder", ("qrels.txt", "runs/x"), BASE, ("runs/x: no such file; the folder 'runs' does not exist",)),
     Case("glob-of-nothing", ("qrels.txt", "*.run"), BASE, ("*.run: no file matches", "check the folder")),

@@ -240,3 +240,16 @@ def test_a_command_with_a_report_evaluates_once_and_reads_its_log_once(
     assert (tmp_path / "report.html").exists(), done.stderr
     assert readings == {"log.jsonl": 1}
     assert evaluations == 1
+
+
+def test_a_line_that_skipped_retrieval_has_an_empty_list_in_every_stage() -> None:
+    lines = [
+        {"query_id": "q1", "topk": [{"doc_id": "d1"}], "stages": {"retrieve": ["d1", "d2"]}},
+        {"query_id": "q2", "topk": [], "retrieved": False},
+    ]
+    lists = run_of(log_of_lines(lines, "log"), Policy(stage="retrieve")).content
+    assert isinstance(lists, OrderedLists)
+    assert {q: list(ids) for q, ids in lists.lists.items()} == {"q1": ["d1", "d2"], "q2": []}
+    silent = log_of_lines([lines[0], {"query_id": "q2", "topk": []}], "log")
+    with pytest.raises(karat.InputError, match='this line has no stages: log them, or "retrieved": false where'):
+        run_of(silent, Policy(stage="retrieve"))

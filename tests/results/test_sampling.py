@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import karat
+from karat.results.words import segment_text
 from karat.stats.groups import interval
 from places import DL19 as SHARED
 
@@ -131,6 +132,13 @@ def test_numbers_are_cut_into_quantiles() -> None:
     result = karat.evaluate(gold, run, "mrr", queries=queries, by="level:2")
     # levels 0…6, eight queries each; the median is 3
     assert [(s.by["level:2"], s.n) for s in result.segments] == [("1: ≤ 3", 32), ("2: > 3", 24)]
+    # thirds end at 2 and 4, and say which of their ends they hold
+    thirds = karat.evaluate(gold, run, "mrr", queries=queries, by="level:3")
+    assert [(s.by["level:3"], s.n) for s in thirds.segments] == [("1: ≤ 2", 24), ("2: > 2 to ≤ 4", 16), ("3: > 4", 16)]
+
+
+def test_an_empty_value_of_a_field_is_shown_in_sentences() -> None:
+    assert segment_text({"area": "", "language": "de"}) == 'area = "", language = de'
 
 
 def test_queries_are_sliced_by_fields_of_their_gold_and_may_be_in_several_slices() -> None:

@@ -91,7 +91,10 @@ def find_queries(
 
 def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tuple[Hits, tuple[str, ...]]:
     if policy.level != "auto":
-        return aligner.at(policy.level == "doc"), run.notes
+        hits = aligner.at(policy.level == "doc")
+        if policy.level == "doc" and not hits.extent.matches:
+            _refuse_chunks(qrels, run, aligner.at(False))
+        return hits, run.notes
     by_chunk = aligner.at(False)
     if by_chunk.extent.matches == len(qrels.docs) or not aligner.has_parents(by_chunk):
         return by_chunk, run.notes
@@ -102,6 +105,16 @@ def _at_level(qrels: Qrels, run: Run, policy: Policy, aligner: _Aligner) -> tupl
     best, level = (by_doc, "doc") if docs > chunks else (by_chunk, "chunk")
     note = f"level={level}: {chunks} of {total} gold ids match a chunk, {docs} match a chunk's doc"
     return best, (*run.notes, note)
+
+
+def _refuse_chunks(qrels: Qrels, run: Run, by_chunk: Hits) -> None:
+    """Refuse gold by chunk where only docs are compared: every value would be 0."""
+    if count := by_chunk.extent.matches:
+        raise InputError(
+            f"{run.name}: level=doc matches gold ids with the docs of chunks, and {qrels.source} names chunks: 0 of "
+            f"{len(qrels.docs):,} gold ids match a doc, {count:,} match a chunk. Leave out --level; --components "
+            "measures recall by chunk and by doc"
+        )
 
 
 def _match_as_chunks(qrels: Qrels, hits: Hits, aligner: _Aligner) -> int:

@@ -155,7 +155,9 @@ def check_path(path: str) -> str:
         folder, base = os.path.split(path)
         beside = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
         pattern = any(c in base for c in "*?[")
-        near = nearest(base, beside) if not pattern else None
+        # The endings of names are alike in any case: what comes before them has to be near.
+        alike = [name for name in beside if nearest(base.partition(".")[0], [name.partition(".")[0]])]
+        near = nearest(base, alike) if not pattern else None
         hint = f"did you mean {os.path.join(folder, near)!r}?" if near else "check the path"
         if pattern:
             hint = "patterns are understood for runs alone: name the file"

@@ -37,7 +37,7 @@ def run_of(log: RunLog, policy: Policy, as_of: Mapping[str, float] | None = None
 
 
 def stage_lists(log: RunLog, stage: str, separator: str) -> OrderedLists:
-    """The ids of one stage; a line that lacks it is an error."""
+    """The ids of one stage, none where retrieval was skipped; another line that lacks it is an error."""
     log.refuse(
         (
             log.lines.get(query),
@@ -45,14 +45,14 @@ def stage_lists(log: RunLog, stage: str, separator: str) -> OrderedLists:
             + (
                 f"expected one that this line has: {', '.join(map(shown, sorted(trace.stages)))}"
                 if trace.stages
-                else "this line has no stages"
+                else 'this line has no stages: log them, or "retrieved": false where nothing was retrieved'
             ),
         )
         for query, trace in log.traces.items()
-        if stage not in trace.stages
+        if stage not in trace.stages and trace.retrieved is not False
     )
     log.check("stages")
-    return ordered_lists(log, {q: t.stages[stage] for q, t in log.traces.items()}, separator)
+    return ordered_lists(log, {q: t.stages.get(stage, ()) for q, t in log.traces.items()}, separator)
 
 
 def ordered_lists(log: RunLog, lists: Mapping[str, Sequence[str]], separator: str) -> OrderedLists:

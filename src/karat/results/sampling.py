@@ -267,5 +267,5 @@ def _quantiles(name: str, plain: str, parts: str, values: Fields) -> dict[str, s
     cuts = np.quantile(list(numbers.values()), np.linspace(0, 1, int(parts) + 1)[1:-1])
     place = {q: int(np.searchsorted(cuts, v, side="left")) for q, v in numbers.items()}
     edges = [f"{c:g}" for c in cuts]
-    labels = [f"≤ {edges[0]}", *(f"{a} – {b}" for a, b in itertools.pairwise(edges)), f"> {edges[-1]}"]
+    labels = [f"≤ {edges[0]}", *(f"> {a} to ≤ {b}" for a, b in itertools.pairwise(edges)), f"> {edges[-1]}"]
     return {q: f"{i + 1}: {labels[i]}" for q, i in place.items()}

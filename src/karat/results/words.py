@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 BASELINE = "baseline"
 """What gates, and sentences, call the run that others are compared with."""
+EMPTY = '""'
+"""An empty value of a field, so that a sentence shows it."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls of terminals and of the direction of writing, and halves of characters."""
 
@@ -42,7 +44,7 @@ def segment_text(segment: Mapping[str, str] | None, mark: str = " = ") -> str:
 def condition_text(field: str, value: str, mark: str = " = ") -> str:
     """A field with its value; a group of values, which is a field with yes or no, as what it says."""
     if read_group(field) is None:
-        return f"{field}{mark}{value}"
+        return f"{field}{mark}{value or EMPTY}"
     return field if value == INSIDE else f"not {field}"
 
 
