@@ -961,3 +961,14 @@ def test_notes_of_a_comment_stand_apart_and_those_of_gates_are_never_hidden() ->
     one = replace(view, remarks=tuple(notes[:12]))
     assert "> - and 1 more note\n" in markdown.render(one)
     assert cmarkgfm.github_flavored_markdown_to_html(comment).count("<li>data") == 11
+
+
+def test_markdown_says_of_small_segments_that_they_are_too_few() -> None:
+    gold = {f"q{i:02d}": {"d": 1} for i in range(24)}
+    queries = {q: {"area": "rare" if i < 4 else "main"} for i, q in enumerate(gold)}
+    runs = {"old": {q: ["x", "d"] for q in gold}, "new": {q: ["d"] if i % 3 else ["x"] for i, q in enumerate(gold)}}
+    text = markdown.render(view_of(karat.compare(gold, runs, "mrr", queries=queries, by="area")))
+    (row,) = (line for line in text.splitlines() if line.startswith("| area = rare") and "/" in line)
+    assert "too few to judge alone" in row
+    (row,) = (line for line in text.splitlines() if line.startswith("| area = main") and "/" in line)
+    assert "too few" not in row

@@ -15,7 +15,7 @@ from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
-from karat.results.words import plain, plural, queries_text, segment_text
+from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
     from karat.gates.evidence import JudgedGate
@@ -162,7 +162,8 @@ _CHANGE = ["Δ", "p adj.", "won/tied/lost", "n"]
 
 
 def _change_cells(row: Decision, shared: SharedLevels | None = None) -> list[str]:
-    return [_change(row, shared), text(p_text(row.p_adjusted)), f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
+    p = TOO_FEW if row.small else text(p_text(row.p_adjusted))
+    return [_change(row, shared), p, f"{row.wins}/{row.ties}/{row.losses}", f"{row.n:,}"]
 
 
 def _change(row: Decision, shared: SharedLevels | None) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 BASELINE = "baseline"
 """What gates, and sentences, call the run that others are compared with."""
+TOO_FEW = "too few to judge alone"
+"""What is said of a segment below the minimum size, in the place of p."""
 EMPTY = '""'
 """An empty value of a field, so that a sentence shows it."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

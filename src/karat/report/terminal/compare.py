@@ -9,7 +9,7 @@ from karat.report.terminal.console import console, grid, line, note
 from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of
-from karat.results.words import plain, plural, segment_text
+from karat.results.words import TOO_FEW, plain, plural, segment_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,7 @@ def _segments(out: Console, rows: list[Decision]) -> None:
     for r in rows:
         if r.segment is None or r.metric != metric:
             continue
-        flag = "too few to judge alone" if r.small else "moves against the whole" if r.against_trend else ""
+        flag = TOO_FEW if r.small else "moves against the whole" if r.against_trend else ""
         if r.rest is not None and r.rest.differs:
             flag = "; ".join(filter(None, (flag, "differs from the rest")))
         name = plain(segment_text(r.segment, "="))
