@@ -69,7 +69,7 @@ def make_queries(folder: Path, size: int) -> None:
     for name, seed in (("a", 1), ("b", 2), ("c", 3)):
         lines(folder / f"{name}.run", (row for q in range(size) for row in _run_rows(q, seed)))
     lines(folder / "log.jsonl", (_log_line(q) for q in range(size)))
-    docs = dict.fromkeys(doc for q in range(size) for seed in (1, 4) for doc in _ranked(q, seed))
+    docs = (doc for q in range(size) for doc in dict.fromkeys(_ranked(q, 1) + _ranked(q, 4)))
     lines(folder / "docs.jsonl", (json.dumps({"_id": doc, "text": f"{WORDS[len(doc)]} {doc}"}) for doc in docs))
     about = (
         {"_id": f"q{q}", "text": f"{WORDS[q % 1000]} {q}", "language": ("en", "de", "fr")[q % 3]} for q in range(size)
@@ -91,7 +91,7 @@ def _ranked(query: int, seed: int) -> list[str]:
     """The docs of a list: some of the gold, at random ranks, among others."""
     draw = random.Random(query * 7 + seed)
     docs = [f"q{query}d{d}" for d in range(JUDGED) if draw.random() < 0.7]
-    docs += [f"x{draw.randrange(10_000_000)}" for _ in range(LISTED - len(docs))]
+    docs += [f"x{query}n{i}" for i in draw.sample(range(1000), LISTED - len(docs))]
     draw.shuffle(docs)
     return docs
 
