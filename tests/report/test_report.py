@@ -977,6 +977,13 @@ def test_nothing_is_wider_than_a_phone(browser: Any, ten: Path, made: Made, syst
             assert wide == []
 
 
+def test_the_table_of_metrics_shows_its_differences_without_scrolling(browser: Any, systems: Made) -> None:
+    with opened(browser, systems.path, width=1280) as page:
+        drawn(page)
+        hidden = "n => n.scrollWidth - n.clientWidth"
+        assert page.eval_on_selector_all("#metrics .scroll", f"nodes => nodes.map({hidden})") == [0]
+
+
 # ---- a blessed baseline ----
 
 

@@ -215,11 +215,13 @@ class Decision:
         return (ratio_figure(change) if self.scale == "ratio" else figure(self.metric, abs(change))).text
 
     def shared_levels(self, base: RunResult, run: RunResult) -> SharedLevels | None:
-        """The levels that Δ is the difference of, where those of the runs themselves are over more queries."""
+        """The levels that Δ is the difference of, where the runs' own are over more queries and are written otherwise."""
         most = max(int(np.count_nonzero(~np.isnan(one.values[self.metric]))) for one in (base, run))
         if self.segment is not None or self.n >= most:
             return None
         levels = change_text(self.metric, self.mean_baseline, self.mean_candidate)
+        if levels == change_text(self.metric, base.mean[self.metric], run.mean[self.metric]):
+            return None
         return SharedLevels(plural(self.n, "shared query", "shared queries"), levels)
 
     @property
