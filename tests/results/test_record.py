@@ -91,7 +91,11 @@ def test_rankings_read_back_measure_the_same(
 ) -> None:
     assume(gold.keys() & run.keys())
     metrics = ["precision@3", "ndcg", "judged@5", "map"]
-    result = karat.evaluate(gold, {"run": run}, metrics, level=level, chunk_credit=credit, details=True)
+    try:
+        result = karat.evaluate(gold, {"run": run}, metrics, level=level, chunk_credit=credit, details=True)
+    except karat.InputError:  # --level doc refuses gold that names chunks
+        assume(level != "doc")
+        raise
     loaded = again(result, tmp_path_factory.mktemp("record"))
     assert_same(result, loaded)
     from karat.metrics.grammar import parse

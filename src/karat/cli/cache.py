@@ -26,6 +26,8 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all entrie
             typer.echo(
                 f"{what}: {len(entries)} entries, {size:.1f} of at most {store.limit / 1e6:.0f} MB, in {store.folder}"
             )
+    if not AnswerStore.exists():
+        return
     answers = AnswerStore()
     if clear:
         typer.echo(f"answers: removed {answers.clear():,} from {answers.path}")

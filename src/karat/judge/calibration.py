@@ -10,6 +10,7 @@ import numpy as np
 from karat.errors import InputError
 from karat.judge.judgments import Person, fingerprint_judge
 from karat.model.policy import is_relevant
+from karat.results.figures import share_figure
 from karat.stats.agreement import count_confusion, discriminate, kappa, krippendorff_alpha
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
 from karat.stats.intervals import Interval, student
@@ -79,9 +80,9 @@ class Calibration:
         if self.discrimination.above_chance:
             return None
         return (
-            f"{self.judge.label} is no better than chance: sensitivity + specificity − 1 is {skill.estimate:.3f} "
-            f"[{skill.low:.3f}, {skill.high:.3f}] over {self.labelled:,} pairs; its grades cannot be used. Try "
-            "another model or prompt, or label more pairs"
+            f"{self.judge.label} is no better than chance: sensitivity + specificity − 1 is "
+            f"{share_figure(skill.estimate, skill.low, skill.high)} over {self.labelled:,} pairs; "
+            "its grades cannot be used. Try another model or prompt, or label more pairs"
         )
 
 

@@ -215,7 +215,7 @@ class Decision:
         return (ratio_figure(change) if self.scale == "ratio" else figure(self.metric, abs(change))).text
 
     def shared_levels(self, base: RunResult, run: RunResult) -> SharedLevels | None:
-        """The levels that Δ is the difference of, where the runs' own are over more queries and are written otherwise."""
+        """The levels that Δ is the difference of, where those of the runs are over more queries and look different."""
         most = max(int(np.count_nonzero(~np.isnan(one.values[self.metric]))) for one in (base, run))
         if self.segment is not None or self.n >= most:
             return None

@@ -43,8 +43,8 @@ def correct_share(
     skill = sensitivity.share + specificity.share - 1
     if skill <= 0:
         raise UsageError(
-            f"sensitivity {sensitivity.share:.3g} and specificity {specificity.share:.3g} add up to 1 or less: "
-            "the judge is no better than chance, and its shares cannot be corrected"
+            f"sensitivity {round(sensitivity.share, 3)} and specificity {round(specificity.share, 3)} add up to 1 or "
+            "less: the judge is no better than chance, and its shares cannot be corrected"
         )
     share = (raw + specificity.share - 1) / skill
     spreads = (

@@ -28,7 +28,7 @@ class AnswerStore:
     """A file of the cache. Where none can be written, answers are kept as long as the process lives."""
 
     def __init__(self, path: str | None = None) -> None:
-        self.path = path or os.path.join(cache_folder(), "answers.sqlite")
+        self.path = path or self.place()
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             self._database = _open(self.path)
@@ -41,6 +41,16 @@ class AnswerStore:
             self._database = _open(self.path)
         except OSError:
             self._database = _open(":memory:")
+
+    @staticmethod
+    def place() -> str:
+        """Where answers are kept."""
+        return os.path.join(cache_folder(), "answers.sqlite")
+
+    @staticmethod
+    def exists() -> bool:
+        """Whether any answer was ever kept there."""
+        return os.path.exists(AnswerStore.place())
 
     def get(self, key: str) -> StoredAnswer | None:
         """The answer to what was asked, if it was asked before."""

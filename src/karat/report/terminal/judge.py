@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, line, note
+from karat.results.figures import figure
 from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
@@ -92,5 +93,9 @@ def _show_notes(notes: Sequence[str]) -> None:
 
 
 def _use(calls: int, tokens: int, cost: float) -> str:
-    parts = [plural(calls, "call"), plural(tokens, "token") if tokens else "", f"cost {cost:.4g}" if cost else ""]
+    parts = [
+        plural(calls, "call"),
+        plural(tokens, "token") if tokens else "",
+        f"cost {figure('cost.usd.sum', cost).text}" if cost else "",
+    ]
     return ", ".join(filter(None, parts))
