@@ -62,6 +62,7 @@ COVER, TYPE_ONE = 0.015, 0.0103
 """How far coverage may be from .95, and false findings from .05: three standard errors among 4,000."""
 TOGETHER = 20
 """Samples that share their resamples; each lot has a seed of its own."""
+SCALE = (0.0, 1.0)
 METRICS, QUERIES, RESAMPLES, DRAWS = 10, 7000, 2000, 100_000
 MEMORY_SPARE = 100_000_000
 """What a computation may take beyond its data: one matrix of all resamples would be 112 MB, of all flips 5.6 GB."""
@@ -134,7 +135,7 @@ def cover(shape: str, n: str, method: str, replications: str) -> None:
     tally, units = empty(), Units.of(int(n))
     for lot in range(int(replications) // TOGETHER):
         values = drawn(rng, shape, (TOGETHER, int(n)))
-        counted(intervals(values, units, binary=[False] * TOGETHER, method=method, seed=lot), mean_of(shape), tally)
+        counted(intervals(values, units, bounds=[SCALE] * TOGETHER, method=method, seed=lot), mean_of(shape), tally)
     shares(tally, int(replications))
 
 
@@ -149,7 +150,7 @@ def hits(n: str, replications: str) -> None:
     for share in SHARES:
         tally = empty()
         values = (rng.random((int(replications), int(n))) < share).astype(float)
-        counted(intervals(values, units, binary=[True] * len(values)), share, tally)
+        counted(intervals(values, units, bounds=[SCALE] * len(values)), share, tally)
         found[str(share)] = tally["inside"] / int(replications)
     answer(**found)
 
@@ -172,7 +173,7 @@ def clustered(shape: str, method: str, known: str, replications: str) -> None:
         common = drawn(rng, shape, (TOGETHER, CONVERSATIONS))[:, owner]
         own = drawn(rng, shape, (TOGETHER, len(owner)))
         values = np.where(rng.random(own.shape) < ICC**0.5, common, own)
-        counted(intervals(values, units, binary=[False] * TOGETHER, method=method, seed=lot), mean_of(shape), tally)
+        counted(intervals(values, units, bounds=[SCALE] * TOGETHER, method=method, seed=lot), mean_of(shape), tally)
     shares(tally, int(replications))
 
 
@@ -230,7 +231,7 @@ def bca_karat(rounds: str, threads: str) -> None:
     from karat.stats.resample import Units
 
     values, units = metrics(), Units.of(QUERIES)
-    options = {"binary": [False] * METRICS, "method": "bca", "resamples": RESAMPLES, "threads": int(threads)}
+    options = {"method": "bca", "resamples": RESAMPLES, "threads": int(threads)}
     taken, found, more = measured(lambda: intervals(values, units, **options), int(rounds))
     answer(seconds=min(taken), more=more, low=[i.low for i in found], high=[i.high for i in found])
 
