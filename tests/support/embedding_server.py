@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import wordllama
 
+from endpoint import SEEN, Endpoint
+
 MODEL = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-SEEN: list[dict[str, Any]] = []
 
 
 def vectors(texts: list[str], dims: int | None) -> list[list[float]]:
@@ -27,24 +28,7 @@ def answer(texts: list[str], dims: int | None) -> dict[str, Any]:
     return {"data": data[::-1], "usage": {"total_tokens": sum(len(t.split()) for t in texts)}}
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def reply(self, status: int, body: str, **headers: str) -> None:
-        data = body.encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self) -> None:
-        self.reply(200, json.dumps(SEEN))
-
+class Handler(Endpoint):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key = self.headers.get("Authorization")

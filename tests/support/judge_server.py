@@ -12,10 +12,11 @@ import re
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
-SEEN: list[dict[str, Any]] = []
+from endpoint import SEEN, Endpoint
+
 LOCK = threading.Lock()
 FAULTS = ("429", "500", "drop", "slow", "broken", "5", "10", "high", "cut", "none")
 """What happens to the first request about a doc, by the last digit of its number."""
@@ -31,24 +32,7 @@ def opinion(grade: object) -> str:
     return json.dumps({"reason": "Because.", "grade": grade})
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def reply(self, status: int, body: str, **headers: str) -> None:
-        data = body.encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self) -> None:
-        self.reply(200, json.dumps(SEEN))
-
+class Handler(Endpoint):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key, way = self.headers.get("Authorization", ""), self.path.split("/")[1]
