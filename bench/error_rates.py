@@ -61,7 +61,7 @@ FAMILY = (3.5, 6.5)
 SEGMENTS = "Conversations: n counts them; segments: n is the size of each, a BLOCK is one of any segment."
 LIMITS = {10: 5.0}
 LIMIT = 4.0
-LEAST_HELD, MOST_HELD = 93.0, 98.0
+LEAST_COVERAGE, MOST_COVERAGE = 93.0, 98.0
 
 
 def main() -> int:
@@ -96,13 +96,13 @@ def main() -> int:
         limit = "5% of samples BLOCK" if name == "segments" else "each side at most 4% (5% with 10)"
         report.bar(f"{name}: {limit}", "; ".join(bad) or f"{len(rows)} of {len(rows)} cells", not bad)
         if name in ("conversations", "weights"):
-            held = {
-                f"{c.label} n={c.n}": r.held for c, r in rows if c.label.startswith("DL19") and "ndcg@10" in c.label
+            shares = {
+                f"{c.label} n={c.n}": r.coverage for c, r in rows if c.label.startswith("DL19") and "ndcg@10" in c.label
             }
-            wide = [f"{label} ({share:.1f}%)" for label, share in held.items() if share > MOST_HELD]
-            told = f"{min(held.values()):.1f}–{max(held.values()):.1f}%; above: {'; '.join(wide) or 'none'}"
-            what = f"{name}: intervals of ndcg@10 of DL19 hold {LEAST_HELD:g} to {MOST_HELD:g}% of truths"
-            report.bar(what, told, not wide and min(held.values()) >= LEAST_HELD)
+            wide = [f"{label} ({share:.1f}%)" for label, share in shares.items() if share > MOST_COVERAGE]
+            text = f"{min(shares.values()):.1f}–{max(shares.values()):.1f}%; above: {'; '.join(wide) or 'none'}"
+            what = f"{name}: intervals of ndcg@10 of DL19 hold {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}% of truths"
+            report.bar(what, text, not wide and min(shares.values()) >= LEAST_COVERAGE)
     if rates:
         report.heading("all pairs")
         report.table(
@@ -190,7 +190,7 @@ class Rates:
     """Mean widths: of these intervals, and of Student's t."""
 
     @property
-    def held(self) -> float:
+    def coverage(self) -> float:
         """The percentage of truths that lie in their interval, of those that have one."""
         return 100 - 100 * (self.above + self.below) / (100 - self.undecided)
 

@@ -88,7 +88,7 @@ def test_systems_alike_are_not_stable_and_more_queries_do_not_help() -> None:
     assert found.statement.endswith(("if the systems differ at all", "as the systems do not differ beyond chance"))
     same = karat.reliability(gold, {"a": runs["a"], "b": runs["a"]}, "mrr", resamples=200)
     assert same["mrr"].stability == "undefined"
-    assert same.conclusion == "These 2 systems have the same values of mrr: there is no order to trust"
+    assert same.conclusion == "These 2 systems have the same values of mrr, so they cannot be ranked"
     assert same.as_json()["reliability"]["metrics"][0]["e_rho2"]["value"] is None
 
 

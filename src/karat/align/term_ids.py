@@ -93,27 +93,25 @@ def run_of_terms(run: Run, policy: Policy, *, gold: Qrels | None, ontology: Onto
     one, what more of the gold is. A policy may state it (`level`).
     """
     separator = run.separator(policy)
-    content = _held(run, replace(policy, separator=separator))
+    content = _load_lists(run, replace(policy, separator=separator))
     entries = dict.fromkeys(_entries(content, separator, run.parents))
     names, resolution = _name_terms(entries, run, policy, gold, ontology)
-    collapsed = _collapse(content, names, separator, run.parents)
-    further = _size(content) - _size(collapsed)
+    lists = _collapse(content, names, separator, run.parents)
+    further = _size(content) - _size(lists)
     notes = []
     if further:
         notes.append(
             f"ranks count terms, each at its best entry: {further:,} of {_size(content):,} results are further "
-            f"entries of a term above them{_describe_lengths(collapsed)}"
+            f"entries of a term above them{_describe_lengths(lists)}"
         )
     if resolution is not None and ontology is not None and (text := resolution.describe(ontology.release)):
         notes.append(f"returned terms ({_ids(resolution)}): {text}")
     log = _collapse_log(run.log, names, policy) if run.log is not None else None
-    terms = replace(
-        run, content=collapsed, notes=(*run.notes, *notes), log=log, parents={}, names_docs=True, entries=False
-    )
+    terms = replace(run, content=lists, notes=(*run.notes, *notes), log=log, parents={}, names_docs=True, entries=False)
     return TermRun(terms, {**(_count("returned", resolution) if resolution is not None else {}), COLLAPSED: further})
 
 
-def _held(run: Run, policy: Policy) -> ScoredLists | OrderedLists | Table:
+def _load_lists(run: Run, policy: Policy) -> ScoredLists | OrderedLists | Table:
     """What the run returned, in memory, with scores that are numbers."""
     content = add_parents(run.content, run.parents, policy)
     if isinstance(content, ScoredLists):
@@ -143,8 +141,8 @@ def _entries_of_rows(rows: Rows, separator: str, corpus: Mapping[str, str]) -> t
         return [(id, parent_of(id, separator, corpus)) for id in ids], id_of
     docs, doc_of = _number(rows.parent)
     pairs, entry_of = np.unique(id_of * len(docs) + doc_of, return_inverse=True)
-    named = [(ids[pair // len(docs)], docs[pair % len(docs)]) for pair in pairs.tolist()]
-    return [(id, doc or parent_of(id, separator, corpus)) for id, doc in named], entry_of.astype(np.int64)
+    entries = [(ids[pair // len(docs)], docs[pair % len(docs)]) for pair in pairs.tolist()]
+    return [(id, doc or parent_of(id, separator, corpus)) for id, doc in entries], entry_of.astype(np.int64)
 
 
 def _number(column: Strings) -> tuple[list[str], Numbers]:
@@ -160,8 +158,8 @@ def _name_terms(
     """The id that each entry counts as, and what these ids mean in the ontology."""
     columns = [dict.fromkeys(entry[side] for entry in entries) for side in (0, 1)]
     if ontology is None:
-        known = dict.fromkeys(gold.docs, True) if gold is not None else {}
-        matches = [sum(known.get(entry[side], False) for entry in entries) for side in (0, 1)]
+        gold_docs = dict.fromkeys(gold.docs, True) if gold is not None else {}
+        matches = [sum(gold_docs.get(entry[side], False) for entry in entries) for side in (0, 1)]
         side = _side(matches, policy)
         return {entry: entry[side] for entry in entries}, None
     resolutions = [ontology.resolve(column) for column in columns]
@@ -211,13 +209,13 @@ def _collapse(
         return Table(_collapse_rows(content.rows, names, separator, corpus))
     terms = iter([names[entry] for entry in _entries(content, separator, corpus)])
     if isinstance(content, ScoredLists):
-        scored: dict[str, dict[str, float]] = {}
+        best: dict[str, dict[str, float]] = {}
         for query, docs in content.lists.items():
-            mine = scored[query] = dict[str, float]()
+            mine = best[query] = dict[str, float]()
             for score in docs.values():
                 term = next(terms)
                 mine[term] = max(score, mine.get(term, score))
-        return ScoredLists(scored, content.source)
+        return ScoredLists(best, content.source)
     lists: dict[str, list[str]] = {}
     places: dict[str, list[int]] = {}
     for query, ids in content.lists.items():
@@ -264,10 +262,10 @@ def _collapse_log(log: RunLog, names: Mapping[Entry, str], policy: Policy) -> Ru
         doc = log.doc_of(id, policy.separator)
         return own.get(id) or by_doc.get(doc, doc)
 
-    def items(listed: tuple[LogItem, ...] | None) -> tuple[LogItem, ...] | None:
-        if listed is None:
+    def items(topk: tuple[LogItem, ...] | None) -> tuple[LogItem, ...] | None:
+        if topk is None:
             return None
-        order = ordered_items(listed, policy)
+        order = ordered_items(topk, policy)
         terms = [name_of(item.id) for item in order]
         places = _best_places([item.id for item in order], terms)
         return tuple(

@@ -107,8 +107,8 @@ def open_job(texts: Sequence[PairText], assessor: Assessor, path: str, store: An
     """What the file of judgments and the store of answers leave to ask."""
     judgments = read_judgments(path, missing_ok=True)
     refuse_other_scales(judgments, assessor.prompt.scale.name)
-    done = judgments.of(assessor.identity, assessor.prompt.scale.name)
-    todo = [text for text in texts if text.pair.ids not in done]
+    earlier = judgments.of(assessor.identity, assessor.prompt.scale.name)
+    todo = [text for text in texts if text.pair.ids not in earlier]
     ledger = Ledger([text.pair for text in todo], assessor, path, store)
     pending, recalled = [], 0
     for text in todo:
@@ -119,7 +119,7 @@ def open_job(texts: Sequence[PairText], assessor: Assessor, path: str, store: An
             else:
                 pending.append(question)
     ledger.write()
-    before = tuple(done[text.pair.ids] for text in texts if text.pair.ids in done)
+    before = tuple(earlier[text.pair.ids] for text in texts if text.pair.ids in earlier)
     return Job(ledger, tuple(pending), len(texts), before, recalled, judgments.notes)
 
 
@@ -148,8 +148,8 @@ def ask_all(
                 running[threads.submit(_ask_one, question, endpoint, assessor, budget, tries)] = question
             if not running:
                 break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
+            ready, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ready:
                 progress.handle(running[future], future)
                 del running[future]  # not before: Ctrl-C in between must not lose an answer
                 if progress.stopped:

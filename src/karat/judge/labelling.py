@@ -37,11 +37,11 @@ class LabelSession:
         self.person, self.scale, self.path = Person(person.strip()), scale, path
         judgments = read_judgments(path, missing_ok=True)
         refuse_other_scales(judgments, scale.name)
-        done = judgments.of(self.person, scale.name)
+        earlier = judgments.of(self.person, scale.name)
         self.total = len(texts)
         seed = int.from_bytes(hashlib.sha256(person.strip().encode()).digest()[:8], "big")
         order = np.random.default_rng(seed).permutation(len(texts))
-        self._queue = deque(texts[i] for i in order if texts[i].pair.ids not in done)
+        self._queue = deque(texts[i] for i in order if texts[i].pair.ids not in earlier)
         self._history: list[tuple[PairText, int]] = []
         self._skips = 0
         self.note = ""

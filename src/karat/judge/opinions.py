@@ -117,8 +117,8 @@ def read_completion(answer: Json, scale: Scale, *, reason: bool) -> Opinion:
 def read_opinion(text: str, scale: Scale, *, reason: bool) -> Opinion:
     """The opinion in a text that is one JSON object; thoughts before it, and a code fence around it, are allowed."""
     body = _THOUGHT.sub("", text).strip()
-    if fenced := _FENCE.match(body):
-        body = fenced[1].strip()
+    if fence := _FENCE.match(body):
+        body = fence[1].strip()
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):

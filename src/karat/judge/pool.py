@@ -64,14 +64,14 @@ def build_pool(
         notes += (f"{run.name}: {remark}" for remark in remarks)
         for pair, rank in ranks.items():
             discounts.setdefault(pair, [0.0] * len(runs))[number] = 1 / math.log2(rank + 1)
-    known = set(judged) | (set(_judged_pairs(gold)) if gold is not None else set())
-    rest = sorted(pair for pair in discounts if pair not in known)
+    earlier = set(judged) | (set(_judged_pairs(gold)) if gold is not None else set())
+    rest = sorted(pair for pair in discounts if pair not in earlier)
     ids = [rest[i] for i in np.random.default_rng(seed).permutation(len(rest))]
     if order == "value":
         ids.sort(key=lambda pair: -_value(discounts[pair]))  # pairs of equal value stay in random order
-    taken = ids[:limit]
-    draw = Draw("value") if order == "value" else Draw("random", len(taken) / max(len(ids), 1))
-    pairs = tuple(Pair(query, doc, draw) for query, doc in taken)
+    selection = ids[:limit]
+    draw = Draw("value") if order == "value" else Draw("random", len(selection) / max(len(ids), 1))
+    pairs = tuple(Pair(query, doc, draw) for query, doc in selection)
     queries = len({query for query, _ in discounts})
     return Pool(pairs, queries, len(discounts), len(discounts) - len(rest), tuple(notes))
 

@@ -171,8 +171,8 @@ def _average_precision(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) 
     here, m = top[order], mass[order]
     worth = weight * m
     by_rank = np.where(here, 1 / np.maximum(rank, 1), 0.0)
-    shown = np.where(here, worth, 0.0)
-    above = _before(query, shown)
+    visible = np.where(here, worth, 0.0)
+    above = _before(query, visible)
     pairs = group_sums(worth * by_rank * above, query, gold.queries)
     count = group_sums(worth, query, gold.queries)
     if gold.survey.stratum is not None:  # two docs of one stratum are drawn together less often than independent ones
@@ -181,7 +181,7 @@ def _average_precision(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) 
         cell = query * (int(stratum.max(initial=0)) + 1) + stratum
         by_cell = np.argsort(cell, kind="stable")
         near = np.empty(len(cell))
-        near[by_cell] = _before(cell[by_cell], shown[by_cell])
+        near[by_cell] = _before(cell[by_cell], visible[by_cell])
         pairs += group_sums(rarer * worth * by_rank * near, query, gold.queries)
     values = ratio(group_sums(worth * by_rank, query, gold.queries) + pairs, count)
     # What a doc adds: its own precision, and 1/rank for each relevant doc below it.

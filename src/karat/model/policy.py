@@ -73,8 +73,8 @@ def parent_of(chunk_id: str, separator: str, parents: Mapping[str, str] | None =
 
     Without a separator ids name whole docs.
     """
-    named = parents.get(chunk_id) if parents else None
-    return named or (chunk_id.partition(separator)[0] if separator else chunk_id)
+    parent = parents.get(chunk_id) if parents else None
+    return parent or (chunk_id.partition(separator)[0] if separator else chunk_id)
 
 
 def with_judgment(docs: RankedDocs, _: bool) -> Mask:

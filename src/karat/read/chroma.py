@@ -59,17 +59,17 @@ def split_batch(data: Result, queries: Queries | None, source: str) -> tuple[dic
             f"{source}: looks like a result of Chroma, but its ids are not one list for each query, as those of "
             "collection.query() are"
         )
-    stated = data.get(ORDER)
-    if stated is not None and not isinstance(stated, (list, tuple)):
-        raise InputError(f"{source}: {ORDER} must be a list of query ids, found {shown(stated)}")
-    order = [text_id(each) for each in stated] if stated is not None else list(queries.fields) if queries else None
+    listing = data.get(ORDER)
+    if listing is not None and not isinstance(listing, (list, tuple)):
+        raise InputError(f"{source}: {ORDER} must be a list of query ids, found {shown(listing)}")
+    order = [text_id(each) for each in listing] if listing is not None else list(queries.fields) if queries else None
     if order is None:
         raise InputError(
             f"{source}: is a result of Chroma for {_queries(len(lists))} and does not name them; add their ids in the "
             f"same order ({{{ORDER}: […], ids: …}}), write {{query_id: result}}, or name a case file or a table of "
             "queries (--queries) that has them in this order"
         )
-    whose = ORDER if stated is not None else queries.source if queries else ""
+    whose = ORDER if listing is not None else queries.source if queries else ""
     if None in order or len(set(order)) < len(order):
         raise InputError(f"{source}: {ORDER} must be texts or integers, each once")
     if len(order) != len(lists):

@@ -211,15 +211,15 @@ def _statements(view: View) -> list[str]:
 def _remarks(view: View) -> list[str]:
     """What to know of the data before believing the figures, one item per note: quoted lines would flow together."""
     lines: list[str] = []
-    hidden = room = 0
+    rest = room = 0
     for remark in [*view.remarks, *(() if view.verdict else (Remark(note, False) for note in view.notes))]:
         line = f"> - {text(remark.text, SENTENCE)}"
         room += len(line)
         if room <= NOTES or remark.serious or remark.of_gate:
             lines.append(line)
         else:
-            hidden += 1
-    return ["\n".join([*lines, *([f"> - and {plural(hidden, 'more note')}"] if hidden else [])])] if lines else []
+            rest += 1
+    return ["\n".join([*lines, *([f"> - and {plural(rest, 'more note')}"] if rest else [])])] if lines else []
 
 
 def _fitted(first: list[str], parts: list[str], last: list[str], most: int) -> str:

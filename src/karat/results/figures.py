@@ -48,7 +48,7 @@ class Figure:
 
     @property
     def interval(self) -> str:
-        """`[0.481, 0.571]`; a side that too few queries leave open is a dash, and no interval is no text."""
+        """`[0.481, 0.571]`; a dash where too few queries leave a side open, and empty where there is no interval."""
         return _range(self.low, self.high, self._interval_decimals)
 
     @property

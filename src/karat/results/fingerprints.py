@@ -269,7 +269,7 @@ SYSTEM = (
 
 
 def of_system(here: Mapping[str, Json], there: Mapping[str, Json]) -> list[Difference]:
-    """Where the facts of two runs differ; a fact that one of them does not tell is no difference, save the chunker."""
+    """Where the facts of two runs differ. A fact that only one run states does not count, except for the chunker."""
     out = []
     for name in SYSTEM:
         both = name in here and name in there

@@ -145,7 +145,7 @@ class MetricReliability:
         """Whether the order is stable, how sure that is, and how many queries would do, in one sentence."""
         systems = f"these {len(self.order)} systems"
         if self.stability == "undefined":
-            return f"{systems.capitalize()} have the same values of {self.metric}: there is no order to trust"
+            return f"{systems.capitalize()} have the same values of {self.metric}, so they cannot be ranked"
         order = f"the order of {systems}"
         claim = {
             "stable": f"{order} is stable for {self.metric}",

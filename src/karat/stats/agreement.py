@@ -151,43 +151,43 @@ def krippendorff_alpha(
     Pairs with fewer than two ratings say nothing. The interval comes from resampling pairs (BCa).
     """
     level = checked_share("confidence", confidence)
-    kept = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
-    values = np.unique(kept[~np.isnan(kept)])
+    rows = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
+    values = np.unique(rows[~np.isnan(rows)])
     if len(values) < 2:
-        return Interval(math.nan, math.nan, math.nan, "none", len(kept))
-    counts = (kept[:, :, None] == values).sum(axis=1).astype(np.float64)  # pairs × values
+        return Interval(math.nan, math.nan, math.nan, "none", len(rows))
+    counts = (rows[:, :, None] == values).sum(axis=1).astype(np.float64)  # pairs × values
     joint = counts[:, :, None] * counts[:, None, :]
     joint[:, range(len(values)), range(len(values))] -= counts
     joint /= counts.sum(axis=1)[:, None, None] - 1
-    each = joint.reshape(len(kept), -1)
+    each = joint.reshape(len(rows), -1)
     total = each.sum(axis=0)
     estimate = float(_alpha(total[None, :], values, scale)[0])
-    if len(kept) < 2:
-        return Interval(estimate, math.nan, math.nan, "none", len(kept))
-    even = np.full(each.shape, 1 / len(kept))  # sums, not ratios
-    (sums,) = resampled([Group(each, even)], len(kept), resamples, seed)
+    if len(rows) < 2:
+        return Interval(estimate, math.nan, math.nan, "none", len(rows))
+    even = np.full(each.shape, 1 / len(rows))  # sums, not ratios
+    (sums,) = resampled([Group(each, even)], len(rows), resamples, seed)
     draws, without = _alpha(sums, values, scale), _alpha(total - each, values, scale)
     draws = draws[~np.isnan(draws)]
     if len(draws) == 0 or draws.min() == draws.max():
-        return Interval(estimate, math.nan, math.nan, ALL_EQUAL, len(kept))
+        return Interval(estimate, math.nan, math.nan, ALL_EQUAL, len(rows))
     ends = bca_bounds(draws, estimate, without[~np.isnan(without)], level, expanded=True)
-    return Interval(estimate, *ends, "bca", len(kept), draws=resamples).clip(-1.0, 1.0)
+    return Interval(estimate, *ends, "bca", len(rows), draws=resamples).clip(-1.0, 1.0)
 
 
 def _alpha(coincidences: Floats, values: Floats, scale: GradeScale) -> Floats:
     """Alpha of each row of coincidences (rows × values²): 1 − disagreement seen / disagreement by chance."""
     size = len(values)
-    seen = coincidences.reshape(-1, size, size)
-    margin = seen.sum(axis=2)  # rows × values
+    counts = coincidences.reshape(-1, size, size)
+    margin = counts.sum(axis=2)  # rows × values
     if scale == "nominal":
-        apart = np.broadcast_to(1 - np.eye(size), seen.shape)
+        apart = np.broadcast_to(1 - np.eye(size), counts.shape)
     elif scale == "interval":
-        apart = np.broadcast_to((values[:, None] - values[None, :]) ** 2, seen.shape)
+        apart = np.broadcast_to((values[:, None] - values[None, :]) ** 2, counts.shape)
     else:  # how many ratings lie from one grade to the other, half of those at the ends
         below = np.cumsum(margin, axis=1) - margin / 2
         apart = (below[:, :, None] - below[:, None, :]) ** 2
     n = margin.sum(axis=1)
     by_chance = margin[:, :, None] * margin[:, None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
-        out: Floats = 1 - (n - 1) * (apart * seen).sum(axis=(1, 2)) / (apart * by_chance).sum(axis=(1, 2))
+        out: Floats = 1 - (n - 1) * (apart * counts).sum(axis=(1, 2)) / (apart * by_chance).sum(axis=(1, 2))
     return out

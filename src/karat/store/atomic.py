@@ -30,7 +30,7 @@ def write_atomically(path: str, data: bytes) -> None:
         fault("atomic.open")
         handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=folder)
     except OSError as error:
-        raise refused(path, error) from None
+        raise write_error(path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             fault("atomic.create")
@@ -44,7 +44,7 @@ def write_atomically(path: str, data: bytes) -> None:
         fault("atomic.done")
     except OSError as error:
         _remove(temporary)
-        raise refused(path, error) from None
+        raise write_error(path, error) from None
     except BaseException:
         _remove(temporary)
         raise
@@ -55,7 +55,7 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def refused(path: str, error: OSError) -> InputError:
+def write_error(path: str, error: OSError) -> InputError:
     """The error for a file that cannot be written."""
     hint = {errno.ENOENT: "make its folder first", errno.ENOSPC: "make room", errno.EFBIG: "make room"}
     todo = hint.get(error.errno or 0, "choose another place")
@@ -79,7 +79,7 @@ def _write_through(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise refused(path, error) from None
+        raise write_error(path, error) from None
 
 
 def _sweep(folder: str, prefix: str) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError
-from karat.store.atomic import refused
+from karat.store.atomic import write_error
 from karat.store.faults import fault
 from karat.store.lock import PATIENCE, try_lock
 
@@ -28,7 +28,7 @@ def append_lines(path: str, lines: Sequence[bytes]) -> bytes:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
-        raise refused(path, error) from None
+        raise write_error(path, error) from None
     try:
         _wait(handle, path)
         size = os.fstat(handle).st_size
@@ -45,7 +45,7 @@ def append_lines(path: str, lines: Sequence[bytes]) -> bytes:
             os.fsync(handle)
         except OSError as error:
             os.ftruncate(handle, end)
-            raise refused(path, error) from None
+            raise write_error(path, error) from None
         fault("journal.done")
         return b"" if whole else tail
     finally:

@@ -203,10 +203,10 @@ def compare(
         notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
-    untested = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
-    if untested:
+    others = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
+    if others:
         unit = choose_primary(list(result.metrics), wish=primary)
-        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(untested)}")
+        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(others)}")
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")

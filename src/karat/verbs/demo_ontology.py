@@ -84,8 +84,8 @@ def demo_ontology(folder: str = ONTOLOGY_FOLDER, *, watch: Watch | None = None) 
 def _copy_cases(folder: str) -> list[str]:
     """All case files that ship with Karat, in the folder; returned are those that the demo searches with."""
     files = {code: os.path.join(folder, "cases", code, name) for code, name in FILES.items()}
-    begun = {"cases"}  # what a demo that was stopped at once leaves
-    if os.path.isdir(folder) and not os.path.exists(files[MAIN]) and not begun.issuperset(os.listdir(folder)):
+    leftovers = {"cases"}  # what a demo that was stopped at once leaves
+    if os.path.isdir(folder) and not os.path.exists(files[MAIN]) and not leftovers.issuperset(os.listdir(folder)):
         raise InputError(
             f"{folder}: exists and is not a demo of Karat's; name another folder: karat demo --ontology FOLDER"
         )

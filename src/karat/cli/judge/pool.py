@@ -47,7 +47,7 @@ def pool(
     """
     from karat.verbs.judge.pool import pool_pairs
 
-    made = pool_pairs(
+    result = pool_pairs(
         run,
         output,
         gold=gold,
@@ -59,12 +59,12 @@ def pool(
         level=level,
         separator=separator,
     )
-    for note in () if quiet else made.notes:
+    for note in () if quiet else result.notes:
         typer.echo(f"karat: {note}", err=True)
     if not quiet:
-        rest = made.total - made.judged
+        rest = result.total - result.judged
         typer.echo(
-            f"{output}: {len(made.pairs):,} pairs to judge, in {order} order"
-            + (f", of {rest:,}" if len(made.pairs) < rest else "")
-            + f" ({made.queries:,} queries, depth {depth}; {made.judged:,} of {made.total:,} pairs are judged already)"
+            f"{output}: {len(result.pairs):,} pairs to judge, in {order} order"
+            + (f", of {rest:,}" if len(result.pairs) < rest else "")
+            + f" ({result.queries:,} queries, depth {depth}; {result.judged:,} of {result.total:,} pairs are judged already)"
         )

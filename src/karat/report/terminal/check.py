@@ -97,11 +97,11 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
     several = len(view.candidates) > 1
     run = max(8, width // 6) if several else 0
     figures = zip(*(cells(row) for group in view.gates for row in group.rows), strict=True)
-    taken = sum(max(map(len, column)) + GAP for column in figures) + (run + GAP if several else 0) + 1 + GAP
+    others = sum(max(map(len, column)) + GAP for column in figures) + (run + GAP if several else 0) + 1 + GAP
     table.add_column("mark", no_wrap=True)
     if several:
         table.add_column("run", no_wrap=True, overflow="ellipsis", max_width=run)
-    table.add_column("gate", overflow="fold", max_width=max(width - taken, GATE))
+    table.add_column("gate", overflow="fold", max_width=max(width - others, GATE))
     for name in ("value", "interval", "n"):
         table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
     for group in view.gates:

@@ -82,8 +82,8 @@ def show_outcome(outcome: AskOutcome, path: str, limits: BudgetLimits, *, quiet:
 def show_requests(path: str, count: int, outcome: AskOutcome) -> None:
     """How many requests were written, and what needs none."""
     _show_notes(outcome.notes)
-    known = outcome.judged_before + outcome.judged
-    rest = f"; {plural(known, 'pair')} judged already" if known else ""
+    earlier = outcome.judged_before + outcome.judged
+    rest = f"; {plural(earlier, 'pair')} judged already" if earlier else ""
     console().print(line(plain(f"{path}: {plural(count, 'request')}{rest}")), soft_wrap=True)
 
 

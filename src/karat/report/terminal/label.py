@@ -75,7 +75,7 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print()
     out.print(line((without_controls(text.query), "bold")))
     out.print()
-    lines = _marked(text.query, text.doc).wrap(out, out.width)
+    lines = _mark_words(text.query, text.doc).wrap(out, out.width)
     room = len(lines) if more else max(out.height - AROUND - len(session.scale.grades), 5)
     for one in lines[:room]:
         out.print(one)
@@ -91,7 +91,7 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print(line(KEYS, style="dim"))
 
 
-def _marked(query: str, doc: str) -> Text:
+def _mark_words(query: str, doc: str) -> Text:
     """The doc with the words of the query marked."""
     clean = without_controls(doc)
     out = line(clean)
@@ -101,12 +101,12 @@ def _marked(query: str, doc: str) -> Text:
 
 
 def _show_end(out: Console, session: LabelSession) -> None:
-    left = session.total - session.labelled
-    if not left:
+    rest = session.total - session.labelled
+    if not rest:
         text = f"All {plural(session.total, 'pair')} are labelled by {plain(session.person.name)}."
     else:
         skips = f", {session.skipped:,} of them skipped" if session.skipped else ""
-        text = f"{session.labelled:,} labelled, {left:,} left{skips}: run the same command to resume."
+        text = f"{session.labelled:,} labelled, {rest:,} left{skips}: run the same command to resume."
     out.print()
     out.print(line(f"{plain(session.path)}: {text}"), soft_wrap=True)
 

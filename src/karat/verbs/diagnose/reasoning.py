@@ -52,11 +52,11 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
 def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:
     """What a rule finds, whether the intervals leave it open, and the view of the rules after it."""
     if not rule.when:
-        counted = rule.loss(view) > 0
-        if not counted.any():
+        mask = rule.loss(view) > 0
+        if not mask.any():
             return [], False, view
-        subject = f"{int(counted.sum()):,} of {len(counted):,}"
-        return [_finding(rule, view, limits, subject=subject)], False, view.without(counted, rule.code)
+        subject = f"{int(mask.sum()):,} of {len(mask):,}"
+        return [_finding(rule, view, limits, subject=subject)], False, view.without(mask, rule.code)
     findings: list[Finding] = []
     open_question = bool(view.rows.sum() < FEW_LEFT)
     while view.rows.sum() >= FEW_LEFT:

@@ -40,7 +40,7 @@ def pool_pairs(
             raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, found {value!r}")
     how = policy(level=cast("Level", level), separator=separator)
     judged = {row.ids for path in judgments for row in read_judgments(path).rows}
-    made = build_pool(
+    pool = build_pool(
         [read_run(path, name=name, policy=how) for name, path in run_files(runs).items()],
         gold=read_qrels(gold) if gold is not None else None,
         judged=judged,
@@ -50,5 +50,5 @@ def pool_pairs(
         seed=seed,
         policy=how,
     )
-    write_pairs(made.pairs, output)
-    return made
+    write_pairs(pool.pairs, output)
+    return pool

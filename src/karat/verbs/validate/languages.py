@@ -47,20 +47,20 @@ class _Profile:
 
 def check_languages(path: str, cases: Sequence[Case]) -> Iterator[LintFinding]:
     """A file whose texts are in another language than it states, or some of whose texts surely are."""
-    stated = next((case.fields["language"] for case in cases if case.fields and "language" in case.fields), None)
-    if stated is None:
+    language = next((case.fields["language"] for case in cases if case.fields and "language" in case.fields), None)
+    if language is None:
         return
     values = [{code: one.likelihood(case.text) for code, one in _profiles().items()} for case in cases]
     totals = {code: math.fsum(each[code] for each in values) for code in LANGUAGES}
     best = max(totals, key=totals.__getitem__)
-    most = sum(each[best] > each[stated] for each in values) > len(cases) / 2  # one long text does not make a file
-    if most and totals[best] - totals[stated] > CERTAIN:
-        text = f"the texts look like {best}, but the file states {stated}: {list_some([c.text for c in cases])}"
+    most = sum(each[best] > each[language] for each in values) > len(cases) / 2  # one long text does not make a file
+    if most and totals[best] - totals[language] > CERTAIN:
+        text = f"the texts look like {best}, but the file states {language}: {list_some([c.text for c in cases])}"
         yield make_finding("T707", path, text, [path], len(cases))
         return
-    others = [case for case, each in zip(cases, values, strict=True) if max(each.values()) - each[stated] > CERTAIN]
+    others = [case for case, each in zip(cases, values, strict=True) if max(each.values()) - each[language] > CERTAIN]
     if others:
-        text = f"{many(len(others), 'text looks', 'texts look')} like another language than {stated}"
+        text = f"{many(len(others), 'text looks', 'texts look')} like another language than {language}"
         message = f"{text}: {list_some([case.text for case in others])}"
         yield make_finding("T707", path, message, [place(path, case.line) for case in others], len(others))
 
@@ -80,5 +80,5 @@ def _profiles() -> dict[str, _Profile]:
 def _groups(text: str) -> list[str]:
     """Groups of letters, with the ends of words."""
     words = " ".join("".join(c if c.isalpha() else " " for c in fold(text)).split())
-    padded = f" {words} "
-    return [padded[i : i + _LETTERS] for i in range(len(padded) - _LETTERS + 1)]
+    line = f" {words} "
+    return [line[i : i + _LETTERS] for i in range(len(line) - _LETTERS + 1)]
