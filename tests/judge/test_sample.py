@@ -9,9 +9,17 @@ import pytest
 
 from command import run_karat
 from karat.errors import InputError, UsageError
-from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments, fingerprint_judge, read_judgments
+from karat.judge.judgments import (
+    Judgment,
+    ModelJudge,
+    Person,
+    add_judgments,
+    fingerprint_judge,
+    read_judgments,
+    rows_of_model,
+)
 from karat.judge.pairs import read_pairs
-from karat.judge.sample import allocate, draw_sample, rows_of_model
+from karat.judge.sample import allocate, draw_sample
 
 NOON = "2026-11-16T12:00:00+00:00"
 MODEL, OTHER = ModelJudge("m", "p1"), ModelJudge("m", "p2")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from karat.model.option import Option
 
 WHAT, OUTPUTS = "What to compute", "Outputs"
-_TYPES: dict[str, type] = {"count": int, "fields": list[str], "share": float, "yes": bool}
+_TYPES: dict[str, type] = {"count": int, "fields": list[str], "paths": list[str], "share": float, "yes": bool}
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -69,14 +69,14 @@ def _value(option: Option, value: Any) -> Any:
     """The value of an option; None where its flag was not given."""
     if option.kind == "yes":
         return (option.default is not True) if value else None
-    return value or None if option.kind == "fields" else value
+    return value or None if option.kind in ("fields", "paths") else value
 
 
 @functools.cache
 def _flag(option: Option) -> Any:
     kind = _TYPES.get(option.kind, str)
     short = "|".join(option.choices)
-    metavar = option.metavar or (short if option.choices else "FILE" if option.kind == "path" else None)
+    metavar = option.metavar or (short if option.choices else "FILE" if option.kind in ("path", "paths") else None)
     about = typer.Option(option.flag, metavar=metavar, help=_help(option, metavar), rich_help_panel=option.panel)
     return Annotated[bool if kind is bool else kind | None, about]
 

@@ -62,7 +62,8 @@ def run_places(read: Read) -> Iterator[tuple[str | int, str]]:
 
 def config_files(read: Read) -> list[str]:
     """The config itself, all files that it names, as far as they are there, and the one that holds looks."""
-    paths = [read.path, *(path for path in config_options(read).values() if isinstance(path, str))]
+    options = config_options(read)
+    paths = [read.path, *(path for path in options.values() if isinstance(path, str)), *options.get("judgments", ())]
     paths += [read.place(path) for path in (read.config.baseline, read.config.result) if path is not None]
     if read.config.dataset is not None:
         paths.append(read.place(read.config.dataset.qrels))
@@ -81,6 +82,10 @@ def _data(read: Read) -> Iterator[Problem]:
         path = getattr(data, part, None)
         if path is not None:
             yield from _try(check_path, read.place(path), read, "dataset", part)
+    for number, path in enumerate(read.config.judgments or ()):
+        yield from _try(check_path, read.place(path), read, "judgments", number)
+    if read.config.calibration is not None:
+        yield from _try(check_path, read.place(read.config.calibration), read, "calibration")
     for key, place in run_places(read):
         if not isinstance(runs, dict):
             yield from _try(_matching, place, read, "runs", key)
@@ -221,6 +226,8 @@ def config_options(read: Read) -> StatedOptions:
             continue
         value = getattr(part, key)
         is_place = option.kind == "path" and value is not None and str(value).lower() not in option.names
+        if option.kind == "paths" and value is not None:
+            value = [read.place(path) for path in value]
         stated[option.name] = read.place(value) if is_place else value
     return cast("StatedOptions", {name: value for name, value in stated.items() if value is not None})
 

@@ -95,6 +95,7 @@ Runs = Annotated[
 _TYPES: dict[Kind, Any] = {
     "fields": Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "path": Place,
+    "paths": Annotated[list[Place], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "share": Annotated[float, Field(gt=0, lt=1)],
     "size": Annotated[str | int, AfterValidator(_size)],
     "text": Annotated[str, Field(min_length=1)],
@@ -376,6 +377,11 @@ class Config(Part):
     scale: ScaleText | None = Field(
         None, description="The grades that judges give: 0-3 (the default), or every grade from 0 with its anchor."
     )
+    judgments: Annotated[list[Place], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] | None = Field(
+        None, description=all_options()["judgments"].help
+    )
+    judge: str | None = Field(None, min_length=1, description=all_options()["judge"].help)
+    calibration: Place | None = Field(None, description=all_options()["calibration"].help)
     bench: Bench | None = Field(None, description="Retrievers that `karat bench` runs.")
     outputs: Outputs = Field(default_factory=Outputs)
     diagnosis: Diagnosis = Field(default_factory=Diagnosis)

@@ -36,6 +36,9 @@ class DataOptions(TypedDict, total=False):
     subtopics: bool | None
     qrels_format: str | None
     run_format: str | None
+    judgments: Any
+    judge: str | None
+    calibration: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,21 @@ class Data(OptionGroup):
         choices=format_names("run"),
         metavar="FORMAT",
         key="run_format",
+    )
+    judgments: Any = option(
+        None,
+        "Judgments of pairs that the gold lacks, and labels of people (repeatable); see karat judge.",
+        kind="paths",
+        key="judgments",
+    )
+    judge: str | None = option(
+        None, "The judge among several in --judgments: its model, name or fingerprint.", key="judge", metavar="NAME"
+    )
+    calibration: str | None = option(
+        None,
+        "What karat judge calibrate saved for this judge: corrects figures by the labels of people.",
+        kind="path",
+        key="calibration",
     )
 
 

@@ -103,7 +103,7 @@ def calibrate(
     """
     scale = rows[0].scale
     people = _labels_of_people(labels, scale)
-    random = {ids: own for ids, own in people.items() if all(row.drawn.how == "random" for row in own)}
+    random = _drawn_at_random(people)
     place = {row.ids: i for i, row in enumerate(rows)}
     ids = [pair for pair in random if pair in place]
     if not ids:
@@ -114,7 +114,7 @@ def calibrate(
     where = np.array([place[pair] for pair in ids], dtype=np.int64)
     judge = np.array([row.grade for row in rows], dtype=np.float64)
     human = np.array([_median(random[pair]) for pair in ids], dtype=np.float64)
-    survey = _survey(judge, where, labels.path)
+    survey = survey_by_grade(judge, where, labels.path)
     units = Units.of(len(ids), weights=survey.weight)
     mine = judge[where]
     return Calibration(
@@ -139,6 +139,15 @@ def calibrate(
     )
 
 
+def find_labels(labels: Judgments, scale: str) -> dict[tuple[str, str], int]:
+    """The grade that people give to each pair that was drawn at random."""
+    return {ids: _median(rows) for ids, rows in _drawn_at_random(_labels_of_people(labels, scale)).items()}
+
+
+def _drawn_at_random(people: Mapping[tuple[str, str], list[Judgment]]) -> dict[tuple[str, str], list[Judgment]]:
+    return {ids: own for ids, own in people.items() if all(row.drawn.how == "random" for row in own)}
+
+
 def _labels_of_people(labels: Judgments, scale: str) -> dict[tuple[str, str], list[Judgment]]:
     """The labels of each pair; grades on another scale mean something else, and are refused."""
     out: dict[tuple[str, str], list[Judgment]] = {}
@@ -153,7 +162,7 @@ def _labels_of_people(labels: Judgments, scale: str) -> dict[tuple[str, str], li
     return out
 
 
-def _survey(judge: Floats, where: NDArray[np.int64], path: str) -> Survey:
+def survey_by_grade(judge: Floats, where: NDArray[np.int64], path: str) -> Survey:
     """How the labelled pairs stand for all: by the grade that the judge gave them."""
     grades = np.unique(judge)
     stratum = np.searchsorted(grades, judge)

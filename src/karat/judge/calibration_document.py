@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from karat.errors import InputError
 from karat.judge.judgments import Judge
 from karat.model.dates import utc_now
-from karat.store.codec import rounded
+from karat.read.files import check_path, open_input
+from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
@@ -93,6 +95,17 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         people_alpha=None if one.alpha is None else _estimate(one.alpha),
         biases=[_bias(bias) for bias in one.biases],
     )
+
+
+def read_calibration(path: str) -> CalibrationJson:
+    """A calibration that was saved."""
+    data = b"".join(line for _, line in open_input(check_path(path)).lines())
+    try:
+        return decode(data, CalibrationJson)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: is not a calibration ({error}); expected what `karat judge calibrate -o FILE` writes"
+        ) from None
 
 
 def _estimate(interval: Interval) -> EstimateJson:

@@ -20,7 +20,7 @@ from karat.store.codec import encode
 from karat.store.journal import append_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 JUDGMENT = (
     'expected one judgment per line: {"query_id": "…", "doc_id": "…", "grade": 2, "scale": "0-3", '
@@ -47,6 +47,10 @@ class ModelJudge(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     parameters: dict[str, Json] = field(default_factory=dict)
     votes: int = 1
     """How often each pair is judged; the grade is the median."""
+
+    @property
+    def name(self) -> str:
+        return self.model
 
     @property
     def label(self) -> str:
@@ -108,16 +112,52 @@ class Judgments:
 
 def read_judgments(path: str, *, missing_ok: bool = False) -> Judgments:
     """The judgments of a file; of a file that is not there yet none, where that is allowed."""
-    if missing_ok and not os.path.lexists(path):
-        return Judgments((), path)
-    records = read_records(path, Judgment, JUDGMENT, _problem)
+    return Judgments((), path) if missing_ok and not os.path.lexists(path) else read_all_judgments([path])
+
+
+def read_all_judgments(paths: Sequence[str]) -> Judgments:
+    """The judgments of several files as if they were one, in this order."""
+    files = [read_records(path, Judgment, JUDGMENT, _problem) for path in paths]
     last: dict[tuple[str, str, str], Judgment] = {}
-    for row in records.rows:
+    for row in (row for file in files for row in file.rows):
         key = (*row.ids, fingerprint_judge(row.by, row.scale))
         last.pop(key, None)
         if row.grade is not None:
             last[key] = row
-    return Judgments(tuple(last.values()), path, records.notes)
+    return Judgments(tuple(last.values()), ", ".join(paths), tuple(note for file in files for note in file.notes))
+
+
+def rows_of_model(judgments: Judgments, model: str | None = None) -> list[Judgment]:
+    """The judgments of the one model in a file, or of the one that is named by its name or fingerprint."""
+    rows = _rows_of_one(judgments, ModelJudge, model)
+    if rows is None:
+        what = "a model" if model is None else shown(model)
+        raise InputError(f"{judgments.path}: holds no judgments by {what}; see: karat judge ask")
+    return rows
+
+
+def rows_of_judge(judgments: Judgments, name: str | None = None) -> list[Judgment]:
+    """The judgments of the one model in a file, else of the one person, or of the judge that is named."""
+    rows = _rows_of_one(judgments, ModelJudge, name) or _rows_of_one(judgments, Person, name)
+    if rows is None:
+        by = "" if name is None else f" by {shown(name)}"
+        raise InputError(f"{judgments.path}: holds no judgments{by}; see: karat judge ask, karat judge label")
+    return rows
+
+
+def _rows_of_one(judgments: Judgments, kind: type[Judge], name: str | None) -> list[Judgment] | None:
+    """The judgments of the one judge of this kind and name; None if there is none. Several are refused."""
+    judges = {
+        key: list(rows.values())
+        for key, rows in judgments.by_judge.items()
+        if isinstance(judge := next(iter(rows.values())).by, kind) and name in (None, judge.name, key)
+    }
+    labels = [f"{rows[0].by.label}, fingerprint {key}, {len(rows):,} pairs" for key, rows in judges.items()]
+    if len(labels) > 1:
+        raise InputError(
+            f"{judgments.path}: holds judgments by several judges ({'; '.join(labels)}); name one by its fingerprint"
+        )
+    return next(iter(judges.values()), None)
 
 
 def add_judgments(path: str, rows: Iterable[Judgment]) -> tuple[str, ...]:

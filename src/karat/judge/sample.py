@@ -7,36 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError, UsageError, shown
-from karat.judge.judgments import ModelJudge
+from karat.errors import UsageError
 from karat.judge.pairs import Draw, Pair
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.judge.judgments import Judgment, Judgments
+    from karat.judge.judgments import Judgment
 
 FEWEST = 2
 """Pairs of each grade, where there are as many: one alone says nothing of how its grade varies."""
-
-
-def rows_of_model(judgments: Judgments, model: str | None = None) -> list[Judgment]:
-    """The judgments of the one model in a file, or of the one that is named by its name or fingerprint."""
-    judges = {
-        key: list(rows.values())
-        for key, rows in judgments.by_judge.items()
-        if isinstance(judge := next(iter(rows.values())).by, ModelJudge) and model in (None, judge.model, key)
-    }
-    names = [f"{rows[0].by.label}, fingerprint {key}, {len(rows):,} pairs" for key, rows in judges.items()]
-    if not names:
-        what = "a model" if model is None else shown(model)
-        raise InputError(f"{judgments.path}: holds no judgments by {what}; see: karat judge ask")
-    if len(names) > 1:
-        raise InputError(
-            f"{judgments.path}: holds judgments by several judges ({'; '.join(names)}); name one by its fingerprint"
-        )
-    return next(iter(judges.values()))
 
 
 def allocate(sizes: Mapping[int, int], size: int) -> dict[int, int]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 OFFERED = ("precision", "dcg", "ndcg", "hit")
+SUMS = ("precision", "dcg")
+"""Sums over pairs: right on average whatever the judge does."""
 PRIOR, WORTH, ROUNDS, TINY = 0.5, 10.0, 50, 1e-300
 """How many labels of each true grade, and how many pairs of a query, the usual shares are worth; rounds of search."""
 
@@ -61,6 +63,15 @@ class _Linear:
     """What changes where a pair reaches a grade: pairs × levels."""
 
 
+def is_correctable(measure: Measure) -> bool:
+    """Whether labels of single pairs correct a metric without bias."""
+    return measure.metric.name in SUMS and _is_plain(measure)
+
+
+def _is_plain(measure: Measure) -> bool:
+    return measure.k is not None and not any(p in ("gains", "denom") for p, _ in measure.params)
+
+
 def correct_metric(
     measure: Measure,
     pairs: JudgedPairs,
@@ -78,7 +89,7 @@ def correct_metric(
     pairs that somebody chose do not count. The ideal of ndcg is that of all pairs here, returned or not.
     """
     name, k = measure.metric.name, None if measure.k is None else int(measure.k)
-    if name not in OFFERED or k is None or any(p in ("gains", "denom") for p, _ in measure.params):
+    if name not in OFFERED or k is None or not _is_plain(measure):
         raise UsageError(f"{measure} cannot be corrected; use {', '.join(f'{o}@k' for o in OFFERED)} without variants")
     if pairs.known[labels.row].any():
         raise UsageError("labels are for pairs without gold: where there is gold, it counts")
@@ -104,7 +115,7 @@ def correct_metric(
         raw=mean_of(raw.values, own),
         tuning=tuning,
         leverage=np.minimum(weight / group_sums(weight, at, int(kinds.max()) + 1)[at], 0.5),
-        linear=name not in _LINEAR,
+        linear=name in SUMS,
         units=own,
         bounds=(0.0, np.inf if name == "dcg" else 1.0),
         confidence=confidence,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from karat.model.ranked_docs import RankedDocs
 
-Kind = Literal["choice", "count", "fields", "object", "path", "share", "size", "text", "yes"]
+Kind = Literal["choice", "count", "fields", "object", "path", "paths", "share", "size", "text", "yes"]
 """What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it."""
 _KINDS: dict[Any, Kind] = {bool: "yes", int: "count", float: "share", str: "text"}
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from karat.model.json_data import JsonObject
+from karat.results.by_judge_document import JudgeJson, RunByJudgeJson
 from karat.results.components import ComponentTables, QueryCell
 from karat.results.json_numbers import Ends, Number
 from karat.results.plan_document import PlanJson
@@ -300,6 +301,9 @@ class RunJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
         dict[str, dict[str, AcrossJson]] | UnsetType, Meta(description="By field of the queries and metric.")
     ] = UNSET
     components: ComponentsJson | UnsetType = UNSET
+    by_judge: Annotated[
+        RunByJudgeJson | UnsetType, Meta(description="Where judgments were named: the run by gold + judge.")
+    ] = UNSET
     notes: list[str] | UnsetType = UNSET
     mismatches: Annotated[
         list[str] | UnsetType, Meta(description="The notes that say why run and gold may not belong together.")
@@ -350,6 +354,7 @@ class FingerprintsJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     ontologies: Annotated[
         dict[str, str] | UnsetType, Meta(description="By metric: the release of the ontology that it looks at.")
     ] = UNSET
+    judge: Annotated[str | UnsetType, Meta(description="Of the judge of what the gold lacks.")] = UNSET
     metrics: dict[str, str]
 
 
@@ -488,6 +493,7 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     intervals: IntervalsJson | UnsetType = UNSET
     runs: list[RunJson] | UnsetType = UNSET
     fingerprints: FingerprintsJson | UnsetType = UNSET
+    judge: Annotated[JudgeJson | UnsetType, Meta(description="Where judgments were named.")] = UNSET
     verdict: Annotated[
         Literal["SHIP", "BLOCK", "INCONCLUSIVE"] | UnsetType | None,
         Meta(description="Over the gates at level error; null where an error came before any verdict."),

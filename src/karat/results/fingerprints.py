@@ -56,6 +56,8 @@ class Fingerprints:
     metrics: Mapping[str, str] = field(default_factory=dict)
     ontologies: Mapping[str, str] = field(default_factory=dict)
     """By metric: the release of the ontology that it looks at."""
+    judge: str | None = None
+    """Of the judge of what the gold lacks."""
 
     def __bool__(self) -> bool:
         return self.gold is not None or bool(self.metrics)
@@ -197,6 +199,8 @@ def find_differences(
     for what in ("gold", "queries", "corpus"):
         if here.hashes.get(what) != there.hashes.get(what):
             out.append(_difference(what, getattr(here, what), getattr(there, what)))
+    if None not in (here.judge, there.judge) and here.judge != there.judge:
+        out.append(Difference("judge", str(here.judge), str(there.judge)))
     ours, theirs = conventions
     resolved = (
         {"ontology"} if ("ontology" in ours) != ("ontology" in theirs) else set()

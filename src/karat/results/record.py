@@ -14,6 +14,7 @@ from karat.model.policy import Policy
 from karat.model.qrels import Qrels, Subtopics
 from karat.model.queries import Queries
 from karat.model.rankings import Rankings
+from karat.results.by_judge_document import JudgedValuesJson, judged_values_json
 from karat.results.gold import Gold
 from karat.results.log_record import LogJson, log_json, read_log
 from karat.results.result import Derived, RunResult
@@ -148,6 +149,7 @@ class RunRecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     top: TopJson | UnsetType = UNSET
     log: LogJson | UnsetType = UNSET
     derived: DerivedJson | UnsetType = UNSET
+    by_judge: JudgedValuesJson | UnsetType = UNSET
 
 
 class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -198,6 +200,7 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 top=_top_json(run.top, numbers) if run.top is not None else UNSET,
                 log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
                 derived=_derived_json(run.derived) if run.derived is not None else UNSET,
+                by_judge=judged_values_json(run.by_judge) if run.by_judge is not None else UNSET,
             )
         )
     gold = [_gold_json(qrels, numbers) for qrels in golds]

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run_log import RunLog
+    from karat.results.by_judge import Basis, JudgeIdentity, RunByJudge
     from karat.results.components import Components
     from karat.results.document import DocumentJson
     from karat.results.gold import Gold
@@ -131,6 +132,8 @@ class RunResult(Tabular):
     derived: Derived | None = field(default=None, repr=False)
     components: Components | None = field(default=None, repr=False)
     """The components of the pipeline, where they were asked for."""
+    by_judge: RunByJudge | None = field(default=None, repr=False)
+    """What a judge's grades make of it, where judgments were named."""
     threads: int = field(default=1, repr=False)
     lists_digest: str | None = field(default=None, repr=False)
     """Of the ranked lists, where a baseline says it and does not hold them."""
@@ -188,6 +191,19 @@ class RunResult(Tabular):
             raise ResultError(f"{measures[0].name} needs gold, and {self.name!r} was evaluated without; name it too")
         ids = (rankings.query_ids, self.query_ids)
         return replace(self, values={m.name: spread(m(rankings), *ids) for m in measures})
+
+    @cached_property
+    def _by_both(self) -> RunResult:
+        return replace(self, values={**self.values, **(self.by_judge.raw if self.by_judge is not None else {})})
+
+    def on_basis(self, basis: Basis) -> RunResult:
+        """The run with the values of gold + judge, raw or corrected, for the metrics that have them."""
+        if basis == "none" or self.by_judge is None:
+            return self
+        if basis == "raw":
+            return self._by_both
+        corrected = {name: one.values for name, one in self.by_judge.corrected.items()}
+        return replace(self, values={**self.values, **corrected})
 
     def top_docs(self, query_id: str) -> list[TopDoc]:
         """The first docs that one query returned; none where details were not asked for."""
@@ -291,6 +307,8 @@ class Result(Tabular):
     """By metric: the model of the embeddings that it looks at."""
     ontologies: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By metric: the release of the ontology that it looks at."""
+    judge: JudgeIdentity | None = field(default=None, repr=False)
+    """Who judged what the gold lacks, where judgments were named."""
     provenance: Provenance | None = field(default=None, repr=False)
     """When and from what it was saved; None for a fresh one."""
     basis: Fingerprints | None = field(default=None, repr=False)
@@ -315,6 +333,7 @@ class Result(Tabular):
             self.models,
             {n: fingerprint_metric(parse(n), self.models.get(n), self.ontologies.get(n)) for n in self.metrics},
             self.ontologies,
+            self.judge.fingerprint if self.judge is not None else None,
         )
 
     def __getitem__(self, name: str) -> RunResult:

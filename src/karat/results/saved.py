@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from karat.results.document import DocumentJson, FingerprintsJson, RunJson
     from karat.results.fingerprints import Fingerprints
+    from karat.results.record import RunRecordJson
     from karat.results.result import Result, RunResult
     from karat.results.version_1 import OldDocument
 
@@ -98,7 +99,8 @@ def read_saved(data: bytes, path: str) -> Saved:
         for head in heads:
             if head.record is UNSET:
                 raise _means_only(path)
-            runs.append(_with_head(reader.run(head.name, head.record), head))
+            run = _with_head(reader.run(head.name, head.record), head)
+            runs.append(_with_judge(run, head, head.record))
         _check_runs(runs, heads)
         result = _result(document, runs)
         return Saved(replace(result, queries=reader.queries), document)
@@ -168,13 +170,30 @@ def _with_head(run: RunResult, head: RunJson) -> RunResult:
     )
 
 
+def _with_judge(run: RunResult, head: RunJson, record: RunRecordJson) -> RunResult:
+    """A run with what its judge makes of it, where it has one."""
+    from karat.results.by_judge_document import read_by_judge
+
+    if not head.by_judge or not record.by_judge:
+        return run
+    return replace(run, by_judge=read_by_judge(head.by_judge, record.by_judge, len(run.query_ids)))
+
+
 def _result(document: DocumentJson, runs: Sequence[RunResult], texts: Mapping[str, str] | None = None) -> Result:
     from karat.model.queries import Queries
+    from karat.results.by_judge_document import read_judge
     from karat.results.result import Result
 
     queries = Queries({q: {"text": t} for q, t in texts.items()}) if texts else None
     basis = _fingerprints(document.fingerprints or None)
-    return Result(tuple(runs), document.conventions or {}, queries, basis=basis, provenance=document.provenance or None)
+    return Result(
+        tuple(runs),
+        document.conventions or {},
+        queries,
+        judge=read_judge(document.judge) if document.judge else None,
+        basis=basis,
+        provenance=document.provenance or None,
+    )
 
 
 def _fingerprints(prints: FingerprintsJson | None) -> Fingerprints:
@@ -190,6 +209,7 @@ def _fingerprints(prints: FingerprintsJson | None) -> Fingerprints:
         prints.embeddings or {},
         prints.metrics,
         prints.ontologies or {},
+        prints.judge or None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, structs
 
 from karat.metrics.grammar import parse
+from karat.results.by_judge_document import by_judge_json, judge_json
 from karat.results.decisions import ends_json, pooled_json
 from karat.results.document import (
     AcrossJson,
@@ -49,6 +50,7 @@ def summarize(result: Result) -> DocumentJson:
         runs=[summarize_run(run) for run in result.runs],
         warnings=[remark.text for remark in remarks_of(result.runs)] or UNSET,
         fingerprints=_fingerprints(result.fingerprints),
+        judge=judge_json(result.judge) if result.judge is not None else UNSET,
     )
 
 
@@ -64,6 +66,7 @@ def summarize_run(run: RunResult) -> RunJson:
         segments=[_segment(s) for s in run.segments] if fields else UNSET,
         across={f: {name: _across(run, f, name) for name in run.values} for f in fields} or UNSET,
         components=run.components.document() if run.components is not None else UNSET,
+        by_judge=by_judge_json(run) if run.by_judge is not None else UNSET,
         notes=list(run.notes) or UNSET,
         mismatches=list(run.mismatches) or UNSET,
     )
@@ -133,6 +136,7 @@ def _fingerprints(prints: Fingerprints) -> FingerprintsJson | UnsetType:
         corpus=prints.corpus if prints.corpus is not None else UNSET,
         embeddings=dict(prints.embeddings) or UNSET,
         ontologies=dict(prints.ontologies) or UNSET,
+        judge=prints.judge if prints.judge is not None else UNSET,
         metrics=dict(prints.metrics),
     )
 

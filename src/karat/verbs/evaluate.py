@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 
     from karat.align.hits import Aligned
     from karat.align.needs import Needs
-    from karat.config.options import Options
+    from karat.config.options import Data, Options
+    from karat.judge.by_judge import JudgeGrades
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.engine import Watch
@@ -120,7 +122,14 @@ def evaluate(
             ontology=ontology,
         )
     job.sampling = sampling(table, settings.intervals, docs=docs_table, relevant=job.relevant)
-    runs = [job.run(name, source, measures) for name, source in sources]
+    grading = _grading(data, job.gold)
+    if grading is not None:
+        job.notes = (*job.notes, *grading.notes)
+    if grading is None:
+        runs = [job.run(name, source, measures) for name, source in sources]
+    else:
+        read = [(name, job.read(name, source)) for name, source in sources]
+        runs = job.judge([job.run(name, source, measures) for name, source in read], read, measures, grading)
     if table is not None:
         _check_table(table, runs)
         if job.sampling.added is not None:
@@ -132,7 +141,31 @@ def evaluate(
     if ontology is not None:
         conventions["ontology"] = ontology.release
     corpus = os.fspath(data.docs) if isinstance(data.docs, (str, os.PathLike)) else None
-    return Result(tuple(runs), conventions, table, corpus, job.models, terms.basis if terms is not None else {})
+    return Result(
+        tuple(runs),
+        conventions,
+        table,
+        corpus,
+        job.models,
+        terms.basis if terms is not None else {},
+        grading.identity if grading is not None else None,
+    )
+
+
+def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
+    """The judge of what the gold lacks, where judgments are named."""
+    if not data.judgments:
+        if lone := next((name for name in ("calibration", "judge") if getattr(data, name) is not None), None):
+            raise UsageError(f"{lone} is about a judge; name what it judged too: --judgments FILE")
+        return None
+    if gold is None:
+        raise UsageError(
+            "judgments complete gold, and there is none; a file of judgments by one judge is gold as it is"
+        )
+    from karat.judge.by_judge import read_grading
+
+    paths = [data.judgments] if isinstance(data.judgments, (str, os.PathLike)) else data.judgments
+    return read_grading([os.fspath(path) for path in paths], judge=data.judge, calibration=data.calibration)
 
 
 def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
@@ -282,6 +315,30 @@ class _Job:
             threads=self.engine.threads or default_threads(),
             mismatches=tuple(stored.mismatches),
         )
+
+    def judge(
+        self,
+        runs: Sequence[RunResult],
+        sources: Sequence[tuple[str | None, Run]],
+        measures: Sequence[Measure],
+        grading: JudgeGrades,
+    ) -> list[RunResult]:
+        """The same runs with what a judge's grades make of them: each is aligned again with the completed gold."""
+        from karat.judge.by_judge import complete, measure_by_judge
+
+        assert self.gold is not None
+        completed = complete(self.gold.qrels, grading, self.policy)
+        other = copy(self)
+        other.gold, other.needs = Gold(completed.qrels), None
+        out = []
+        for run, (_, source) in zip(runs, sources, strict=True):
+            assert run.rankings is not None
+            _, aligned, _ = other._align(source, source, None, self.policy)
+            by_judge = measure_by_judge(
+                measures, run.rankings, run.query_ids, aligned, completed, grading, self.sampling, self.policy
+            )
+            out.append(replace(run, by_judge=by_judge))
+        return out
 
     def _entry(self, source: Any) -> Entry | None:
         beyond = self.policy.as_of_filter or self.needs is not None or self.corpus

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import UsageError, nearest, shown
 from karat.judge.calibration import calibrate
 from karat.judge.calibration_document import describe_calibration
-from karat.judge.judgments import read_judgments
+from karat.judge.judgments import read_judgments, rows_of_model
 from karat.judge.pool import DEPTH, find_best_ranks
-from karat.judge.sample import rows_of_model
 from karat.model.policy import Policy
 from karat.read.queries import read_queries
 from karat.read.sources import read_run, run_files

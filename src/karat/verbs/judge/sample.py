@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.judge.judgments import read_judgments
+from karat.judge.judgments import read_judgments, rows_of_model
 from karat.judge.pairs import write_pairs
-from karat.judge.sample import draw_sample, rows_of_model
+from karat.judge.sample import draw_sample
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:

@@ -1,0 +1,232 @@
+"""Figures of a run with a judge's grades where the gold has none, and as people would give them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.errors import InputError
+from karat.judge.calibration import find_labels, survey_by_grade
+from karat.judge.calibration_document import read_calibration
+from karat.judge.completed_gold import complete_gold
+from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
+from karat.metrics.bounds import bound_values
+from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
+from karat.metrics.grammar import parse
+from karat.metrics.registry import GOLD_ALONE
+from karat.model.policy import is_judged
+from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, ValueRange
+from karat.results.top_lists import find_gold_ranks
+from karat.results.values import aggregate
+from karat.stats.prediction_powered import Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karat.align.hits import Aligned
+    from karat.judge.completed_gold import CompletedGold
+    from karat.judge.judgments import Judgment
+    from karat.metrics.grammar import Measure
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.rankings import Rankings
+    from karat.results.sampling import Sampling
+
+    Values = NDArray[np.float64]
+
+FED = ("precision", "ndcg")
+"""Metrics that judged grades feed. Others stay on the gold: what a judge finds relevant does not lower their recall."""
+BIASED = "labels of single pairs would leave it biased"
+NO_LABELS = "no pair that the judge alone grades has a label"
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeGrades:
+    """One judge's grades, and the labels of people that correct them."""
+
+    rows: Sequence[Judgment]
+    path: str
+    labels: Mapping[tuple[str, str], int] | None
+    """None without a calibration."""
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def identity(self) -> JudgeIdentity:
+        first = self.rows[0]
+        labels = len(self.labels) if self.labels is not None else None
+        return JudgeIdentity(first.by.label, fingerprint_judge(first.by, first.scale), first.scale, labels)
+
+    @property
+    def top(self) -> int:
+        """The best grade of the scale."""
+        return int(self.rows[0].scale.removeprefix("0-"))
+
+
+def read_grading(paths: Sequence[str], *, judge: str | None = None, calibration: str | None = None) -> JudgeGrades:
+    """The one judge of these files, or the one that is named; with a calibration, also the labels of people."""
+    judgments = read_all_judgments(paths)
+    rows = rows_of_judge(judgments, judge)
+    grading = JudgeGrades(rows, judgments.path, None, judgments.notes)
+    if calibration is None:
+        return grading
+    document = read_calibration(calibration)
+    if document.fingerprint != grading.identity.fingerprint:
+        raise InputError(
+            f"{calibration}: is of another judge: {document.judge.label}, fingerprint {document.fingerprint}, and the "
+            f"judgments are by {grading.identity.label}, fingerprint {grading.identity.fingerprint}; calibrate this "
+            "judge (karat judge calibrate), or choose the other one (--judge)"
+        )
+    if not document.usable:
+        raise InputError(f"{calibration}: {document.judge.label} is no better than chance; its grades cannot be used")
+    labels = find_labels(judgments, document.scale)
+    if not labels:
+        raise InputError(
+            f"{judgments.path}: no label of a person on a pair that was drawn at random, which corrected figures need; "
+            "name the file of labels too: --judgments judged.jsonl --judgments labels.jsonl"
+        )
+    return JudgeGrades(rows, judgments.path, labels, judgments.notes)
+
+
+def complete(gold: Qrels, grading: JudgeGrades, policy: Policy) -> CompletedGold:
+    """The gold with the grades of this judge; refused where none of them is about its queries."""
+    completed = complete_gold(gold, grading.rows, policy)
+    if not completed.pairs and not completed.shared:
+        raise InputError(
+            f"{grading.path}: judges none of the {len(gold):,} queries of the gold: it has ids such as "
+            f"{grading.rows[0].query_id!r}, the gold has {gold.query_ids[0]!r}; name the judgments of these queries"
+        )
+    return completed
+
+
+def measure_by_judge(
+    measures: Sequence[Measure],
+    rankings: Rankings,
+    query_ids: Sequence[str],
+    aligned: Aligned,
+    completed: CompletedGold,
+    grading: JudgeGrades,
+    sampling: Sampling,
+    policy: Policy,
+) -> RunByJudge:
+    """A run whose `rankings` are by the gold alone, and `aligned` with the completed gold."""
+    own = [m for m in measures if m.needs == GOLD_ALONE]
+    fed = [m for m in own if m.metric.name in FED]
+    refusal = _scale_refusal(completed.top, grading, policy)
+    not_raw = {m.name: refusal for m in fed if refusal and m.metric.name != "precision"}
+    by_both = [m for m in fed if m.name not in not_raw]
+    both = aligned.rankings
+    corrected, not_corrected = _correct_all(by_both, aligned, completed, grading, sampling, query_ids, policy)
+    top = completed.top if refusal or policy.binary else max(completed.top, float(grading.top))
+    grades = np.unique(policy.regrade(np.arange(max(top, 1.0) + 1))).tolist()
+    return RunByJudge(
+        completed.pairs,
+        completed.shared,
+        completed.disagreements,
+        {m.name: _in_order(m(both), both.query_ids, query_ids) for m in by_both},
+        corrected,
+        not_raw,
+        not_corrected,
+        {m.name: bounds for m in own if (bounds := _bounds(m, rankings, grades, sampling)) is not None},
+        {m.name: _share(m, rankings, both, sampling) for m in fed},
+    )
+
+
+def _scale_refusal(top: float, grading: JudgeGrades, policy: Policy) -> str:
+    """Why grades of gold and judge cannot be mixed; empty if they can."""
+    if policy.binary or not (top > grading.top or top <= 1 < grading.top):
+        return ""
+    return f"the gold has grades up to {top:g}, the judge up to {grading.top}; --binary makes both 0 and 1"
+
+
+def _in_order(values: Values, query_ids: Sequence[str], over: Sequence[str]) -> Values:
+    """The values of these queries; NaN for those that have none."""
+    by_query = dict(zip(query_ids, values.tolist(), strict=True))
+    return np.array([by_query.get(q, math.nan) for q in over])
+
+
+def _mean(measure: Measure, values: Values, query_ids: Sequence[str], sampling: Sampling) -> float:
+    return aggregate(measure, values, sampling.units(query_ids).weight if sampling.weights else None)[0]
+
+
+def _bounds(measure: Measure, rankings: Rankings, grades: Sequence[float], sampling: Sampling) -> ValueRange | None:
+    ends = bound_values(measure, rankings, grades)
+    if ends is None:
+        return None
+    return ValueRange(*(_mean(measure, side, rankings.query_ids, sampling) for side in (ends.low, ends.high)))
+
+
+def _share(measure: Measure, gold: Rankings, both: Rankings, sampling: Sampling) -> JudgedShare:
+    judged = parse("judged" if measure.k is None else f"judged@{measure.k}")
+    return JudgedShare(*(_mean(judged, judged(r), r.query_ids, sampling) for r in (gold, both)))
+
+
+def _correct_all(
+    measures: Sequence[Measure],
+    aligned: Aligned,
+    completed: CompletedGold,
+    grading: JudgeGrades,
+    sampling: Sampling,
+    query_ids: Sequence[str],
+    policy: Policy,
+) -> tuple[dict[str, CorrectedFigure], dict[str, str]]:
+    """The metrics that labels can correct without bias, and why the others are not."""
+    if grading.labels is None:
+        return {}, {m.name: "no calibration" for m in measures}
+    out: dict[str, CorrectedFigure] = {}
+    reasons = {m.name: BIASED for m in measures if not is_correctable(m)}
+    if aligned.rankings.repeats is not None and aligned.rankings.repeats_earn:
+        reasons |= {m.name: "later chunks of a doc count too" for m in measures}
+    rest = [m for m in measures if m.name not in reasons]
+    if not rest:
+        return out, reasons
+    pairs, names = _judged_pairs(aligned, completed)
+    try:
+        labels = _labels(pairs, names, grading, policy)
+    except InputError as error:
+        return out, reasons | {m.name: str(error) for m in rest}
+    ids = aligned.rankings.query_ids
+    for m in rest:
+        one = correct_metric(
+            m,
+            pairs,
+            labels,
+            units=sampling.units(ids),
+            confidence=sampling.confidence,
+            resamples=sampling.resamples,
+            seed=sampling.seed,
+        )
+        values = _in_order(one.values, ids, query_ids)
+        out[m.name] = CorrectedFigure(values, one.population, one.these, one.tuning)
+    return out, reasons
+
+
+def _judged_pairs(aligned: Aligned, completed: CompletedGold) -> tuple[JudgedPairs, list[tuple[str, str]]]:
+    """All graded pairs of the queries that count, and their ids."""
+    number = np.full(len(aligned.qrels), -1)
+    number[aligned.queries] = np.arange(len(aligned.queries))
+    query = number[aligned.qrels.query_of]
+    rows = np.flatnonzero((query >= 0) & is_judged(aligned.qrels.grades))
+    qrels, ranks = aligned.qrels, find_gold_ranks(aligned)
+    ids = [(qrels.query_ids[int(qrels.query_of[row])], qrels.docs[row]) for row in rows.tolist()]
+    known = np.array([pair in completed.known for pair in ids], dtype=bool)
+    return JudgedPairs(len(aligned.queries), query[rows], ranks[rows], qrels.grades[rows], known), ids
+
+
+def _labels(pairs: JudgedPairs, names: Sequence[tuple[str, str]], grading: JudgeGrades, policy: Policy) -> Labels:
+    """The labels of people on pairs without gold: each stands for pairs to which the judge gave the same grade."""
+    assert grading.labels is not None
+    judge = {row.ids: row.grade for row in grading.rows}
+    free = np.flatnonzero(~pairs.known)
+    ids = [names[row] for row in free.tolist()]
+    where = np.array([i for i, pair in enumerate(ids) if pair in grading.labels], dtype=np.int64)
+    if not len(where):
+        raise InputError(NO_LABELS)
+    survey = survey_by_grade(np.array([judge[pair] for pair in ids], dtype=np.float64), where, grading.path)
+    grades = policy.regrade(np.array([grading.labels[ids[i]] for i in where.tolist()], dtype=np.float64))
+    return Labels(free[where], grades, survey)

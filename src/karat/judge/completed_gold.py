@@ -1,0 +1,55 @@
+"""The gold, completed by the grades of a judge: where both grade a pair, the gold counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.model.policy import is_judged, is_relevant
+from karat.read.objects import build_qrels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karat.judge.judgments import Judgment
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedGold:
+    """Judgments of the gold, and of a judge where the gold has none."""
+
+    qrels: Qrels
+    known: frozenset[tuple[str, str]]
+    """The pairs that the gold judges."""
+    pairs: int
+    shared: int
+    disagreements: int
+    top: float
+    """The largest grade of the gold."""
+
+
+def complete_gold(gold: Qrels, rows: Sequence[Judgment], policy: Policy) -> CompletedGold:
+    """Add a judge's grades for queries of the gold; those for other queries are left out.
+
+    A negative grade of the gold says that a doc was pooled and not judged: the judge's grade takes its place.
+    """
+    grades = {q: gold.for_query(q) for q in gold.query_ids}
+    known = frozenset((q, doc) for q, judged in grades.items() for doc, grade in judged.items() if is_judged(grade))
+    regraded = policy.regrade(np.array([row.grade for row in rows], dtype=np.float64)).tolist()
+    pairs = shared = disagreements = 0
+    for row, grade in zip(rows, regraded, strict=True):
+        judged = grades.get(row.query_id)
+        if judged is None:
+            continue
+        if row.ids in known:
+            shared += 1
+            disagreements += bool(is_relevant(judged[row.doc_id]) != is_relevant(grade))
+        else:
+            pairs += 1
+            judged[row.doc_id] = grade
+    qrels = build_qrels(grades, gold.source)
+    return CompletedGold(qrels, known, pairs, shared, disagreements, float(gold.grades.max(initial=0.0)))

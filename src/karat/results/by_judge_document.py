@@ -1,0 +1,182 @@
+"""What a judge makes of a run, as JSON documents and saved records hold it: their types, and the way there and back."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, ValueRange
+from karat.results.json_numbers import Ends, Number
+from karat.stats.intervals import Interval
+from karat.store.codec import rounded
+
+if TYPE_CHECKING:
+    from karat.results.result import RunResult
+
+Columns = dict[str, list[Number]]
+"""By metric, values in the order of the run's queries."""
+Bounds = Annotated[
+    Ends | UnsetType,
+    Meta(description="The least and the largest mean, whatever the grades of returned docs without gold."),
+]
+
+
+class JudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The judge of the pairs that the gold lacks."""
+
+    label: str
+    fingerprint: str
+    scale: str
+    labels: Annotated[
+        int | UnsetType, Meta(description="Labels of people on random pairs; left out without a calibration.")
+    ] = UNSET
+
+
+class JudgedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A mean over queries."""
+
+    mean: Number
+    ci: Ends
+    ci_method: str
+    n: int
+
+
+class CorrectedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A mean as people would give it; `these` is for these queries alone."""
+
+    mean: Number
+    ci: Ends
+    ci_method: str
+    n: int
+    these: JudgedFigureJson
+    tuning: Annotated[Number, Meta(description="λ: how much the judge counts, from 0 to 1.")]
+
+
+class JudgedShareJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The share of the metric's top k with a grade of the gold, and of gold or judge."""
+
+    gold: Number
+    both: Number
+
+
+class JudgedMetricJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """One metric beside its figure by the gold alone, which is among the run's metrics."""
+
+    raw: Annotated[JudgedFigureJson | UnsetType, Meta(description="By gold + judge.")] = UNSET
+    corrected: CorrectedFigureJson | UnsetType = UNSET
+    not_raw: Annotated[str | UnsetType, Meta(description="Why gold + judge does not measure it.")] = UNSET
+    not_corrected: Annotated[str | UnsetType, Meta(description="Why it is not corrected.")] = UNSET
+    bounds: Bounds = UNSET
+    judged: JudgedShareJson | UnsetType = UNSET
+
+
+class RunByJudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A run with the judge's grades where the gold has none."""
+
+    pairs: Annotated[int, Meta(description="Pairs that the judge alone grades.")]
+    shared: Annotated[int, Meta(description="Pairs that both grade: there the gold counts.")]
+    disagreements: Annotated[int, Meta(description="Those of them that are relevant for one and not for the other.")]
+    metrics: dict[str, JudgedMetricJson]
+
+
+class JudgedValuesJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """The values of each query, by gold + judge and corrected."""
+
+    raw: Columns
+    corrected: Columns
+
+
+def judge_json(judge: JudgeIdentity) -> JudgeJson:
+    """The judge of a result."""
+    return JudgeJson(judge.label, judge.fingerprint, judge.scale, UNSET if judge.labels is None else judge.labels)
+
+
+def read_judge(judge: JudgeJson) -> JudgeIdentity:
+    """The judge that a document names."""
+    return JudgeIdentity(judge.label, judge.fingerprint, judge.scale, None if judge.labels is UNSET else judge.labels)
+
+
+def by_judge_json(run: RunResult) -> RunByJudgeJson:
+    """The figures of a run that was judged."""
+    one = run.by_judge
+    assert one is not None
+    raw = run.on_basis("raw").intervals
+    metrics = {}
+    for name in run.values:
+        corrected, bounds, share = one.corrected.get(name), one.bounds.get(name), one.judged.get(name)
+        metrics[name] = JudgedMetricJson(
+            _figure(raw[name]) if name in one.raw else UNSET,
+            _corrected(corrected) if corrected is not None else UNSET,
+            one.not_raw.get(name, UNSET),
+            one.not_corrected.get(name, UNSET),
+            [rounded(bounds.low), rounded(bounds.high)] if bounds is not None else UNSET,
+            JudgedShareJson(rounded(share.gold), rounded(share.both)) if share is not None else UNSET,
+        )
+    nothing = JudgedMetricJson()
+    metrics = {name: metric for name, metric in metrics.items() if metric != nothing}
+    return RunByJudgeJson(one.pairs, one.shared, one.disagreements, metrics)
+
+
+def judged_values_json(one: RunByJudge) -> JudgedValuesJson:
+    """The values behind the figures, for a saved result."""
+    return JudgedValuesJson(
+        {name: values.tolist() for name, values in one.raw.items()},
+        {name: figure.values.tolist() for name, figure in one.corrected.items()},
+    )
+
+
+def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) -> RunByJudge:
+    """What a saved result says of a run by its judge; raises ValueError where it contradicts itself."""
+    columns = {name: np.array(column, dtype=np.float64) for name, column in values.raw.items()}
+    corrected = {}
+    for name, column in values.corrected.items():
+        figure = head.metrics[name].corrected
+        if figure is UNSET:
+            raise ValueError(f"{name} has corrected values and no corrected figure")
+        own = np.array(column, dtype=np.float64)
+        corrected[name] = CorrectedFigure(own, _interval(figure), _interval(figure.these), _number(figure.tuning))
+    if any(len(column) != queries for column in (*columns.values(), *(one.values for one in corrected.values()))):
+        raise ValueError(f"expected {queries} values by the judge")
+    metrics = head.metrics.items()
+    return RunByJudge(
+        head.pairs,
+        head.shared,
+        head.disagreements,
+        columns,
+        corrected,
+        {name: one.not_raw for name, one in metrics if one.not_raw is not UNSET},
+        {name: one.not_corrected for name, one in metrics if one.not_corrected is not UNSET},
+        {name: ValueRange(*map(_number, one.bounds)) for name, one in metrics if one.bounds},
+        {
+            name: JudgedShare(_number(one.judged.gold), _number(one.judged.both))
+            for name, one in metrics
+            if one.judged is not UNSET
+        },
+    )
+
+
+def _figure(interval: Interval) -> JudgedFigureJson:
+    return JudgedFigureJson(rounded(interval.estimate), _ends(interval), interval.method, interval.n)
+
+
+def _corrected(one: CorrectedFigure) -> CorrectedFigureJson:
+    whole = one.interval
+    return CorrectedFigureJson(
+        rounded(whole.estimate), _ends(whole), whole.method, whole.n, _figure(one.these), rounded(one.tuning)
+    )
+
+
+def _ends(interval: Interval) -> Ends:
+    return None if math.isnan(interval.low) else [rounded(interval.low), rounded(interval.high)]
+
+
+def _interval(figure: JudgedFigureJson | CorrectedFigureJson) -> Interval:
+    low, high = figure.ci or (None, None)
+    return Interval(_number(figure.mean), _number(low), _number(high), figure.ci_method, figure.n)
+
+
+def _number(value: Number) -> float:
+    return math.nan if value is None else value

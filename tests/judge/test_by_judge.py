@@ -1,0 +1,231 @@
+"""Judged grades where the gold has none: figures side by side, corrected ones, bounds, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import karat
+from command import run_karat
+from karat.errors import InputError, UsageError
+from karat.judge.calibration import calibrate
+from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
+from karat.judge.pairs import Draw
+from karat.judge.sample import draw_sample
+from karat.results.pairing import check_comparable
+from karat.verbs.judge.calibrate import write_calibration
+from places import ROOT
+
+NOON = "2026-11-16T12:00:00+00:00"
+MODEL, OTHER = ModelJudge("m", "p"), ModelJudge("m", "q")
+GOLD = {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 1, "d9": 1}}
+RUN = {"q1": ["d1", "d2", "d3", "d4"], "q2": ["d5", "d1", "d6", "d7"]}
+METRICS = ["precision@4", "ndcg@4", "recall@4", "hit@1"]
+
+
+def grade(query: str, doc: str, value: int, by: ModelJudge | Person = MODEL, scale: str = "0-1") -> Judgment:
+    return Judgment(query, doc, value, scale, by, NOON)
+
+
+def write(path: Path, rows: list[Judgment]) -> str:
+    add_judgments(str(path), rows)
+    return str(path)
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> str:
+    """The judge disagrees with the gold on d2, and grades three docs that the gold lacks; q7 is not in the gold."""
+    rows = [grade("q1", "d1", 1), grade("q1", "d2", 1), grade("q1", "d3", 1), grade("q2", "d5", 1)]
+    return write(tmp_path / "judged.jsonl", [*rows, grade("q2", "d6", 0), grade("q7", "d1", 1)])
+
+
+def test_judged_grades_feed_precision_and_the_gold_wins(judged: str) -> None:
+    run = karat.evaluate(GOLD, RUN, METRICS, judgments=judged).runs[0]
+    one = run.by_judge
+    assert one is not None
+    assert (one.pairs, one.shared, one.disagreements) == (3, 2, 1)
+    assert run.values["precision@4"].tolist() == [0.25, 0.25]  # of the gold alone, as before
+    assert one.raw["precision@4"].tolist() == [0.5, 0.5]  # d3 and d5 count too, d2 does not
+    # q1: gains at ranks 1 and 3, an ideal of two docs.
+    dcg, ideal = 1 + 1 / np.log2(4), 1 + 1 / np.log2(3)
+    assert one.raw["ndcg@4"][0] == pytest.approx(dcg / ideal)
+    assert one.judged["precision@4"].gold == pytest.approx((2 / 4 + 1 / 4) / 2)
+    assert one.judged["precision@4"].both == pytest.approx(3 / 4)
+
+
+def test_hit_and_recall_stay_on_the_gold(judged: str) -> None:
+    plain = karat.evaluate(GOLD, RUN, METRICS)
+    run = karat.evaluate(GOLD, RUN, METRICS, judgments=[judged]).runs[0]
+    assert run.by_judge is not None and set(run.by_judge.raw) == {"precision@4", "ndcg@4"}
+    assert {m: v.tolist() for m, v in run.values.items()} == {m: v.tolist() for m, v in plain.runs[0].values.items()}
+
+
+def test_bounds_are_those_of_docs_without_gold(judged: str) -> None:
+    one = karat.evaluate(GOLD, RUN, METRICS, judgments=judged).runs[0].by_judge
+    assert one is not None
+    bounds = one.bounds["precision@4"]
+    assert bounds.low == pytest.approx(0.25) and bounds.high == pytest.approx((3 / 4 + 4 / 4) / 2)
+    assert one.bounds["hit@1"].low == 0.5 and one.bounds["hit@1"].high == 1
+
+
+def test_nothing_is_corrected_without_a_calibration(judged: str) -> None:
+    result = karat.evaluate(GOLD, RUN, METRICS, judgments=judged)
+    one = result.runs[0].by_judge
+    assert one is not None and not one.corrected and set(one.not_corrected) == {"precision@4", "ndcg@4"}
+    assert result.judge is not None and result.judge.labels is None
+
+
+def test_grades_of_other_scales_are_not_mixed(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl", [grade("q1", "d3", 3, scale="0-3")])
+    one = karat.evaluate(GOLD, RUN, METRICS, judgments=path).runs[0].by_judge
+    assert one is not None and set(one.raw) == {"precision@4"}
+    assert one.not_raw["ndcg@4"] == "the gold has grades up to 1, the judge up to 3; --binary makes both 0 and 1"
+    both = karat.evaluate(GOLD, RUN, METRICS, judgments=path, binary=True).runs[0].by_judge
+    assert both is not None and set(both.raw) == {"precision@4", "ndcg@4"} and not both.not_raw
+
+
+def test_one_of_several_judges_is_chosen_or_all_are_refused(tmp_path: Path, judged: str) -> None:
+    more = write(tmp_path / "more.jsonl", [grade("q1", "d3", 0, OTHER)])
+    with pytest.raises(InputError, match="holds judgments by several judges"):
+        karat.evaluate(GOLD, RUN, METRICS, judgments=[judged, more])
+    first, second = (
+        karat.evaluate(GOLD, RUN, METRICS, judgments=[judged, more], judge=name)
+        for name in (_fingerprint(judged), _fingerprint(more))
+    )
+    assert first.runs[0].by_judge is not None and first.runs[0].by_judge.pairs == 3
+    assert second.runs[0].by_judge is not None and second.runs[0].by_judge.pairs == 1
+    with pytest.raises(InputError, match="judge"):  # results by different judges are not compared
+        check_comparable(first, first.runs[0], second, second.runs[0], ["precision@4"], force=False)
+
+
+def _fingerprint(path: str) -> str:
+    judge = karat.evaluate(GOLD, RUN, METRICS, judgments=path).judge
+    assert judge is not None
+    return judge.fingerprint
+
+
+def test_the_one_person_of_a_file_is_a_judge_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl", [grade("q1", "d3", 1, Person("ana"))])
+    judge = karat.evaluate(GOLD, RUN, METRICS, judgments=path).judge
+    assert judge is not None and judge.label == "ana"
+
+
+def test_judgments_of_other_queries_and_lone_options_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl", [grade("x1", "d3", 1)])
+    with pytest.raises(InputError, match="judges none of the 2 queries of the gold"):
+        karat.evaluate(GOLD, RUN, METRICS, judgments=path)
+    with pytest.raises(UsageError, match="calibration is about a judge"):
+        karat.evaluate(GOLD, RUN, METRICS, calibration="c.json")
+
+
+class Planted:
+    """Gold on a third of 30 docs for each of 80 queries, a judge that is too generous, and labels on a sample."""
+
+    def __init__(self, folder: Path, labels: int, *, seed: int = 5) -> None:
+        rng = np.random.default_rng(seed)
+        self.truth = {(f"q{q:02}", f"d{d:02}"): int(rng.random() < 0.3) for q in range(80) for d in range(30)}
+        gold = {pair for pair in self.truth if int(pair[1][1:]) % 3 == 0}
+        self.qrels: dict[str, dict[str, int]] = {}
+        for query, doc in sorted(gold):
+            self.qrels.setdefault(query, {})[doc] = self.truth[query, doc]
+        self.run = {q: [f"d{d:02}" for d in range(30)] for q in self.qrels}
+        rows = [
+            grade(*pair, value if rng.random() < 0.75 else 1) for pair, value in self.truth.items() if pair not in gold
+        ]
+        people = [
+            Judgment(*pair.ids, self.truth[pair.ids], "0-1", Person("ana"), NOON, drawn=pair.drawn)
+            for pair in draw_sample(rows, labels, seed=seed)
+        ]
+        self.files = [write(folder / "judged.jsonl", rows), write(folder / "labels.jsonl", people)]
+        self.calibration = str(folder / "calibration.json")
+        write_calibration(calibrate(rows, Judgments(tuple(people), "labels.jsonl"), range(2)), self.calibration)
+
+    @property
+    def precision(self) -> float:
+        return float(np.mean([[self.truth[q, d] for d in docs[:10]] for q, docs in self.run.items()]))
+
+
+def test_corrected_precision_is_what_people_would_say(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    metrics = ["precision@10", "ndcg@10"]
+    result = karat.evaluate(data.qrels, data.run, metrics, judgments=data.files, calibration=data.calibration)
+    one = result.runs[0].by_judge
+    assert one is not None and result.judge is not None and result.judge.labels == 200
+    figure = one.corrected["precision@10"]
+    raw = one.raw["precision@10"].mean()
+    assert result.mean["precision@10"] < data.precision - 0.1 and raw > data.precision + 0.05
+    assert data.precision in figure.these and data.precision in figure.interval and raw not in figure.interval
+    assert figure.values.mean() == pytest.approx(figure.interval.estimate)
+    assert one.not_corrected == {"ndcg@10": "labels of single pairs would leave it biased"}
+
+
+def test_corrected_precision_is_exact_where_every_pair_has_a_label(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 80 * 20)
+    result = karat.evaluate(data.qrels, data.run, "precision@10", judgments=data.files, calibration=data.calibration)
+    one = result.runs[0].by_judge
+    assert one is not None
+    assert one.corrected["precision@10"].interval.estimate == pytest.approx(data.precision)
+
+
+def test_a_calibration_of_another_judge_or_without_labels_is_refused(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    other = write(tmp_path / "other.jsonl", [grade("q00", "d01", 1, OTHER)])
+    with pytest.raises(InputError, match=r"is of another judge: m \(prompt p\), .* are by m \(prompt q\)"):
+        karat.evaluate(data.qrels, data.run, judgments=other, calibration=data.calibration)
+    with pytest.raises(InputError, match="name the file of labels too"):
+        karat.evaluate(data.qrels, data.run, judgments=data.files[0], calibration=data.calibration)
+    with pytest.raises(InputError, match="is not a calibration"):
+        karat.evaluate(data.qrels, data.run, judgments=data.files, calibration=data.files[0])
+    chance = json.loads(Path(data.calibration).read_text()) | {"usable": False}
+    Path(tmp_path / "chance.json").write_text(json.dumps(chance))
+    with pytest.raises(InputError, match="no better than chance"):
+        karat.evaluate(data.qrels, data.run, judgments=data.files, calibration=str(tmp_path / "chance.json"))
+
+
+def test_labels_by_value_correct_nothing(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    chosen = write(
+        tmp_path / "chosen.jsonl", [Judgment("q00", "d01", 1, "0-1", Person("ana"), NOON, drawn=Draw("value"))]
+    )
+    with pytest.raises(InputError, match="no label of a person on a pair that was drawn at random"):
+        karat.evaluate(data.qrels, data.run, judgments=[data.files[0], chosen], calibration=data.calibration)
+
+
+def test_a_saved_result_holds_what_the_judge_made_of_it(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    metrics = ["precision@10", "ndcg@10", "recall@10"]
+    result = karat.evaluate(data.qrels, data.run, metrics, judgments=data.files, calibration=data.calibration)
+    result.save(str(tmp_path / "r.json"))
+    again = karat.load(str(tmp_path / "r.json"))
+    assert again.judge == result.judge and again.fingerprints.judge == result.fingerprints.judge
+    assert again.as_json() == result.as_json()
+    one, two = result.runs[0].by_judge, again.runs[0].by_judge
+    assert one is not None and two is not None
+    assert two.corrected["precision@10"].values.tolist() == one.corrected["precision@10"].values.tolist()
+    schema = json.loads((ROOT / "docs/schemas/result.schema.json").read_text())
+    jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), schema)
+
+
+def test_the_config_names_judgments_and_calibration(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    lines = [f"{q} 0 {d} {g}\n" for q, docs in data.qrels.items() for d, g in docs.items()]
+    (tmp_path / "qrels.txt").write_text("".join(lines))
+    (tmp_path / "run.json").write_text(
+        json.dumps({q: {d: 30 - i for i, d in enumerate(v)} for q, v in data.run.items()})
+    )
+    config = "dataset: {qrels: qrels.txt}\nruns: {sys: run.json}\nmetrics: [precision@10]\n"
+    (tmp_path / "karat.yaml").write_text(
+        config + "judgments: [judged.jsonl, labels.jsonl]\ncalibration: calibration.json\n"
+    )
+    out = run_karat("evaluate", "-c", str(tmp_path / "karat.yaml"), "--json", "-")
+    assert out.returncode == 0, out.stderr
+    document = json.loads(out.stdout)
+    assert document["judge"]["labels"] == 200
+    assert "corrected" in document["runs"][0]["by_judge"]["metrics"]["precision@10"]
+    (tmp_path / "karat.yaml").write_text(config + "judgments: missing.jsonl\n")
+    out = run_karat("evaluate", "-c", str(tmp_path / "karat.yaml"))
+    assert out.returncode == 2 and "karat.yaml:4" in out.stderr and "missing.jsonl" in out.stderr
