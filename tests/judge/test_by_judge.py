@@ -16,6 +16,7 @@ from karat.judge.calibration import calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
 from karat.judge.pairs import Draw
 from karat.judge.sample import draw_sample
+from karat.results.figures import figure
 from karat.results.pairing import check_comparable
 from karat.verbs.judge.calibrate import write_calibration
 from places import ROOT
@@ -155,11 +156,11 @@ def test_corrected_precision_is_what_people_would_say(tmp_path: Path) -> None:
     result = karat.evaluate(data.qrels, data.run, metrics, judgments=data.files, calibration=data.calibration)
     one = result.runs[0].by_judge
     assert one is not None and result.judge is not None and result.judge.labels == 200
-    figure = one.corrected["precision@10"]
+    corrected = one.corrected["precision@10"]
     raw = one.raw["precision@10"].mean()
     assert result.mean["precision@10"] < data.precision - 0.1 and raw > data.precision + 0.05
-    assert data.precision in figure.these and data.precision in figure.interval and raw not in figure.interval
-    assert figure.values.mean() == pytest.approx(figure.interval.estimate)
+    assert data.precision in corrected.these and data.precision in corrected.interval and raw not in corrected.interval
+    assert corrected.values.mean() == pytest.approx(corrected.interval.estimate)
     assert one.not_corrected == {"ndcg@10": "labels of single pairs would leave it biased"}
 
 
@@ -210,13 +211,40 @@ def test_a_saved_result_holds_what_the_judge_made_of_it(tmp_path: Path) -> None:
     jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), schema)
 
 
+def test_terminal_and_markdown_show_the_figures_side_by_side(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    files = _write_inputs(data, tmp_path)
+    flags = ["--judgments", data.files[0], "--judgments", data.files[1], "--calibration", data.calibration]
+    metrics = ["-m", "precision@7,ndcg@10,recall@10"]
+    places = [str(tmp_path / name) for name in ("r.json", "r.md")]
+    out = run_karat("evaluate", *files, *metrics, *flags, "--json", places[0], "--markdown", places[1])
+    document = json.loads(Path(places[0]).read_text())
+    figures = document["runs"][0]["by_judge"]["metrics"]["precision@7"]
+    gold = document["runs"][0]["metrics"]["precision@7"]["mean"]
+    means = (gold, figures["raw"]["mean"], figures["corrected"]["mean"])
+    values = [figure("precision@7", mean).text for mean in means]
+    (row,) = [line for line in out.stdout.splitlines() if all(value in line for value in values)]
+    assert row.startswith("precision@7")
+    assert " to ".join(figure("precision@7", end).text for end in figures["bounds"]) in row
+    assert "no corrected ndcg@10: labels of single pairs would leave it biased" in out.stdout
+    assert "the judge grades 1,600 pairs that the gold lacks" in out.stdout
+    assert "corrected by 200 labels of people" in out.stdout
+    page = Path(places[1]).read_text()
+    (row,) = [line for line in page.splitlines() if all(value in line for value in values)]
+    assert row.startswith("| `precision@7` |")
+
+
+def _write_inputs(data: Planted, folder: Path) -> tuple[str, str]:
+    lines = [f"{q} 0 {d} {g}\n" for q, docs in data.qrels.items() for d, g in docs.items()]
+    run = {q: {d: 30 - i for i, d in enumerate(docs)} for q, docs in data.run.items()}
+    (folder / "qrels.txt").write_text("".join(lines))
+    (folder / "run.json").write_text(json.dumps(run))
+    return str(folder / "qrels.txt"), str(folder / "run.json")
+
+
 def test_the_config_names_judgments_and_calibration(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
-    lines = [f"{q} 0 {d} {g}\n" for q, docs in data.qrels.items() for d, g in docs.items()]
-    (tmp_path / "qrels.txt").write_text("".join(lines))
-    (tmp_path / "run.json").write_text(
-        json.dumps({q: {d: 30 - i for i, d in enumerate(v)} for q, v in data.run.items()})
-    )
+    _write_inputs(data, tmp_path)
     config = "dataset: {qrels: qrels.txt}\nruns: {sys: run.json}\nmetrics: [precision@10]\n"
     (tmp_path / "karat.yaml").write_text(
         config + "judgments: [judged.jsonl, labels.jsonl]\ncalibration: calibration.json\n"

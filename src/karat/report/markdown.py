@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
+from karat.report.by_judge import describe_judge, judged_sections
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
@@ -51,7 +52,7 @@ def render(view: View) -> str:
     if view.verdict:
         parts = [_metrics(view), _gates(view), _segments(view), _falls(view)]
     else:
-        parts = [_systems(view), *_changes(view), *_statements(view), *_values_by_segment(view)]
+        parts = [_systems(view), *_judged(view), *_changes(view), *_statements(view), *_values_by_segment(view)]
     parts += [*_components(view), _queries(view) if view.verdict else "", _readings(view)]
     if view.differences:
         differences = "; ".join(map(str, view.differences))
@@ -129,6 +130,18 @@ def _systems(view: View) -> str:
         return lay_table(["metric", *(text(s.label) for s in view.systems)], columns)
     head, *rows = zip(["system", *(text(s.label) for s in view.systems)], *columns, strict=True)
     return lay_table(list(head), [list(row) for row in rows])
+
+
+def _judged(view: View) -> list[str]:
+    """Figures by the gold alone, with a judge's grades, and corrected, side by side."""
+    if view.result.judge is None:
+        return []
+    out = []
+    for section in judged_sections(view.result):
+        rows = [[code(name), *map(text, cells)] for name, *cells in section.rows]
+        lines = "\n".join(f"- {text(words, 2 * SENTENCE)}" for words in section.lines)
+        out.append(f"**{text(section.title)}**\n\n{lay_table(list(section.heads), rows)}\n\n{lines}")
+    return [*out, text(describe_judge(view.result.judge), SENTENCE)]
 
 
 def _value(metric: str, interval: Interval, *, bold: bool = False) -> str:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.report.by_judge import describe_judge, judged_sections
 from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from karat.stats.intervals import Interval
 
 FEW = 25
+WIDE = 120
+"""The characters from which on figures with and without a judge have their intervals beside them."""
 SEGMENT = 30
 """The characters that a segment usually takes."""
 
@@ -41,6 +44,7 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
         out.print(_segments(result, _fits(result, out.width, SEGMENT)))
     if len(result.runs) > 1:
         show_readings(out, result.runs)
+    show_judged(out, result)
     show_remarks(out, result, gold, verbose)
 
 
@@ -129,6 +133,23 @@ def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
     for run in runs:
         if text := readings_text(run):
             out.print(line(plain(f"rules of thumb, {run.name}: {text}"), style="dim"))
+
+
+def show_judged(out: Console, result: Result) -> None:
+    """Figures by the gold alone, with a judge's grades, and corrected, side by side; nothing without a judge."""
+    if result.judge is None:
+        return
+    out.print()
+    for section in judged_sections(result, narrow=out.width < WIDE):
+        out.print(line(plain(section.title), style="bold"))
+        table = grid(*section.heads)
+        for row in section.rows:
+            table.add_row(*row)
+        out.print(table)
+        for text in section.lines:
+            out.print(line(plain(text), style="dim"))
+    out.print(line(plain(describe_judge(result.judge)), style="dim"))
+    out.print()
 
 
 def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:
