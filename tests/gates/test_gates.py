@@ -341,7 +341,7 @@ WRONG = [
     ({"metric": "mrr", "min": 0.5, "level": "fatal"}, "level must be one of error, warn"),
     ({"metric": "mrr", "min": 0.5, "at": "median"}, "at must be 'bound'"),
     ({"min": 0.5}, "no metric"),
-    ({"gate": "mrr > 0", "metric": "mrr"}, "only level, name and depth"),
+    ({"gate": "mrr > 0", "metric": "mrr"}, "only level, name, depth and judged"),
     (17, "a gate is a text"),
     # A number must be finite, in every unit.
     ("recall@5 >= 1e999", "expected a finite number, found 1e999"),

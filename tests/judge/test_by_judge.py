@@ -12,17 +12,14 @@ import pytest
 import karat
 from command import run_karat
 from karat.errors import InputError, UsageError
-from karat.judge.calibration import calibrate
-from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
+from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments
 from karat.judge.pairs import Draw
-from karat.judge.sample import draw_sample
 from karat.results.figures import figure
 from karat.results.pairing import check_comparable
-from karat.verbs.judge.calibrate import write_calibration
 from places import ROOT
+from planted_judge import MODEL, NOON, Planted
 
-NOON = "2026-11-16T12:00:00+00:00"
-MODEL, OTHER = ModelJudge("m", "p"), ModelJudge("m", "q")
+OTHER = ModelJudge("m", "q")
 GOLD = {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 1, "d9": 1}}
 RUN = {"q1": ["d1", "d2", "d3", "d4"], "q2": ["d5", "d1", "d6", "d7"]}
 METRICS = ["precision@4", "ndcg@4", "recall@4", "hit@1"]
@@ -123,33 +120,6 @@ def test_judgments_of_other_queries_and_lone_options_are_refused(tmp_path: Path)
         karat.evaluate(GOLD, RUN, METRICS, calibration="c.json")
 
 
-class Planted:
-    """Gold on a third of 30 docs for each of 80 queries, a judge that is too generous, and labels on a sample."""
-
-    def __init__(self, folder: Path, labels: int, *, seed: int = 5) -> None:
-        rng = np.random.default_rng(seed)
-        self.truth = {(f"q{q:02}", f"d{d:02}"): int(rng.random() < 0.3) for q in range(80) for d in range(30)}
-        gold = {pair for pair in self.truth if int(pair[1][1:]) % 3 == 0}
-        self.qrels: dict[str, dict[str, int]] = {}
-        for query, doc in sorted(gold):
-            self.qrels.setdefault(query, {})[doc] = self.truth[query, doc]
-        self.run = {q: [f"d{d:02}" for d in range(30)] for q in self.qrels}
-        rows = [
-            grade(*pair, value if rng.random() < 0.75 else 1) for pair, value in self.truth.items() if pair not in gold
-        ]
-        people = [
-            Judgment(*pair.ids, self.truth[pair.ids], "0-1", Person("ana"), NOON, drawn=pair.drawn)
-            for pair in draw_sample(rows, labels, seed=seed)
-        ]
-        self.files = [write(folder / "judged.jsonl", rows), write(folder / "labels.jsonl", people)]
-        self.calibration = str(folder / "calibration.json")
-        write_calibration(calibrate(rows, Judgments(tuple(people), "labels.jsonl"), range(2)), self.calibration)
-
-    @property
-    def precision(self) -> float:
-        return float(np.mean([[self.truth[q, d] for d in docs[:10]] for q, docs in self.run.items()]))
-
-
 def test_corrected_precision_is_what_people_would_say(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
     metrics = ["precision@10", "ndcg@10"]
@@ -213,7 +183,7 @@ def test_a_saved_result_holds_what_the_judge_made_of_it(tmp_path: Path) -> None:
 
 def test_terminal_and_markdown_show_the_figures_side_by_side(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
-    files = _write_inputs(data, tmp_path)
+    files = data.write_inputs()
     flags = ["--judgments", data.files[0], "--judgments", data.files[1], "--calibration", data.calibration]
     metrics = ["-m", "precision@7,ndcg@10,recall@10"]
     places = [str(tmp_path / name) for name in ("r.json", "r.md")]
@@ -234,17 +204,9 @@ def test_terminal_and_markdown_show_the_figures_side_by_side(tmp_path: Path) -> 
     assert row.startswith("| `precision@7` |")
 
 
-def _write_inputs(data: Planted, folder: Path) -> tuple[str, str]:
-    lines = [f"{q} 0 {d} {g}\n" for q, docs in data.qrels.items() for d, g in docs.items()]
-    run = {q: {d: 30 - i for i, d in enumerate(docs)} for q, docs in data.run.items()}
-    (folder / "qrels.txt").write_text("".join(lines))
-    (folder / "run.json").write_text(json.dumps(run))
-    return str(folder / "qrels.txt"), str(folder / "run.json")
-
-
 def test_the_config_names_judgments_and_calibration(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
-    _write_inputs(data, tmp_path)
+    data.write_inputs()
     config = "dataset: {qrels: qrels.txt}\nruns: {sys: run.json}\nmetrics: [precision@10]\n"
     (tmp_path / "karat.yaml").write_text(
         config + "judgments: [judged.jsonl, labels.jsonl]\ncalibration: calibration.json\n"

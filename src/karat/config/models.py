@@ -293,7 +293,9 @@ def _confidence(value: Any) -> Any:
 class _GateKeys(Part):
     """A gate as a mapping: a metric, one condition, and where it holds; or its text under `gate`."""
 
-    gate: str | None = Field(None, description="The gate's text; only level, name and depth may stand beside it.")
+    gate: str | None = Field(
+        None, description="The gate's text; only level, name, depth and judged may stand beside it."
+    )
     metric: str | None = None
     by: float | str | None = Field(None, description="The margin; a percentage is of the baseline's value.")
     where: dict[str, str | int | float | bool | list[str]] | None = None
@@ -303,6 +305,11 @@ class _GateKeys(Part):
     at: Literal["bound", "mean"] | None = None
     depth: Literal["as_is"] | None = Field(
         None, description="Judge lists that end above the cutoff, or at another depth than the baseline's, as they are."
+    )
+    judged: Literal["none", "raw", "corrected"] | None = Field(
+        None,
+        description="The figure by the gold alone, by gold + judge, or corrected; corrected unless stated, "
+        "where a calibration allows it.",
     )
     run: str | None = None
     level: Literal["error", "warn"] = "error"

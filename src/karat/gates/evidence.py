@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest
+from karat.gates.basis import choose_basis
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from karat.gates.judge import Kind
     from karat.gates.language import Gate
+    from karat.results.by_judge import Basis
     from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
@@ -83,6 +85,8 @@ class JudgedGate:
     judged: Ruling
     against: str | None = None
     """The run that it was compared with."""
+    basis: Basis | None = None
+    """What its figure rests on, where the run was evaluated with a judge."""
 
     @property
     def outcome(self) -> str:
@@ -135,6 +139,7 @@ class JudgedGate:
             margin=rounded(gate.value) if self.against is not None else UNSET,
             relative=gate.relative if self.against is not None else UNSET,
             scale=UNSET if found.scale == "difference" else found.scale,
+            judged=UNSET if self.basis is None else self.basis,
         )
 
 
@@ -164,13 +169,17 @@ def judge_gates(
         own = run.sampling
         rates = risk or Risk((1 - own.confidence) / 2, (1 - own.confidence) / 2)
         passing = own if risk is None else replace(own, confidence=1 - 2 * rates.ship)
-        views: dict[tuple[int, int], _View] = {}
+        views: dict[tuple[int, int, str | None], _View] = {}
         for gate, base in asked:
             count = _count_segments(gate, run) if correction == "bonferroni" else 1
-            place = (count, id(base))  # a baseline from a file may have the name of a run
+            basis = choose_basis(gate, run, base)
+            place = (count, id(base), basis)  # a baseline from a file may have the name of a run
             if place not in views:
-                views[place] = _View(run, base, passing, _failing(passing, rates.block / count))
-            out += views[place].judgments(gate)
+                own_figures = run.on_basis(basis or "none")
+                base_figures = base.on_basis(basis or "none") if base is not None else None
+                failing = _failing(passing, rates.block / count)
+                views[place] = _View(own_figures, base_figures, passing, failing)
+            out += [replace(judged, basis=basis) for judged in views[place].judgments(gate)]
     for gate in gates:
         if gate.run is not None and gate.run not in names:
             near = nearest(gate.run, names)

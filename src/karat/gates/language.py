@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.gates.kinds import GateKind, Region, Slot
+    from karat.results.by_judge import Basis
     from karat.stats.aggregates import ChangeScale
 
 Level = Literal["error", "warn"]
@@ -47,12 +48,13 @@ _KIND = "|".join(_pattern(spelling) for spelling in sorted(SPELLINGS, key=len, r
 _HEAD = re.compile(rf"\s*(?P<metric>[^<>=≥≤\s].*?)\s*(?P<kind>{_KIND})\s*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 Token = Literal["word", "quoted", "mark"]
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([=,])|([^\s=,"']+))""")
-_CLAUSES = ("where", "for every", "for each", "at the mean", "at any depth", "on")
+BASES: tuple[Basis, ...] = ("none", "raw", "corrected")
+_CLAUSES = ("where", "for every", "for each", "at the mean", "at any depth", "on", *(f"judged {b}" for b in BASES))
 _POOLED = "(pooled)"
 _WORDS = {"where", "for", "at", "on", "and", "of", _POOLED}
 KEYS = (
     *("metric", *BY_KEY, *SLOT_KEYS, "where", "for_every", "at_least_queries", "pooled", "at", "depth", "run"),
-    *("level", "name", "gate"),
+    *("judged", "level", "name", "gate"),
 )
 
 
@@ -84,6 +86,8 @@ class Gate:
     """The second number, of kinds that take two."""
     pooled: bool = False
     """With `every`: judge the partially pooled estimates of the segments."""
+    judged: Basis | None = None
+    """Whether the figure is that of the gold alone, of gold + judge, or corrected; None for the default."""
     spelling: str = field(default="", compare=False, repr=False)
     """The metric as it was written: under the conventions of another tool it may mean another one."""
     end: Region | None = field(default=None, compare=False, repr=False)
@@ -165,6 +169,8 @@ class Gate:
             out.append("at the mean")
         if self.any_depth:
             out.append("at any depth")
+        if self.judged is not None:
+            out.append(f"judged {self.judged}")
         return out
 
 
@@ -286,6 +292,8 @@ def _with_clauses(gate: Gate, rest: str, text: str) -> Gate:
             gate = replace(gate, run=_phrase(tokens, text, "a run's name after 'on'"))
         elif clause == "at the mean":
             gate = replace(gate, at_mean=True)
+        elif clause.startswith("judged"):
+            gate = replace(gate, judged=cast("Basis", clause.split()[1]))
         else:
             gate = replace(gate, any_depth=True)
     return _checked(gate, text)
@@ -435,11 +443,20 @@ def _from_mapping(source: Mapping[str, object]) -> Gate:
     depth = keys.pop("depth", None)
     if depth not in (None, "as_is"):
         raise UsageError(f"gate: depth must be 'as_is' (judge lists of any depth), found {shown(depth)}")
+    judged = keys.pop("judged", None)
+    if judged not in (None, *BASES):
+        raise UsageError(f"gate: judged must be one of {', '.join(BASES)}, found {shown(judged)}")
     if "gate" in keys and len(keys) > 1:
         others = ", ".join(sorted(set(keys) - {"gate"}))
-        raise UsageError(f"gate: beside 'gate' only level, name and depth are taken, found {others}")
+        raise UsageError(f"gate: beside 'gate' only level, name, depth and judged are taken, found {others}")
     gate = _from_text(str(keys["gate"])) if "gate" in keys else _from_keys(keys)
-    return replace(gate, level=cast("Level", level), name=str(name), any_depth=gate.any_depth or depth is not None)
+    return replace(
+        gate,
+        level=cast("Level", level),
+        name=str(name),
+        any_depth=gate.any_depth or depth is not None,
+        judged=judged or gate.judged,
+    )
 
 
 def _from_keys(keys: dict[str, object]) -> Gate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from karat.gates.basis import WORDS
 from karat.gates.judge import describe_tie, is_outside
 from karat.gates.language import unit_of
 from karat.gates.units import rises
@@ -45,8 +46,8 @@ def describe(row: JudgedGate) -> str:
     name, where = row.gate.name, f" where {row.where}" if row.where else ""
     head = f"{name}: " if name else ""
     metric = f"{row.gate.metric} (pooled)" if row.found.method == POOLED else row.gate.metric
-    one, label = figure_of(row), note_confidence(row)
-    level = f" ({label})" if label else ""
+    one, labels = figure_of(row), (note_confidence(row), WORDS[row.basis] if row.basis else "")
+    level = f" ({', '.join(filter(None, labels))})" if any(labels) else ""
     if not one.defined:
         return f"{head}{row.gate}: {row.judged.why}"
     if row.against is None:
@@ -109,7 +110,7 @@ def note_confidence(row: JudgedGate) -> str:
 
 def note_figures(row: JudgedGate) -> tuple[str, ...]:
     """What a value and its interval are, where they do not say it themselves."""
-    return tuple(filter(None, (note_reference(row), note_confidence(row))))
+    return tuple(filter(None, (note_reference(row), note_confidence(row), WORDS[row.basis] if row.basis else "")))
 
 
 def evidence_text(row: JudgedGate) -> str:

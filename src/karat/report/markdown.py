@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from karat.gates.basis import WORDS
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
 from karat.report.by_judge import describe_judge, judged_sections
@@ -21,7 +22,7 @@ from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_te
 if TYPE_CHECKING:
     from karat.gates.evidence import JudgedGate
     from karat.report.formats import Problem
-    from karat.report.view import View
+    from karat.report.view import GateGroup, View
     from karat.results.decisions import Decision, SharedLevels
     from karat.stats.intervals import Interval
 
@@ -50,7 +51,7 @@ def render(view: View) -> str:
         first.append(f"> **Forced**: compared although these differ: {text(forced, SENTENCE)}")
     first += _remarks(view)
     if view.verdict:
-        parts = [_metrics(view), _gates(view), _segments(view), _falls(view)]
+        parts = [_metrics(view), _gates(view), *_judged(view), _segments(view), _falls(view)]
     else:
         parts = [_systems(view), *_judged(view), *_changes(view), *_statements(view), *_values_by_segment(view)]
     parts += [*_components(view), _queries(view) if view.verdict else "", _readings(view)]
@@ -335,12 +336,18 @@ def _gates(view: View) -> str:
     if len(bad) > GATES:
         lines.append(f"- and {len(bad) - GATES} more that do not pass")
     if good:
-        notes = {label_gate(g.gate): note_pooling(g.rows) for g in good}
+        notes = {label_gate(g.gate): "; ".join(filter(None, (note_pooling(g.rows), _basis(g)))) for g in good}
         parts = [code(gate) + (f" ({text(note, SENTENCE)})" if note else "") for gate, note in notes.items()]
         names = ", ".join(parts[:GATES]) + (", …" if len(parts) > GATES else "")
         warn = sum(g.gate.level == "warn" for g in good)
         lines.append(f"- {MARKS['pass']} {len(good)} pass{f' ({warn} at level warn)' if warn else ''}: {names}")
     return "**Gates**\n\n" + "\n".join(lines)
+
+
+def _basis(group: GateGroup) -> str:
+    """What the figure of a gate rests on, where there is a judge."""
+    basis = group.rows[0].basis
+    return WORDS[basis] if basis is not None else ""
 
 
 def _segments(view: View) -> str:

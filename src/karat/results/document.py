@@ -254,6 +254,10 @@ class GateJson(Struct, forbid_unknown_fields=True, frozen=True):
             description="`ratio` where `value`, `ci` and `threshold` are value / that of `against` (geometric means)."
         ),
     ] = UNSET
+    judged: Annotated[
+        Literal["none", "raw", "corrected"] | UnsetType,
+        Meta(description="Where judgments were named: what the figure rests on beside the gold."),
+    ] = UNSET
 
 
 class PartJson(Struct, forbid_unknown_fields=True, frozen=True):

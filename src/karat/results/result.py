@@ -134,6 +134,8 @@ class RunResult(Tabular):
     """The components of the pipeline, where they were asked for."""
     by_judge: RunByJudge | None = field(default=None, repr=False)
     """What a judge's grades make of it, where judgments were named."""
+    unbounded: frozenset[str] = field(default=frozenset(), repr=False)
+    """The metrics whose values are corrected: their mean is within the metric's bounds, a single value may not be."""
     threads: int = field(default=1, repr=False)
     lists_digest: str | None = field(default=None, repr=False)
     """Of the ranked lists, where a baseline says it and does not hold them."""
@@ -203,7 +205,7 @@ class RunResult(Tabular):
         if basis == "raw":
             return self._by_both
         corrected = {name: one.values for name, one in self.by_judge.corrected.items()}
-        return replace(self, values={**self.values, **corrected})
+        return replace(self, values={**self.values, **corrected}, unbounded=frozenset(corrected))
 
     def top_docs(self, query_id: str) -> list[TopDoc]:
         """The first docs that one query returned; none where details were not asked for."""
@@ -234,7 +236,7 @@ class RunResult(Tabular):
     @cached_property
     def estimates(self) -> list[Mapping[str, Interval]]:
         """Each metric with its interval by canonical name: over all queries, then in each segment."""
-        return estimate(self.values, self.query_ids, self.sampling, self.threads)
+        return estimate(self.values, self.query_ids, self.sampling, self.threads, unbounded=self.unbounded)
 
     @property
     def intervals(self) -> Mapping[str, Interval]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from karat.stats.aggregates import Statistic, estimate_figures
 from karat.stats.pooling import pool_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -76,15 +77,31 @@ def aggregate(measure: Measure, values: Values, weights: Values | None = None) -
 
 
 def estimate(
-    values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling, threads: int
+    values: Mapping[str, Values],
+    query_ids: Sequence[str],
+    sampling: Sampling,
+    threads: int,
+    *,
+    unbounded: Collection[str] = (),
 ) -> list[Mapping[str, Interval]]:
-    """Intervals of all metrics, over all queries and in each segment, from the same resamples."""
+    """Intervals of all metrics, over all queries and in each segment, from the same resamples.
+
+    Values of metrics that are `unbounded` may lie outside the metric's bounds, their means may not.
+    """
     groups = [np.arange(len(query_ids)), *(s.rows for s in sampling.segments(query_ids))]
-    statistics = [statistic_of(parse(name)) for name in values]
+    statistics = {name: statistic_of(parse(name)) for name in values}
+    free = {name: replace(one, bounds=(-math.inf, None)) for name, one in statistics.items() if name in unbounded}
     estimates = estimate_figures(
-        list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
+        list(values.values()),
+        list({**statistics, **free}.values()),
+        sampling.units(query_ids),
+        groups,
+        sampling.choice(threads),
     )
-    return [dict(zip(values, one, strict=True)) for one in estimates]
+    out = [dict(zip(values, one, strict=True)) for one in estimates]
+    for one in out:
+        one.update((name, one[name].clip(*statistics[name].score_bounds())) for name in free)
+    return list(out)
 
 
 def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling) -> list[Mapping[str, Interval]]:

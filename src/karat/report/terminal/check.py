@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.report.terminal import components as components_view
 from karat.report.terminal.console import console, line, note
-from karat.report.terminal.evaluate import show_readings, show_scope
+from karat.report.terminal.evaluate import show_judged, show_readings, show_scope
 from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import view_of
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
@@ -69,6 +69,7 @@ def show_check(
             out.print(note(plain(f"differs from the baseline: {difference}"), serious=False))
         show_figures(out, view)
         show_readings(out, [system.run for system in view.candidates])
+        show_judged(out, check.result)
         show_segments(out, check, by, verbose=verbose)
         components_view.show(check.result, out)
         show_scope(out, check.result, gold, saved=saved)
