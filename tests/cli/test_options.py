@@ -56,6 +56,7 @@ def other(option: Option) -> Any:
     if option.kind == "choice":
         return next(c for c in option.choices if c != option.default)
     by_kind = {"count": 123, "share": 0.9, "text": "::", "path": "file.jsonl", "size": "2GB", "fields": ["language"]}
+    by_kind["paths"] = ["file.jsonl"]
     return (option.default is not True) if option.kind == "yes" else by_kind[option.kind]
 
 
@@ -124,7 +125,7 @@ def test_every_option_is_a_flag_that_reaches_the_verb(command: str, monkeypatch:
     for each in stated_options():
         received.clear()
         value = other(each)
-        written = [] if each.kind == "yes" else [value[0] if each.kind == "fields" else str(value)]
+        written = [] if each.kind == "yes" else [value[0] if each.kind in ("fields", "paths") else str(value)]
         with pytest.raises(_Stop):
             whole([command, *COMMANDS[command], each.flag, *written], standalone_mode=False)
         given: Any = {name: v for name, v in received.items() if name in Options.__annotations__}

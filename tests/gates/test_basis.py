@@ -131,3 +131,11 @@ def test_check_says_which_figure_decides(data: Planted, tmp_path: Path) -> None:
     page = (tmp_path / "c.md").read_text()
     assert "`precision@10 >= 0.15` (gold + judge, corrected)" in page
     assert "**sys with the judge's grades**" in page and "sys with the judge's grades" in out.stdout
+
+
+def test_a_plan_is_about_the_figure_of_the_gate(result: Result) -> None:
+    plan = karat.plan(result, gates=["precision@10 >= 0.2 judged corrected"], candidate="sys")
+    one = result["sys"].by_judge
+    assert one is not None and len(plan.gates) == 1
+    estimate = one.corrected["precision@10"].interval.estimate
+    assert any(truth.value == pytest.approx(estimate) for truth in plan.gates[0].truths)

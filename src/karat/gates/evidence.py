@@ -369,7 +369,7 @@ class _View:
         found, outer = (run.estimates[number][gate.metric] for run in (self._runs[0], self._runs[-1]))
         if segment is not None:
             values = values[segment.rows]
-        statistic = statistic_of(parse(gate.metric))
+        statistic = self.run.statistic(gate.metric)
         own = self._units if segment is None else self._units.take(segment.rows)
         share = found.method in ("wilson", "clopper-pearson")
         return self._measured(

@@ -34,7 +34,7 @@ from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, split_fields
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc
-from karat.results.values import aggregate, estimate, pool, spread
+from karat.results.values import aggregate, estimate, pool, spread, statistic_of
 from karat.results.words import queries_text
 from karat.store.codec import as_plain, rounded
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from karat.results.gold import Gold
     from karat.results.record import Provenance
     from karat.results.top_lists import TopDoc, TopLists
+    from karat.stats.aggregates import Statistic
     from karat.stats.intervals import Interval
     from karat.stats.resample import Units
 
@@ -218,6 +219,10 @@ class RunResult(Tabular):
         rows = slice(int(self.qrels.offsets[i]), int(self.qrels.offsets[i + 1]))
         columns = (self.qrels.docs[rows], self.qrels.grades[rows].tolist(), self.gold_ranks[rows].tolist())
         return [GoldDoc(doc, grade, rank or None) for doc, grade, rank in zip(*columns, strict=True)]
+
+    def statistic(self, metric: str) -> Statistic:
+        """How the values of a metric become one figure, and the scale on which they lie."""
+        return statistic_of(parse(metric), unbounded=metric in self.unbounded)
 
     @property
     def mean(self) -> Mapping[str, float]:

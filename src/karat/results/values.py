@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,13 +59,16 @@ def spread(values: Values, query_ids: Sequence[str], over: Sequence[str]) -> Val
     return column
 
 
-def statistic_of(measure: Measure) -> Statistic:
-    """How the values of a measure become one figure, and the scale on which they lie."""
+def statistic_of(measure: Measure, *, unbounded: bool = False) -> Statistic:
+    """How the values of a measure become one figure, and the scale on which they lie.
+
+    Corrected values are `unbounded`: a single one may lie outside the bounds of the metric.
+    """
     kind = measure.aggregate
     return Statistic(
         kind,
         measure.quantile if kind == "quantile" else math.nan,
-        measure.metric.bounds,
+        (-math.inf, None) if unbounded else measure.metric.bounds,
         GM_FLOOR if kind == "geometric mean" else 0.0,
     )
 
@@ -86,21 +88,16 @@ def estimate(
 ) -> list[Mapping[str, Interval]]:
     """Intervals of all metrics, over all queries and in each segment, from the same resamples.
 
-    Values of metrics that are `unbounded` may lie outside the metric's bounds, their means may not.
+    Values of metrics that are `unbounded` may lie outside the metric's bounds; the ends of their intervals may not.
     """
     groups = [np.arange(len(query_ids)), *(s.rows for s in sampling.segments(query_ids))]
-    statistics = {name: statistic_of(parse(name)) for name in values}
-    free = {name: replace(one, bounds=(-math.inf, None)) for name, one in statistics.items() if name in unbounded}
+    statistics = [statistic_of(parse(name), unbounded=name in unbounded) for name in values]
     estimates = estimate_figures(
-        list(values.values()),
-        list({**statistics, **free}.values()),
-        sampling.units(query_ids),
-        groups,
-        sampling.choice(threads),
+        list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
     )
     out = [dict(zip(values, one, strict=True)) for one in estimates]
     for one in out:
-        one.update((name, one[name].clip(*statistics[name].score_bounds())) for name in free)
+        one.update((name, one[name].clip(*statistic_of(parse(name)).score_bounds())) for name in unbounded)
     return list(out)
 
 

@@ -26,7 +26,6 @@ from karat.results.pairing import paired
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
-from karat.results.values import statistic_of
 from karat.results.words import BASELINE, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
@@ -317,8 +316,9 @@ def _unplannable(gate: Gate) -> str:
 
 def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: _Rule) -> list[_Case]:
     """The gate in each of its segments, with the values there."""
-    run = judged.result[rows[0].run]
-    sampling, statistic = run.sampling, statistic_of(parse(gate.metric))
+    basis = rows[0].basis or "none"
+    run = judged.result[rows[0].run].on_basis(basis)
+    sampling, statistic = run.sampling, run.statistic(gate.metric)
     confidence = sampling.confidence if rule.risk is None else 1 - 2 * rule.risk.ship
     block = (1 - sampling.confidence) / 2 if rule.risk is None else rule.risk.block
     count = len(rows) if gate.every and rule.correction == "bonferroni" else 1
@@ -327,7 +327,7 @@ def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: _Rule) -
     if gate.against is not None:
         other = judged.baseline if gate.against == BASELINE else judged.result[gate.against]
         assert other is not None
-        both = paired(other, run, [gate.metric])
+        both = paired(other.on_basis(basis), run, [gate.metric])
         ids, values, base = both.query_ids, both.candidate[0], both.base[0]
     units = sampling.units(ids)
     place = {q: i for i, q in enumerate(ids)}

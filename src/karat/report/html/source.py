@@ -184,4 +184,4 @@ def _judgment(row: GateJson, result: Result) -> JudgedGate:
     )
     fewest, most = row.more_queries_range or (None, None)
     ruling = Ruling(row.outcome, row.why, row.more_queries, fewest, most, row.unsteady is True)
-    return JudgedGate(gate, row.run, row.segment, evidence, ruling, row.against or None)
+    return JudgedGate(gate, row.run, row.segment, evidence, ruling, row.against or None, row.judged or None)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, grid, line, note
+from karat.report.terminal.evaluate import show_judged
 from karat.results.decisions import describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of
@@ -38,6 +39,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
         out.print()
     if comparison.pairs:
         _pairs(out, comparison)
+    show_judged(out, comparison.result)
     for remark in remarks_of(comparison.result.runs):
         out.print(note(plain(remark.text), serious=remark.serious))
     for text in comparison.notes:
