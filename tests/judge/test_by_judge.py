@@ -14,6 +14,7 @@ from command import run_karat
 from karat.errors import InputError, UsageError
 from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments
 from karat.judge.pairs import Draw
+from karat.report.by_judge import describe_judged
 from karat.results.figures import figure
 from karat.results.pairing import check_comparable
 from places import ROOT
@@ -181,13 +182,14 @@ def test_a_saved_result_holds_what_the_judge_made_of_it(tmp_path: Path) -> None:
     jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), schema)
 
 
-def test_terminal_and_markdown_show_the_figures_side_by_side(tmp_path: Path) -> None:
+def test_terminal_markdown_and_page_show_the_figures_side_by_side(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
     files = data.write_inputs()
     flags = ["--judgments", data.files[0], "--judgments", data.files[1], "--calibration", data.calibration]
     metrics = ["-m", "precision@7,ndcg@10,recall@10"]
-    places = [str(tmp_path / name) for name in ("r.json", "r.md")]
-    out = run_karat("evaluate", *files, *metrics, *flags, "--json", places[0], "--markdown", places[1])
+    places = [str(tmp_path / name) for name in ("r.json", "r.md", "r.html")]
+    outputs = [word for pair in zip(("--json", "--markdown", "--html"), places, strict=True) for word in pair]
+    out = run_karat("evaluate", *files, *metrics, *flags, *outputs)
     document = json.loads(Path(places[0]).read_text())
     figures = document["runs"][0]["by_judge"]["metrics"]["precision@7"]
     gold = document["runs"][0]["metrics"]["precision@7"]["mean"]
@@ -202,6 +204,20 @@ def test_terminal_and_markdown_show_the_figures_side_by_side(tmp_path: Path) -> 
     page = Path(places[1]).read_text()
     (row,) = [line for line in page.splitlines() if all(value in line for value in values)]
     assert row.startswith("| `precision@7` |")
+    (row,) = [line for line in Path(places[2]).read_text().splitlines() if 'data-judged="precision@7"' in line]
+    row = row[row.index('data-judged="precision@7"') :].partition("</tr>")[0]
+    assert all(f">{value}<" in row for value in values)
+    assert "<bdi>no corrected ndcg@10: labels of single pairs" in Path(places[2]).read_text()
+
+
+def test_what_holds_for_all_runs_is_said_once(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    runs = {"a": data.run, "b": {q: docs[::-1] for q, docs in data.run.items()}}
+    result = karat.evaluate(data.qrels, runs, "precision@10", judgments=data.files, calibration=data.calibration)
+    judged = describe_judged(result)
+    assert judged is not None and [section.run for section in judged.sections] == ["a", "b"]
+    assert all(len(section.lines) == 1 and "for these queries alone" in section.lines[0] for section in judged.sections)
+    assert sum("the judge grades" in line for line in judged.lines) == 1
 
 
 def test_the_config_names_judgments_and_calibration(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is said of runs that a judge completed: tables of text and lines, which terminal and Markdown lay out."""
+"""What is said of runs that a judge completed: tables of text and lines, which renderers lay out."""
 
 from __future__ import annotations
 
@@ -13,56 +13,87 @@ if TYPE_CHECKING:
 
     from karat.results.by_judge import JudgeIdentity, RunByJudge
     from karat.results.result import Result, RunResult
+    from karat.stats.intervals import Interval
 
 HEADS = ("metric", "gold only", "gold + judge", "corrected", "judged", "bounds")
 BOUNDS = "bounds: whatever the grades of returned docs that the gold lacks"
 
 
 @dataclass(frozen=True)
+class JudgedCell:
+    """A figure in writing; its interval may be left out where there is no room."""
+
+    text: str
+    interval: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}" if self.interval else self.text
+
+
+@dataclass(frozen=True)
 class JudgedSection:
     """A run's figures side by side, and what to know of them."""
 
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    run: str
+    rows: tuple[tuple[str, tuple[JudgedCell, ...]], ...]
+    """By metric: one cell for each head but the first."""
     lines: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        return f"{self.run} with the judge's grades"
 
-def describe_judge(judge: JudgeIdentity) -> str:
+
+@dataclass(frozen=True)
+class JudgedFigures:
+    """One table per run, and what holds for all of them."""
+
+    sections: tuple[JudgedSection, ...]
+    lines: tuple[str, ...]
+    heads: tuple[str, ...] = HEADS
+
+
+def describe_judged(result: Result) -> JudgedFigures | None:
+    """All that is said of a judge's grades; None where nobody judged what the gold lacks."""
+    if result.judge is None:
+        return None
+    judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
+    lines = {run.name: _lines(one, result.judge) for run, one in judged}
+    first = next(iter(lines.values()), [])
+    shared = [line for line in first if all(line in others for others in lines.values())]
+    sections = [
+        JudgedSection(run.name, _rows(run, one), tuple(line for line in lines[run.name] if line not in shared))
+        for run, one in judged
+    ]
+    return JudgedFigures(tuple(sections), (*shared, _describe_judge(result.judge)))
+
+
+def _describe_judge(judge: JudgeIdentity) -> str:
     """Who judged, and whether figures are corrected."""
     labels = "not calibrated" if judge.labels is None else f"corrected by {plural(judge.labels, 'label')} of people"
     return f"judge: {judge.label}, fingerprint {judge.fingerprint}, scale {judge.scale}; {labels}"
 
 
-def judged_sections(result: Result, *, narrow: bool = False) -> list[JudgedSection]:
-    """One table per run that was judged; a narrow one has no intervals."""
-    judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
-    return [_section(run, one, result.judge, narrow) for run, one in judged]
-
-
-def _section(run: RunResult, one: RunByJudge, judge: JudgeIdentity | None, narrow: bool) -> JudgedSection:
+def _rows(run: RunResult, one: RunByJudge) -> tuple[tuple[str, tuple[JudgedCell, ...]], ...]:
     names = [name for name in run.values if name in one.raw or name in one.not_raw or name in one.bounds]
-    pairs = f"{plural(one.pairs, 'pair')} that the gold lacks"
+    return tuple((name, _cells(name, run, one)) for name in names)
+
+
+def _lines(one: RunByJudge, judge: JudgeIdentity) -> list[str]:
     both = ""
     if one.shared:
         both = f"; gold and judge both grade {plural(one.shared, 'pair')} and disagree on {one.disagreements:,}"
         both += " (relevant or not): there the gold counts"
-    lines = [
-        f"{run.name}: the judge grades {pairs}{both}",
+    return [
+        f"the judge grades {plural(one.pairs, 'pair')} that the gold lacks{both}",
         *_reasons("gold + judge", one.not_raw),
-        *(_reasons("corrected", one.not_corrected) if judge is not None and judge.labels is not None else ()),
+        *(_reasons("corrected", one.not_corrected) if judge.labels is not None else ()),
         *(
             f"corrected {name} for these queries alone: {estimate_figure(name, corrected.these)}"
             for name, corrected in one.corrected.items()
         ),
         *([BOUNDS] if one.bounds else ()),
     ]
-    return JudgedSection(
-        f"{run.name} with the judge's grades",
-        HEADS,
-        tuple(_row(name, run, one, narrow) for name in names),
-        tuple(lines),
-    )
 
 
 def _reasons(column: str, reasons: Mapping[str, str]) -> list[str]:
@@ -73,16 +104,20 @@ def _reasons(column: str, reasons: Mapping[str, str]) -> list[str]:
     return [f"no {column} {', '.join(some)}: {reason}" for reason, some in names.items()]
 
 
-def _row(name: str, run: RunResult, one: RunByJudge, narrow: bool) -> tuple[str, ...]:
+def _cells(name: str, run: RunResult, one: RunByJudge) -> tuple[JudgedCell, ...]:
     corrected, bounds, share = one.corrected.get(name), one.bounds.get(name), one.judged.get(name)
     raw = run.on_basis("raw").intervals[name] if name in one.raw else None
-    figures = [
-        estimate_figure(name, interval) if interval is not None else None
-        for interval in (run.intervals[name], raw, corrected.interval if corrected is not None else None)
-    ]
     return (
-        name,
-        *(UNDEFINED if cell is None else cell.text if narrow else str(cell) for cell in figures),
-        f"{percent_text(share.gold)} → {percent_text(share.both)}" if share is not None else UNDEFINED,
-        f"{figure(name, bounds.low).text} to {figure(name, bounds.high).text}" if bounds is not None else UNDEFINED,
+        *(_figure(name, i) for i in (run.intervals[name], raw, corrected.interval if corrected is not None else None)),
+        JudgedCell(f"{percent_text(share.gold)} → {percent_text(share.both)}" if share is not None else UNDEFINED),
+        JudgedCell(
+            f"{figure(name, bounds.low).text} to {figure(name, bounds.high).text}" if bounds is not None else UNDEFINED
+        ),
     )
+
+
+def _figure(name: str, interval: Interval | None) -> JudgedCell:
+    if interval is None:
+        return JudgedCell(UNDEFINED)
+    one = estimate_figure(name, interval)
+    return JudgedCell(one.text, one.interval)

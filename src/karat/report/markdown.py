@@ -9,7 +9,7 @@ from urllib.parse import quote
 from karat.gates.basis import WORDS
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
-from karat.report.by_judge import describe_judge, judged_sections
+from karat.report.by_judge import describe_judged
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
@@ -20,6 +20,8 @@ from karat.results.remarks import Remark
 from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karat.gates.evidence import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import GateGroup, View
@@ -135,14 +137,20 @@ def _systems(view: View) -> str:
 
 def _judged(view: View) -> list[str]:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side."""
-    if view.result.judge is None:
+    judged = describe_judged(view.result)
+    if judged is None:
         return []
     out = []
-    for section in judged_sections(view.result):
-        rows = [[code(name), *map(text, cells)] for name, *cells in section.rows]
-        lines = "\n".join(f"- {text(words, 2 * SENTENCE)}" for words in section.lines)
-        out.append(f"**{text(section.title)}**\n\n{lay_table(list(section.heads), rows)}\n\n{lines}")
-    return [*out, text(describe_judge(view.result.judge), SENTENCE)]
+    for section in judged.sections:
+        rows = [[code(name), *(text(str(cell)) for cell in cells)] for name, cells in section.rows]
+        out.append(
+            f"**{text(section.title)}**\n\n{lay_table(list(judged.heads), rows)}\n\n{_bullets(section.lines)}".strip()
+        )
+    return [*out, _bullets(judged.lines)]
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {text(words, 2 * SENTENCE)}" for words in lines)
 
 
 def _value(metric: str, interval: Interval, *, bold: bool = False) -> str:

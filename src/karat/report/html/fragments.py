@@ -1,11 +1,21 @@
-"""Components and diagnosis as small tables."""
+"""Components, diagnosis and figures by judges as small tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karat.report.html.clean_text import plain
 from karat.report.html.data import typeset
-from karat.report.html.model import DiagnosisText, FindingText, Funnel, FunnelStage, PartChange, PartRow, PartText
+from karat.report.html.model import (
+    DiagnosisText,
+    FindingText,
+    Funnel,
+    FunnelStage,
+    JudgedTable,
+    PartChange,
+    PartRow,
+    PartText,
+)
 from karat.report.terminal.components import end_text
 from karat.report.words import TITLES
 from karat.results.figures import p_text, share_figure
@@ -13,6 +23,7 @@ from karat.results.figures import p_text, share_figure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.report.by_judge import JudgedFigures
     from karat.report.html.model import Tone
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
@@ -107,3 +118,16 @@ def _finding(finding: Finding) -> FindingText:
         list(finding.queries[:LINKED]),
         len(finding.queries),
     )
+
+
+def judged_tables(judged: JudgedFigures) -> list[JudgedTable]:
+    """The figures of each run that a judge completed, as terminal and Markdown have them."""
+    return [
+        JudgedTable(
+            section.run,
+            plain(section.title),
+            [(metric, [(typeset(c.text), typeset(c.interval)) for c in cells]) for metric, cells in section.rows],
+            [plain(line) for line in section.lines],
+        )
+        for section in judged.sections
+    ]

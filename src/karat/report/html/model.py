@@ -291,6 +291,16 @@ class PartText(Struct, frozen=True):
     counts: str
 
 
+class JudgedTable(Struct, frozen=True):
+    """The figures of one run by the gold alone, with a judge's grades, and corrected."""
+
+    run: str
+    title: str
+    rows: list[tuple[str, list[tuple[str, str]]]]
+    """Metric, and for each head but the first the text and its interval."""
+    lines: list[str]
+
+
 class Page(Struct, frozen=True, kw_only=True):
     """Everything that the template writes."""
 
@@ -325,5 +335,9 @@ class Page(Struct, frozen=True, kw_only=True):
     funnels: list[Funnel]
     parts: list[PartText]
     diagnoses: list[DiagnosisText]
+    judged: list[JudgedTable]
+    """Empty where nobody judged what the gold lacks."""
+    judged_heads: list[str]
+    judged_lines: list[str]
     footer: str
     script: ScriptData

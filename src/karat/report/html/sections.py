@@ -12,6 +12,7 @@ from karat.align.term_ids import COLLAPSED
 from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
 from karat.model.policy import RELEVANT
+from karat.report.by_judge import describe_judged
 from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
     DOC_TEXT,
@@ -24,7 +25,7 @@ from karat.report.html.data import (
     segment_name,
     typeset,
 )
-from karat.report.html.fragments import diagnosis_text, funnels_of, parts_of
+from karat.report.html.fragments import diagnosis_text, funnels_of, judged_tables, parts_of
 from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
@@ -81,7 +82,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
     script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
     several, ranked, has_lists = len(runs) > 1, len(runs) >= FEW, bool(script.queries.lists)
-    funnels = funnels_of(runs)
+    funnels, judged = funnels_of(runs), describe_judged(result)
     heights = {
         "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
         "moved": 450 if several else 0,
@@ -98,6 +99,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("change", "Change", script.changes),
         ("sweep", "Cutoff", script.curves),
         ("metrics", "Metrics", True),
+        ("judge", "Judge", judged),
         ("segments", "Segments", script.segments),
         ("components", "Components", parts),
         ("diagnosis", "Diagnosis", source.diagnoses),
@@ -133,6 +135,9 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         funnels=funnels,
         parts=parts,
         diagnoses=[diagnosis_text(d) for d in source.diagnoses],
+        judged=judged_tables(judged) if judged is not None else [],
+        judged_heads=list(judged.heads) if judged is not None else [],
+        judged_lines=[plain(line) for line in judged.lines] if judged is not None else [],
         footer=_footer(script),
         script=script,
     )

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.by_judge import describe_judge, judged_sections
+from karat.report.by_judge import describe_judged
 from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
@@ -137,18 +137,20 @@ def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
 
 def show_judged(out: Console, result: Result) -> None:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side; nothing without a judge."""
-    if result.judge is None:
+    judged = describe_judged(result)
+    if judged is None:
         return
     out.print()
-    for section in judged_sections(result, narrow=out.width < WIDE):
+    for section in judged.sections:
         out.print(line(plain(section.title), style="bold"))
-        table = grid(*section.heads)
-        for row in section.rows:
-            table.add_row(*row)
+        table = grid(*judged.heads)
+        for metric, cells in section.rows:
+            table.add_row(metric, *(str(cell) if out.width >= WIDE else cell.text for cell in cells))
         out.print(table)
         for text in section.lines:
             out.print(line(plain(text), style="dim"))
-    out.print(line(plain(describe_judge(result.judge)), style="dim"))
+    for text in judged.lines:
+        out.print(line(plain(text), style="dim"))
     out.print()
 
 
