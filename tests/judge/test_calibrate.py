@@ -121,18 +121,16 @@ def test_several_people_have_a_median_and_an_alpha() -> None:
     assert one.people == ("ana", "ben", "cleo") and one.alpha is not None and one.alpha.estimate < 0.6
 
 
-def test_bias_is_shown_by_segment_and_run() -> None:
+def test_bias_is_shown_by_segment() -> None:
     # The judge gives docs of odd queries one grade more than people.
     people = {i: i % 3 for i in range(60)}
     judge = [people[i] + (i % 2) for i in range(60)]
     segments = {"kind": {f"q{n}": "odd" if n % 2 else "even" for n in range(10)}}
-    runs = {"dense": {(f"q{i % 10}", f"d{i}") for i in range(1, 60, 2)}, "few": {("q1", "d1")}, "none": {("x", "y")}}
     labels = Judgments(tuple(by_people(people, "0-3")), "l")
-    one = calibrate(by_model(judge, "0-3"), labels, range(4), segments=segments, runs=runs)
+    one = calibrate(by_model(judge, "0-3"), labels, range(4), segments=segments)
     found = {(b.by, b.value): (b.pairs, b.error.estimate, b.small) for b in one.biases}
     assert found["kind", "even"] == (30, 0.0, False) and found["kind", "odd"] == (30, 1.0, False)
-    assert found["run", "dense"] == (30, 1.0, False) and found["run", "few"] == (1, 1.0, True)
-    assert found["run", "none"][0] == 0
+    assert one.systems is None
 
 
 def test_the_command_shows_saves_and_refuses(tmp_path: Path) -> None:
@@ -146,7 +144,13 @@ def test_the_command_shows_saves_and_refuses(tmp_path: Path) -> None:
     )
     done = run_karat(*command.split(), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    for text in ("108 pairs of 108 labelled by ana", "sensitivity", "kind = k0", "run = a", "weighted kappa     0.66"):
+    for text in (
+        "108 pairs of 108 labelled by ana",
+        "sensitivity",
+        "kind = k0",
+        "Mean grade of the top 10",
+        "weighted kappa     0.66",
+    ):
         assert text in done.stdout, done.stdout
     saved = json.loads((tmp_path / "c.json").read_text())
     jsonschema.validate(saved, json.loads((ROOT / "docs/schemas/calibration.schema.json").read_text()))

@@ -9,6 +9,8 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.judge.judgments import Person, fingerprint_judge
+from karat.judge.pool import DEPTH
+from karat.judge.systems import compare_systems
 from karat.model.policy import is_relevant
 from karat.results.figures import share_figure
 from karat.stats.agreement import count_confusion, discriminate, kappa, krippendorff_alpha
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.judge.judgments import Judge, Judgment, Judgments
+    from karat.judge.systems import SystemsByJudge
     from karat.stats.agreement import ConfusionMatrix, Discrimination
     from karat.stats.prediction_powered import CorrectedMean
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bias:
-    """By how much the judge grades the pairs of a segment, or of a run, higher than people."""
+    """By how much the judge grades the pairs of a segment higher than people."""
 
     by: str
     value: str
@@ -67,6 +70,9 @@ class Calibration:
     alpha: Interval | None
     """Krippendorff's alpha of the people, where several labelled the same pairs."""
     biases: tuple[Bias, ...] = ()
+    """By segment."""
+    systems: SystemsByJudge | None = None
+    """Where runs were named."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -93,13 +99,15 @@ def calibrate(
     *,
     segments: Mapping[str, Mapping[str, str]] | None = None,
     runs: Mapping[str, Collection[tuple[str, str]]] | None = None,
+    depth: int = DEPTH,
     confidence: float = CONFIDENCE,
 ) -> Calibration:
     """Compare the grades of one judge with the labels of people.
 
     Only labels of pairs that were drawn at random count. Each label stands for the pairs of the same judged grade, in
     proportion to how many of them have one, so that a sample that holds more of the rare grades says what a plain one
-    would. `segments` holds values of queries by the name of a field, `runs` the pairs that each run returned.
+    would. `segments` holds values of queries by the name of a field, `runs` the pairs that each run has in its
+    first `depth` docs.
     """
     scale = rows[0].scale
     people = _labels_of_people(labels, scale)
@@ -117,6 +125,7 @@ def calibrate(
     survey = survey_by_grade(judge, where, labels.path)
     units = Units.of(len(ids), weights=survey.weight)
     mine = judge[where]
+    grade_labels = Labels(where, human, survey)
     return Calibration(
         rows[0].by,
         scale,
@@ -127,14 +136,15 @@ def calibrate(
         count_confusion(human, mine, grades=grades, weights=survey.weight),
         kappa(human, mine, by="quadratic", grades=grades, units=units, confidence=confidence),
         discriminate(is_relevant(human), is_relevant(mine), units=units, confidence=confidence),
-        correct_mean(judge, Labels(where, human, survey), confidence=confidence),
+        correct_mean(judge, grade_labels, confidence=confidence),
         correct_mean(
             is_relevant(judge).astype(np.float64),
             Labels(where, is_relevant(human).astype(np.float64), survey),
             confidence=confidence,
         ),
         _alpha([random[pair] for pair in ids], confidence),
-        tuple(_biases(ids, mine - human, survey.weight, segments or {}, runs or {}, confidence)),
+        tuple(_biases(ids, mine - human, survey.weight, segments or {}, confidence)),
+        compare_systems(list(place), judge, grade_labels, runs, depth=depth, confidence=confidence) if runs else None,
         labels.notes,
     )
 
@@ -199,22 +209,16 @@ def _biases(
     errors: Floats,
     weights: Floats,
     segments: Mapping[str, Mapping[str, str]],
-    runs: Mapping[str, Collection[tuple[str, str]]],
     confidence: float,
 ) -> list[Bias]:
     parts = []
     for field, values in segments.items():
         own = np.array([values.get(query, "") for query, _ in ids])
         parts += [(field, value, own == value) for value in sorted(set(own.tolist()) - {""})]
-    parts += [("run", name, np.array([pair in pairs for pair in ids])) for name, pairs in runs.items()]
     out = []
     for by, value, mask in parts:
         count = int(mask.sum())
         units = Units.of(count, weights=weights[mask])
-        if not count:
-            error = Interval(np.nan, np.nan, np.nan, "none", 0)
-        else:
-            ends = student(errors[mask], units, confidence) if count > 1 else (np.nan, np.nan)
-            error = Interval(mean_of(errors[mask], units), *ends, "t", count)
-        out.append(Bias(by, value, count, error))
+        ends = student(errors[mask], units, confidence) if count > 1 else (np.nan, np.nan)
+        out.append(Bias(by, value, count, Interval(mean_of(errors[mask], units), *ends, "t", count)))
     return out

@@ -14,6 +14,7 @@ from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
+    from karat.judge.systems import SystemsByJudge
     from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedMean
 
@@ -37,13 +38,41 @@ class CorrectedJson(Struct, frozen=True):
 
 
 class BiasJson(Struct, frozen=True):
-    """By how much the judge grades a segment or a run higher than people."""
+    """By how much the judge grades a segment higher than people."""
 
     by: str
     value: str
     pairs: int
     error: EstimateJson
     small: bool
+
+
+class JudgedSystemJson(Struct, frozen=True):
+    """The first docs of a run: mean grades by the judge and by people, and by how much the judge is off."""
+
+    run: str
+    judged: int
+    labelled: int
+    judge: float | None
+    people: float | None
+    """The judge's mean, less its mean error on labelled pairs."""
+    error: EstimateJson
+    """The mean of judge − people."""
+    favour: EstimateJson
+    """What the judge gives more than to other docs that people grade the same; the intervals of all runs hold
+    together."""
+    small: bool
+    favoured: bool
+    disfavoured: bool
+
+
+class SystemsJson(Struct, frozen=True):
+    """Runs by mean grade: whether the judge favours one, and how far it orders them as people do."""
+
+    depth: int
+    tau: EstimateJson | None
+    """Kendall's τ of the orders by judge and people; null where fewer than two runs have labelled pairs."""
+    runs: list[JudgedSystemJson]
 
 
 class CalibrationJson(Struct, frozen=True, kw_only=True):
@@ -70,6 +99,8 @@ class CalibrationJson(Struct, frozen=True, kw_only=True):
     share_relevant: CorrectedJson
     people_alpha: EstimateJson | None
     biases: list[BiasJson]
+    systems: SystemsJson | None = None
+    """Where runs were named."""
 
 
 def describe_calibration(one: Calibration) -> CalibrationJson:
@@ -94,6 +125,7 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         share_relevant=_corrected(one.relevant),
         people_alpha=None if one.alpha is None else _estimate(one.alpha),
         biases=[_bias(bias) for bias in one.biases],
+        systems=None if one.systems is None else _systems(one.systems),
     )
 
 
@@ -118,3 +150,22 @@ def _corrected(mean: CorrectedMean) -> CorrectedJson:
 
 def _bias(bias: Bias) -> BiasJson:
     return BiasJson(bias.by, bias.value, bias.pairs, _estimate(bias.error), bias.small)
+
+
+def _systems(systems: SystemsByJudge) -> SystemsJson:
+    rows = [
+        JudgedSystemJson(
+            one.run,
+            one.judged,
+            one.labelled,
+            rounded(one.judge),
+            rounded(one.people),
+            _estimate(one.error),
+            _estimate(one.favour),
+            one.small,
+            one.favoured,
+            one.disfavoured,
+        )
+        for one in systems.systems
+    ]
+    return SystemsJson(systems.depth, None if systems.tau is None else _estimate(systems.tau), rows)

@@ -140,10 +140,32 @@ def compare_orders(
     if len(own) < 2:
         return OrderAgreement(*(Interval(float(x), float("nan"), float("nan"), "none", n) for x in (tau, ap)))
     (draws,) = resampled([Group(top, bottom)], len(own), resamples, seed)
+    estimates = means[:systems], means[systems:]
+    return compare_estimates(*estimates, draws[:, :systems], draws[:, systems:], n, confidence=level)
+
+
+def compare_estimates(
+    reference: Floats,
+    scores: Floats,
+    reference_draws: Floats,
+    score_draws: Floats,
+    n: int,
+    *,
+    confidence: float = CONFIDENCE,
+) -> OrderAgreement:
+    """How alike two judges order systems by any estimates, with draws × systems from the same resamples of n queries.
+
+    A draw that lacks a system says nothing.
+    """
+    whole = ~np.isnan(reference_draws + score_draws).any(axis=1)
+    pairs = reference_draws[whole], score_draws[whole]
+    step = max(1, WORK // len(reference) ** 2)
+    parts = [correlate_orders(*(side[at : at + step] for side in pairs))[:2] for at in range(0, int(whole.sum()), step)]
     out = []
-    for estimate, column in zip((tau, ap), correlate_orders(draws[:, :systems], draws[:, systems:]), strict=False):
-        middle = _middle(column, level, n, "resamples")
-        out.append(Interval(float(estimate), middle.low, middle.high, "percentile", n, draws=resamples))
+    for place, estimate in enumerate(correlate_orders(reference, scores)[:2]):
+        column = np.concatenate([part[place] for part in parts]) if parts else np.zeros(0)
+        middle = _middle(column, confidence, n, "resamples")
+        out.append(Interval(float(estimate), middle.low, middle.high, "percentile", n, draws=len(column)))
     return OrderAgreement(*out)
 
 

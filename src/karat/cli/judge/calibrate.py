@@ -24,28 +24,46 @@ def calibrate(
         list[str] | None, o.option("Show the judge's bias by a field of the queries.", "--by", metavar="FIELD")
     ] = None,
     run: Annotated[
-        list[str] | None, o.option("Show the judge's bias on what this run returns.", "--run", metavar="RUN")
+        list[str] | None,
+        o.option(
+            "A run (repeatable): does the judge favour it, and order the runs as people do?", "--run", metavar="RUN"
+        ),
     ] = None,
     depth: Annotated[int, o.option("Docs of each list of a run (default 10).", "-k", "--depth", min=1)] = 10,
+    json: Annotated[
+        str | None, o.option("The figures as JSON, of a refused judge too.", metavar="FILE|-", panel=o.OUTPUTS)
+    ] = None,
+    markdown: Annotated[str | None, o.option("The figures as Markdown.", metavar="FILE|-", panel=o.OUTPUTS)] = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Compare a model's grades with those of people on the same pairs.
 
     karat judge calibrate -j judged.jsonl --labels labels.jsonl -o calibration.json
 
-    karat judge calibrate -j judged.jsonl --labels labels.jsonl --queries queries.jsonl --by language --run dense.run
+    karat judge calibrate -j judged.jsonl --labels labels.jsonl --run bm25.run --run dense.run
+
+    karat judge calibrate -j judged.jsonl --labels labels.jsonl --queries queries.jsonl --by language
 
     Only labels of pairs that were drawn at random count. A judge that is no better than chance is refused with exit
     code 2, and nothing is saved.
     """
     from karat.errors import InputError
+    from karat.report.calibration_markdown import render_calibration
+    from karat.report.files import write_text
+    from karat.report.outputs import open_outputs
     from karat.report.terminal import calibrate as view
-    from karat.verbs.judge.calibrate import calibrate_judge, write_calibration
+    from karat.verbs.judge.calibrate import calibrate_judge, calibration_text, write_calibration
 
     fields = [name.strip() for names in by or () for name in names.split(",") if name.strip()]
-    calibration = calibrate_judge(
-        judgments, labels, judge=judge, queries=queries, by=fields, runs=run or (), depth=depth
-    )
+    with open_outputs({"json": json, "markdown": markdown}) as files:
+        calibration = calibrate_judge(
+            judgments, labels, judge=judge, queries=queries, by=fields, runs=run or (), depth=depth
+        )
+        if json is not None:
+            write_text(calibration_text(calibration), json)
+        if markdown is not None:
+            write_text(render_calibration(calibration), markdown)
+    quiet = quiet or files.printed
     if not quiet:
         view.show(calibration)
     if (refusal := calibration.refusal) is not None:

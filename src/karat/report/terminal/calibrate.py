@@ -4,60 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from karat.report import calibration as words
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.figures import share_figure
-from karat.results.words import plain, plural
+from karat.results.words import plain
 
 if TYPE_CHECKING:
-    from karat.judge.calibration import Bias, Calibration
-    from karat.stats.intervals import Interval
-    from karat.stats.prediction_powered import CorrectedMean
+    from rich.console import Console
+
+    from karat.judge.calibration import Calibration
+    from karat.report.reliability import Section
+
+WIDE = 110
 
 
 def show(one: Calibration) -> None:
-    """The confusion matrix, how well the judge tells relevant docs, and what its means become with labels."""
+    """The confusion matrix, how well the judge tells relevant docs, what its means become with labels, and its bias."""
     out = console()
-    who = ", ".join(map(plain, one.people))
-    head = f": {plural(one.labelled, 'pair')} of {one.judged:,} labelled by {who}"
-    out.print(line((plain(one.judge.label), "bold"), head))
-    if one.left_out:
-        text = f"{plural(one.left_out, 'label')} left out: not drawn at random, so they say nothing of other pairs"
-        out.print(note(text, serious=False))
-    for text in one.notes:
+    out.print(line((plain(one.judge.label), "bold"), plain(words.headline(one))))
+    for text in words.remarks(one):
         out.print(note(plain(text), serious=False))
     out.print()
-    table = grid("people \\ judge", *(f"{grade:g}" for grade in one.matrix.grades))
-    for grade, row in zip(one.matrix.grades, one.matrix.counts.tolist(), strict=True):
-        table.add_row(f"{grade:g}", *map(str, row))
-    out.print(table)
+    _show_table(out, words.confusion(one))
     out.print()
-    worth = one.discrimination
-    for name, interval in (
-        ("sensitivity", worth.sensitivity),
-        ("specificity", worth.specificity),
-        ("weighted kappa", one.weighted_kappa),
-        ("alpha of people", one.alpha),
-    ):
-        if interval is not None:
-            out.print(line(f"{name:<18} {_text(interval)}"))
-    for name, mean in (("share relevant", one.relevant), ("mean grade", one.mean_grade)):
-        out.print(line(f"{name:<18} {_means(mean)}"))
+    for name, value in words.figures(one):
+        out.print(line(f"{name:<18} {value}"))
     if one.biases:
-        out.print(line("\nJudge − people, in grades:"))
-        for bias in one.biases:
-            out.print(line(f"  {_bias(bias)}"))
+        _show_section(out, words.biases(one))
+    if one.systems is not None:
+        _show_section(out, words.systems(one.systems, narrow=out.width < WIDE))
+        for text in words.statements(one.systems):
+            out.print(line(plain(text)))
+        for text in words.legend(one.systems):
+            out.print(line(text, style="dim"))
 
 
-def _text(interval: Interval, *, difference: bool = False) -> str:
-    return str(share_figure(interval.estimate, interval.low, interval.high, difference=difference))
+def _show_section(out: Console, section: Section) -> None:
+    out.print()
+    out.print(line(section.title, style="bold"))
+    _show_table(out, section)
 
 
-def _means(mean: CorrectedMean) -> str:
-    raw = share_figure(mean.raw)
-    return f"judge {raw} · labels {_text(mean.human)} · corrected {_text(mean.interval)}"
-
-
-def _bias(bias: Bias) -> str:
-    few = " (too few to say)" if bias.small else ""
-    figure = _text(bias.error, difference=True) if bias.pairs else "–"
-    return f"{plain(bias.by)} = {plain(bias.value)}: {figure}, {plural(bias.pairs, 'pair')}{few}"
+def _show_table(out: Console, section: Section) -> None:
+    table = grid(*section.heads)
+    for row in section.rows:
+        table.add_row(*map(plain, row))
+    out.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest, shown
@@ -10,15 +11,17 @@ from karat.judge.calibration_document import describe_calibration
 from karat.judge.judgments import read_judgments, rows_of_model
 from karat.judge.pool import DEPTH, find_best_ranks
 from karat.model.policy import Policy
+from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.sources import read_run, run_files
 from karat.stats.defaults import CONFIDENCE
-from karat.store.codec import write_document
+from karat.store.codec import as_plain, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.judge.calibration import Calibration
+    from karat.judge.judgments import Judgment
 
 
 def calibrate_judge(
@@ -34,19 +37,22 @@ def calibrate_judge(
 ) -> Calibration:
     """Compare what a model judged with what people say of the same pairs; both may be in one file.
 
-    `by` names fields of the queries, and `runs` what systems returned: the bias of the judge is shown for each.
+    `by` names fields of the queries, to show the judge's bias for each value; `runs` are what systems returned, to show
+    whether the judge favours one, and orders them as people do.
     """
     own = read_judgments(judgments)
     rows = rows_of_model(own, judge)
+    judged = build_qrels(_by_query(rows), judgments)
     return calibrate(
         rows,
         own if labels is None else read_judgments(labels),
         range(int(rows[0].scale.removeprefix("0-")) + 1),
         segments=_segments(queries, by),
         runs={
-            name: find_best_ranks(read_run(path, name=name), None, depth, Policy())[0].keys()
+            name: find_best_ranks(read_run(path, name=name), judged, depth, Policy())[0].keys()
             for name, path in run_files(runs).items()
         },
+        depth=depth,
         confidence=confidence,
     )
 
@@ -54,6 +60,20 @@ def calibrate_judge(
 def write_calibration(calibration: Calibration, path: str) -> None:
     """Save a calibration with the fingerprint of its judge."""
     write_document(describe_calibration(calibration), path)
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """The same document as text."""
+    return json.dumps(as_plain(describe_calibration(calibration)), ensure_ascii=False, indent=2) + "\n"
+
+
+def _by_query(rows: Sequence[Judgment]) -> dict[str, dict[str, int]]:
+    """The grades as gold: it tells whether docs or chunks were judged."""
+    out: dict[str, dict[str, int]] = {}
+    for row in rows:
+        assert row.grade is not None
+        out.setdefault(row.query_id, {})[row.doc_id] = row.grade
+    return out
 
 
 def _segments(queries: Any, by: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
