@@ -3,10 +3,11 @@
 Planted grades: a share and ndcg@10 by a judge with known errors, corrected by people's labels on 200 pairs or queries.
 Real grades (judge-rag25: people and an LLM judge on the same 10,284 pairs): a random tenth of people's grades corrects
 the judge's mean grade and share of relevant pairs. TREC DL 2019: a fifth of the judgments stands for all of them;
-planted judges, one fair and one that favours a system, order the five systems.
+planted judges, one fair and one that favours a run, order the five systems.
 
     judges.py          all samples; writes the section `judges` of bench/RESULTS.md
     judges.py --quick  a tenth of them, to try it; writes nothing
+    judges.py --files FOLDER  only writes what a planted judge and people say of DL19, for `karat judge calibrate`
 
 Needs ../shared/data. Takes about five minutes on two idle cores.
 """
@@ -26,6 +27,10 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 from harness import HERE, Report, finish, machine, progress, source_digest
+from karat.judge.calibration import survey_by_grade
+from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments
+from karat.judge.sample import allocate, draw_sample
+from karat.judge.systems import compare_systems
 from karat.metrics import parse
 from karat.metrics.corrected import JudgedPairs, correct_metric
 from karat.metrics.sampled_gold import SampledGold, estimate_metric
@@ -33,7 +38,6 @@ from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.intervals import wilson
 from karat.stats.misclassification import ErrorRate, correct_share
 from karat.stats.prediction_powered import Labels, correct_mean
-from karat.stats.rank_correlation import compare_orders
 from karat.stats.resample import Units
 from karat.stats.survey import Survey
 
@@ -41,7 +45,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 SHARED = HERE.parent.parent / "shared" / "data"
-SAMPLES = {"share": 2000, "queries": 2000, "pairs": 200, "rag25": 2000, "sampled": 400}
+SAMPLES = {"share": 2000, "queries": 2000, "pairs": 200, "rag25": 2000, "systems": 400, "sampled": 400}
 LABELS, JUDGED, THETA, SENSITIVITY, SPECIFICITY = 200, 5000, 0.4, 0.95, 0.75
 CONFUSION = np.array([[0.75, 0.17, 0.06, 0.02], [0.1, 0.5, 0.3, 0.1], [0.03, 0.12, 0.55, 0.3], [0.01, 0.04, 0.2, 0.75]])
 """Of the planted judge: how likely it gives the grades 0 to 3 to docs of each true grade."""
@@ -50,6 +54,7 @@ RUNS = ("ada2", "bm25", "bm25-rm3", "splade", "tas-b")
 TOP_SHARE, SHARE = 0.5, 0.2
 """Of the docs that any run has in its top 10, and of all docs, how many are drawn."""
 DOCS, SHOWN = 20, 10
+SYSTEM_LABELS = 400
 
 
 def main() -> int:
@@ -57,9 +62,13 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--quick", action="store_true")
     options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--files", type=Path, metavar="FOLDER")
     choice = options.parse_args()
     if not SHARED.exists():
         raise SystemExit(f"{SHARED} is missing: judge-rag25 and DL19 are needed")
+    if choice.files is not None:
+        write_files(choice.files)
+        return 0
     samples = {name: n // 10 if choice.quick else n for name, n in SAMPLES.items()}
     begun = source_digest()
     report = Report("Judges and incomplete gold")
@@ -74,7 +83,7 @@ def main() -> int:
         write_ndcg(report, samples["queries"], samples["pairs"])
         progress("judge-rag25")
         write_rag25(report, samples["rag25"])
-        write_systems(report)
+        write_systems(report, samples["systems"])
         progress("sampled gold")
         write_sampled(report, [(job, future.result()) for job, future in zip(jobs, sampled, strict=True)])
     finish("judges", report, begun, choice.quick)
@@ -317,8 +326,9 @@ def draw_labels(rng: np.random.Generator, judge: Floats, n: int, design: str) ->
 
 @dataclass(frozen=True)
 class Collection:
-    """All judged pairs: query, grade, rank of each run (0: not returned), and the best rank of all runs."""
+    """All judged pairs: ids, query, grade, rank of each run (0: not returned), and the best rank of all runs."""
 
+    ids: list[tuple[str, str]]
     query: Counts
     grade: Floats
     ranks: dict[str, Counts]
@@ -340,9 +350,8 @@ def read_dl19() -> Collection:
                 rank[places[q, d]] = int(place)
         ranks[run] = rank
     best = np.min([np.where(rank > 0, rank, 10**6) for rank in ranks.values()], axis=0)
-    return Collection(
-        np.array([numbers[row[0]] for row in rows]), np.array([float(row[3]) for row in rows]), ranks, best
-    )
+    grades = np.array([float(row[3]) for row in rows])
+    return Collection(list(places), np.array([numbers[row[0]] for row in rows]), grades, ranks, best)
 
 
 def sample_design(data: Collection, even: bool) -> tuple[Counts, Floats]:
@@ -420,37 +429,88 @@ def write_sampled(report: Report, rows: list[tuple[tuple[str, bool], Floats]]) -
     )
 
 
-def write_systems(report: Report) -> None:
-    """Two planted judges on DL19: what bias by system and τ of the order show."""
-    data, rng = read_dl19(), np.random.default_rng(22)
+def write_systems(report: Report, samples: int) -> None:
+    """Two planted judges on DL19: which runs `karat judge calibrate --run` says they favour, and τ of the order."""
+    rng, (ids, human, runs) = np.random.default_rng(22), top_docs()
     report.heading("TREC DL 2019: systems by planted judges")
-    noise = CONFUSION[data.grade.astype(int)].cumsum(axis=1)
-    fair = (rng.random(len(data.grade))[:, None] > noise).sum(axis=1).clip(max=3).astype(float)
-    liked = (data.ranks["bm25"] > 0) & (data.ranks["bm25"] <= 10)
-    biased = np.minimum(fair + liked, 3.0)
-    queries, table, taus = int(data.query.max()) + 1, [], {}
-
-    def by_system(grade: Floats) -> Floats:
-        out = []
-        for run in RUNS:
-            rank = data.ranks[run]
-            top = (rank > 0) & (rank <= 10)
-            out.append(np.bincount(data.query[top], (grade >= 2)[top], minlength=queries) / 10)
-        return np.array(out)
-
-    truth = by_system(data.grade)
-    for name, judge in (("fair", fair), ("favours bm25", biased)):
-        values = by_system(judge)
-        off = values.mean(axis=1) - truth.mean(axis=1)
-        tau = compare_orders(truth, values, Units.of(queries)).tau
-        taus[name] = tau.estimate
-        table.append([name, *(f"{x:+.3f}" for x in off), f"{tau.estimate:.2f} [{tau.low:.2f}, {tau.high:.2f}]"])
-    report.table(("judge: precision(rel=2)@10 is off by", *RUNS, "τ"), table)
-    report.bar(
-        "the order by the fair judge is closer to people's",
-        f"τ {taus['fair']:.2f} and {taus['favours bm25']:.2f}",
-        taus["fair"] > taus["favours bm25"],
+    report.note(
+        f"The {len(ids)} judged docs in the top 10 of five runs, {SYSTEM_LABELS} of them labelled, {samples:,} judges "
+        "and samples each. The judge that favours bm25 gives its docs one grade more, up to 3."
     )
+    liked = np.array([pair in runs["bm25"] for pair in ids])
+    table, alarms, power, holds = [], 0.0, 0.0, []
+    for name in ("fair", "favours bm25"):
+        flags, taus, errors = np.zeros((samples, len(RUNS))), np.zeros((samples, 3)), np.zeros(len(RUNS))
+        for i in range(samples):
+            judge = plant_grades(rng, human)
+            if name != "fair":
+                judge = np.minimum(judge + liked, 3.0)
+            everyone = Labels(np.arange(len(ids)), human, Survey(np.ones(len(ids))))
+            one = compare_systems(ids, judge, sample_labels(judge, human, i), runs, depth=10, resamples=1000)
+            full = compare_systems(ids, judge, everyone, runs, depth=10, resamples=2)
+            assert one.tau is not None and full.tau is not None
+            flags[i] = [system.favoured - 1.0 * system.disfavoured for system in one.systems]
+            taus[i] = one.tau.estimate, full.tau.estimate, full.tau.estimate in one.tau
+            errors += [system.error.estimate / samples for system in one.systems]
+        holds.append(float(taus[:, 2].mean()))
+        alarms = float((flags != 0).any(axis=1).mean()) if name == "fair" else alarms
+        power = float((flags[:, RUNS.index("bm25")] > 0).mean())
+        table.append([f"{name}: judge − people", *(f"{x:+.2f}" for x in errors), f"{taus[:, 0].mean():.2f}"])
+        table.append([f"{name}: called favoured", *(percent(x) for x in (flags > 0).mean(axis=0)), ""])
+        table.append([f"{name}: all pairs labelled", *("" for _ in RUNS), f"{taus[:, 1].mean():.2f}"])
+    report.table(("judge", *RUNS, "τ"), table)
+    report.bar("of fair judges, at most 7.5% are said to favour or dislike any run", percent(alarms), alarms <= 0.075)
+    report.bar("the favour for bm25 is seen in at least 90%", percent(power), power >= 0.9)
+    report.bar(
+        "intervals of τ hold that of all labels in at least 90%", ", ".join(map(percent, holds)), min(holds) >= 0.9
+    )
+
+
+def top_docs() -> tuple[list[tuple[str, str]], Floats, dict[str, set[tuple[str, str]]]]:
+    """The judged docs in the top 10 of any run: ids, people's grades, and the pairs of each run."""
+    data = read_dl19()
+    runs = {
+        run: {pair for pair, place in zip(data.ids, rank.tolist(), strict=True) if 0 < place <= 10}
+        for run, rank in data.ranks.items()
+    }
+    rows = [row for row, pair in enumerate(data.ids) if any(pair in own for own in runs.values())]
+    return [data.ids[row] for row in rows], data.grade[rows], runs
+
+
+def write_files(folder: Path) -> None:
+    """The judgments of one judge that favours bm25, and labels on a sample of them, as `karat judge` reads them."""
+    ids, human, runs = top_docs()
+    liked = np.array([pair in runs["bm25"] for pair in ids])
+    judge = np.minimum(plant_grades(np.random.default_rng(23), human) + liked, 3.0)
+    now, grades = "2026-11-16T12:00:00+00:00", dict(zip(ids, human.tolist(), strict=True))
+    rows = [
+        Judgment(*pair, int(grade), "0-3", ModelJudge("planted", "p"), now)
+        for pair, grade in zip(ids, judge.tolist(), strict=True)
+    ]
+    folder.mkdir(parents=True)
+    add_judgments(str(folder / "judged.jsonl"), rows)
+    labels = [
+        Judgment(*pair.ids, int(grades[pair.ids]), "0-3", Person("assessors"), now, drawn=pair.drawn)
+        for pair in draw_sample(rows, SYSTEM_LABELS)
+    ]
+    add_judgments(str(folder / "labels.jsonl"), labels)
+
+
+def plant_grades(rng: np.random.Generator, human: Floats) -> Floats:
+    """The grades of a judge with known errors."""
+    steps = CONFUSION[human.astype(int)].cumsum(axis=1)
+    out: Floats = (rng.random(len(human))[:, None] > steps).sum(axis=1).clip(max=3).astype(float)
+    return out
+
+
+def sample_labels(judge: Floats, human: Floats, seed: int) -> Labels:
+    """People's grades of the pairs that `karat judge sample` draws."""
+    sizes = {int(grade): int((judge == grade).sum()) for grade in np.unique(judge)}
+    rng, rows = np.random.default_rng(seed), []
+    for grade, count in allocate(sizes, SYSTEM_LABELS).items():
+        rows.append(rng.choice(np.flatnonzero(judge == grade), count, replace=False))
+    row = np.concatenate(rows)
+    return Labels(row, human[row], survey_by_grade(judge, row, "labels"))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def statements(source: SystemsByJudge) -> list[str]:
             f"Order of the {plural(known, 'run')}, judge against people: Kendall's τ "
             f"{coefficient_figure(source.tau).sentence}, over {queries_text(source.tau.n)}"
         )
-    for one in source.systems:
+    for one in sorted(source.systems, key=lambda one: -one.favour.estimate):
         if one.favoured or one.disfavoured:
             verb, how = ("favours", "higher") if one.favoured else ("is harder on", "lower")
             size = share_figure(one.favour.estimate, one.favour.low, one.favour.high, difference=True)
