@@ -26,6 +26,11 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "P
     os.environ.setdefault(threads, "1")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Three workers for two cores: many tests wait for a browser, a server or a process."""
+    return max(2, len(os.sched_getaffinity(0)) * 3 // 2) if hasattr(os, "sched_getaffinity") else 4
+
+
 @pytest.fixture(scope="session")
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Names of folders that do not exist yet."""

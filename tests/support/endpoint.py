@@ -10,6 +10,7 @@ SEEN: list[dict[str, Any]] = []
 
 
 class Endpoint(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # a body that follows its headers would wait 40 ms
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -27,6 +27,7 @@ def ranked(query: str, k: int) -> list[tuple[str, float]]:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # keeps connections
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self.answer(None)

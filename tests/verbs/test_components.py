@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import karat
 from karat.cli import main
 from karat.gates import parse_gate
+from karat.read.objects import build_qrels, qrels_by_doc
 from karat.stats.intervals import clopper_pearson
 from karat.stats.ratios import ratio_interval
 from karat.stats.resample import Units
@@ -1190,3 +1191,9 @@ def test_a_figure_that_was_not_measured_leaves_its_gate_undecided_and_says_why(t
         karat.check(tmp_path / "karat.yaml")
     with pytest.raises(karat.MetricError, match="figure of a component"):
         karat.evaluate(files["gold"], files["log"], "retriever.recall@50")
+
+
+def test_docs_of_gold_chunks_are_as_relevant_as_their_best_chunk() -> None:
+    gold = build_qrels({"q1": {"a#1": 1, "a#2": 3, "b#1": 0}, "q2": {"a#1": 2}}, "gold")
+    docs = qrels_by_doc(gold, lambda chunk: chunk.partition("#")[0])
+    assert {q: docs.for_query(q) for q in docs.query_ids} == {"q1": {"a": 3, "b": 0}, "q2": {"a": 2}}

@@ -17,6 +17,8 @@ from karat.model.run import OrderedLists, Run, ScoredLists
 from karat.read.problems import Problems
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karat.model.queries import Queries
 
 DOCS_TO_CHECK = 300_000
@@ -45,6 +47,17 @@ def build_qrels(grades: Mapping[str, Mapping[str, float]], source: str) -> Qrels
         np.array([g for q in query_ids for g in grades[q].values()], dtype=np.float64),
         source,
     )
+
+
+def qrels_by_doc(qrels: Qrels, doc_of: Callable[[str], str]) -> Qrels:
+    """Gold by chunk as gold by doc: a doc is as relevant as its best chunk."""
+    docs: dict[str, dict[str, float]] = {}
+    for query in qrels.query_ids:
+        grades = docs.setdefault(query, {})
+        for chunk, grade in qrels.for_query(query).items():
+            doc = doc_of(chunk)
+            grades[doc] = max(grade, grades.get(doc, grade))
+    return build_qrels(docs, qrels.source)
 
 
 def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:

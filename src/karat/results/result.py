@@ -27,7 +27,7 @@ import numpy as np
 from karat.errors import ResultError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.policy import Policy
+from karat.model.policy import Policy, parent_of
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks
@@ -159,6 +159,11 @@ class RunResult(Tabular):
         if self.gold is None:
             raise ResultError(f"this result of {self.name!r} holds no gold; {WITH_DETAILS}")
         return self.gold.qrels
+
+    def doc_of(self, chunk: str) -> str:
+        """The doc that a chunk belongs to: as the run log says, else by its id."""
+        separator = self.policy.separator
+        return parent_of(chunk, separator) if self.log is None else self.log.doc_of(chunk, separator)
 
     @cached_property
     def gold_level(self) -> Level:

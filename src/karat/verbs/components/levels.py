@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from karat.read.objects import build_qrels
+from karat.read.objects import qrels_by_doc
 from karat.results.components import Component
 
 if TYPE_CHECKING:
@@ -15,22 +15,14 @@ READING = "right doc, wrong chunk: look at the chunker or the order of chunks; n
 
 
 def measure(material: Material) -> Component:
-    """recall@k and ndcg@k at both levels; a gold doc has the best grade of its chunks."""
-    by_doc: dict[str, dict[str, float]] = {}
-    chunks = 0
-    for q in material.gold.query_ids:
-        mine = by_doc.setdefault(q, {})
-        for name, grade in material.gold.for_query(q).items():
-            parent = material.doc_of(name)
-            chunks += parent != name
-            mine[parent] = max(grade, mine.get(parent, grade))
+    """recall@k and ndcg@k at both levels; a gold doc is as relevant as its best chunk."""
     total = len(material.gold.docs)
-    if material.at_doc or not chunks:
+    if material.at_doc or all(material.doc_of(id) == id for id in material.gold.docs):
         why = "the gold names docs" if material.at_doc else f"0 of {total} gold ids belong to another doc"
         return Component("levels", missing=f"needs gold by chunk, such as d12{material.policy.separator}p6: {why}")
     names = [f"recall@{material.k}", f"ndcg@{material.k}"]
     chunk = replace(material.measure(material.run, names), name="chunk")
-    gold = build_qrels(by_doc, material.gold.source)
+    gold = qrels_by_doc(material.gold, material.doc_of)
     doc = replace(
         material.measure(material.run, names, gold=gold, policy=replace(material.fixed, level="doc")), name="doc"
     )
@@ -40,6 +32,6 @@ def measure(material: Material) -> Component:
         "levels",
         figures=figures,
         changes=changes,
-        counts={"queries": chunk.counts["queries"], "gold_chunks": total, "gold_docs": sum(map(len, by_doc.values()))},
+        counts={"queries": chunk.counts["queries"], "gold_chunks": total, "gold_docs": len(gold.docs)},
         notes=(READING,),
     )

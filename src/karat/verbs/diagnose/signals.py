@@ -11,8 +11,8 @@ import numpy as np
 
 from karat.errors import InputError, UsageError
 from karat.model.intervals import Intervals
-from karat.model.policy import is_relevant, parent_of
-from karat.read.objects import build_qrels
+from karat.model.policy import is_relevant
+from karat.read.objects import qrels_by_doc
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.sampling import Sampling, sampling
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
@@ -273,15 +273,8 @@ class _Reader:
         if self.run.gold_level != "chunk":
             self.missing["gap to docs"] = "the gold is not by chunk"
             return
-        docs: dict[str, dict[str, float]] = {}
-        for q in self.ids:
-            grades: dict[str, float] = {}
-            for chunk, grade in self.run.qrels.for_query(q).items():
-                doc = parent_of(chunk, self.run.policy.separator)
-                grades[doc] = max(grade, grades.get(doc, grade))
-            docs |= {q: grades} if grades else {}
         policy = replace(self.run.policy, missing="skip", level="doc")
-        gold = build_qrels(docs, self.run.qrels.source)
+        gold = qrels_by_doc(self.run.qrels, self.run.doc_of)
         rankings = align_lists(self.run, pool, policy, queries=self.queries, qrels=gold)
         self.values["pool of docs"] = measure_over([POOL], rankings, self.ids)[POOL]
         self.labels["pool of docs"] = f"{self.labels['pool']}, by doc"
