@@ -235,3 +235,38 @@ def test_the_config_names_judgments_and_calibration(tmp_path: Path) -> None:
     (tmp_path / "karat.yaml").write_text(config + "judgments: missing.jsonl\n")
     out = run_karat("evaluate", "-c", str(tmp_path / "karat.yaml"))
     assert out.returncode == 2 and "karat.yaml:4" in out.stderr and "missing.jsonl" in out.stderr
+
+
+def test_judged_grades_feed_false_evidence(tmp_path: Path) -> None:
+    """n1 and n2 have no answer: the judge finds d5 relevant to n1, the gold says that d6 is not relevant to n2."""
+    gold = {**GOLD, "n2": {"d6": 0}}
+    scores = {q: {doc: 1.0 - i / 10 for i, doc in enumerate(docs)} for q, docs in RUN.items()}
+    run = {**scores, "n1": {"d4": 0.3, "d5": 0.2}, "n2": {"d6": 0.9}, "n3": {"d7": 0.1}}
+    table = {q: {"no_answer": q.startswith("n")} for q in run}
+    rows = [grade("n1", "d4", 0), grade("n1", "d5", 1), grade("n2", "d6", 1), grade("q1", "d3", 1)]
+    path = write(tmp_path / "j.jsonl", rows)
+    metrics = ["false_evidence(threshold=0.5)@2", "false_evidence(threshold=0.5)@1", "precision@4"]
+    result = karat.evaluate(gold, run, metrics, judgments=path, queries=table)
+    run_result, one = result.runs[0], result.runs[0].by_judge
+    assert one is not None and (one.pairs, one.shared, one.disagreements) == (3, 1, 1)
+    by_query = dict(zip(run_result.query_ids, one.raw["false_evidence(threshold=0.5)@2"].tolist(), strict=True))
+    assert (by_query["n1"], by_query["n2"]) == (1, 0) and np.isnan(by_query["n3"]) and np.isnan(by_query["q1"])
+    assert np.nanmean(one.raw["false_evidence(threshold=0.5)@1"]) == 0  # d5 is second
+    assert result.mean["false_evidence(threshold=0.5)@2"] == pytest.approx(1 / 3)  # by score, as before: n2 alone
+    share = one.judged["false_evidence(threshold=0.5)@2"]
+    assert (share.gold, share.both) == ((0 + 1) / 2, 1)
+    judged = describe_judged(result)
+    assert judged is not None
+    assert any("whatever its score (of 2 queries without an answer that have grades)" in line for line in judged.lines)
+    result.save(str(tmp_path / "r.json"))
+    assert karat.load(str(tmp_path / "r.json")).as_json() == result.as_json()
+
+
+def test_false_evidence_without_grades_says_so(judged: str) -> None:
+    scores = {q: {doc: 1.0 - i / 10 for i, doc in enumerate(docs)} for q, docs in RUN.items()}
+    table = {"q1": {}, "q2": {}, "n1": {"no_answer": True}}
+    metric = "false_evidence(threshold=0.5)@2"
+    run = {**scores, "n1": {"d4": 0.3}}
+    one = karat.evaluate(GOLD, run, metric, judgments=judged, queries=table).runs[0].by_judge
+    assert one is not None and not one.raw
+    assert one.not_raw == {metric: "no query without an answer that the run returns has a grade"}

@@ -13,6 +13,7 @@ from karat.errors import InputError
 from karat.judge.calibration import find_labels, survey_by_grade
 from karat.judge.calibration_document import read_calibration
 from karat.judge.completed_gold import complete_gold
+from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from karat.align.hits import Aligned
     from karat.judge.completed_gold import CompletedGold
+    from karat.judge.false_evidence import UnanswerableRankings
     from karat.judge.judgments import Judgment
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
@@ -41,8 +43,13 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 FED = ("precision", "ndcg")
-"""Metrics that judged grades feed. Others stay on the gold: what a judge finds relevant does not lower their recall."""
+"""Metrics that judged grades feed, beside false evidence.
+
+Others stay on the gold: what a judge finds relevant does not lower their recall.
+"""
 BIASED = "labels of single pairs would leave it biased"
+NO_CALIBRATION = "no calibration"
+NO_GRADES = "no query without an answer that the run returns has a grade"
 NO_LABELS = "no pair that the judge alone grades has a label"
 
 
@@ -93,9 +100,9 @@ def read_grading(paths: Sequence[str], *, judge: str | None = None, calibration:
     return JudgeGrades(rows, judgments.path, labels, judgments.notes)
 
 
-def complete(gold: Qrels, grading: JudgeGrades, policy: Policy) -> CompletedGold:
+def complete(gold: Qrels, grading: JudgeGrades, policy: Policy, *, no_answer: Sequence[str] = ()) -> CompletedGold:
     """The gold with the grades of this judge; refused where none of them is about its queries."""
-    completed = complete_gold(gold, grading.rows, policy)
+    completed = complete_gold(gold, grading.rows, policy, no_answer=no_answer)
     if not completed.pairs and not completed.shared:
         raise InputError(
             f"{grading.path}: judges none of the {len(gold):,} queries of the gold: it has ids such as "
@@ -113,27 +120,42 @@ def measure_by_judge(
     grading: JudgeGrades,
     sampling: Sampling,
     policy: Policy,
+    unanswerable: UnanswerableRankings | None = None,
 ) -> RunByJudge:
-    """A run whose `rankings` are by the gold alone, and `aligned` with the completed gold."""
+    """A run whose `rankings` are by the gold alone, and `aligned` with the completed gold.
+
+    `unanswerable` are the queries that false evidence is about, where some of them have grades.
+    """
     own = [m for m in measures if m.needs == GOLD_ALONE]
     fed = [m for m in own if m.metric.name in FED]
     refusal = _scale_refusal(completed.top, grading, policy)
     not_raw = {m.name: refusal for m in fed if refusal and m.metric.name != "precision"}
     by_both = [m for m in fed if m.name not in not_raw]
     both = aligned.rankings
-    corrected, not_corrected = _correct_all(by_both, aligned, completed, grading, sampling, query_ids, policy)
+    raw = {m.name: _in_order(m(both), both.query_ids, query_ids) for m in by_both}
+    shares = {m.name: _share(m, rankings, both, sampling) for m in fed}
+    not_corrected = {}
+    for m in (m for m in measures if m.metric.name == NAME):
+        if unanswerable is None:
+            not_raw[m.name] = NO_GRADES
+            continue
+        hits = hit_of(m)(unanswerable.both)
+        raw[m.name] = _in_order(hits, unanswerable.both.query_ids, query_ids)
+        shares[m.name] = _share(m, unanswerable.gold, unanswerable.both, sampling)
+        not_corrected[m.name] = BIASED if grading.labels is not None else NO_CALIBRATION
+    corrected, reasons = _correct_all(by_both, aligned, completed, grading, sampling, query_ids, policy)
     top = completed.top if refusal or policy.binary else max(completed.top, float(grading.top))
     grades = np.unique(policy.regrade(np.arange(max(top, 1.0) + 1))).tolist()
     return RunByJudge(
         completed.pairs,
         completed.shared,
         completed.disagreements,
-        {m.name: _in_order(m(both), both.query_ids, query_ids) for m in by_both},
+        raw,
         corrected,
         not_raw,
-        not_corrected,
+        not_corrected | reasons,
         {m.name: bounds for m in own if (bounds := _bounds(m, rankings, grades, sampling)) is not None},
-        {m.name: _share(m, rankings, both, sampling) for m in fed},
+        shares,
     )
 
 
@@ -177,7 +199,7 @@ def _correct_all(
 ) -> tuple[dict[str, CorrectedFigure], dict[str, str]]:
     """The metrics that labels can correct without bias, and why the others are not."""
     if grading.labels is None:
-        return {}, {m.name: "no calibration" for m in measures}
+        return {}, {m.name: NO_CALIBRATION for m in measures}
     out: dict[str, CorrectedFigure] = {}
     reasons = {m.name: BIASED for m in measures if not is_correctable(m)}
     if aligned.rankings.repeats is not None and aligned.rankings.repeats_earn:

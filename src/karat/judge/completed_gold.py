@@ -32,12 +32,15 @@ class CompletedGold:
     """The largest grade of the gold."""
 
 
-def complete_gold(gold: Qrels, rows: Sequence[Judgment], policy: Policy) -> CompletedGold:
-    """Add a judge's grades for queries of the gold; those for other queries are left out.
+def complete_gold(
+    gold: Qrels, rows: Sequence[Judgment], policy: Policy, *, no_answer: Sequence[str] = ()
+) -> CompletedGold:
+    """Add a judge's grades for queries of the gold and those without an answer; others are left out.
 
     A negative grade of the gold says that a doc was pooled and not judged: the judge's grade takes its place.
     """
     grades = {q: gold.for_query(q) for q in gold.query_ids}
+    grades |= {q: {} for q in no_answer if q not in grades}
     known = frozenset((q, doc) for q, judged in grades.items() for doc, grade in judged.items() if is_judged(grade))
     regraded = policy.regrade(np.array([row.grade for row in rows], dtype=np.float64)).tolist()
     pairs = shared = disagreements = 0
@@ -51,5 +54,5 @@ def complete_gold(gold: Qrels, rows: Sequence[Judgment], policy: Policy) -> Comp
         else:
             pairs += 1
             judged[row.doc_id] = grade
-    qrels = build_qrels(grades, gold.source)
+    qrels = build_qrels({q: own for q, own in grades.items() if own}, gold.source)
     return CompletedGold(qrels, known, pairs, shared, disagreements, float(gold.grades.max(initial=0.0)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.metrics.grammar import parse
 from karat.results.figures import UNDEFINED, estimate_figure, figure, percent_text
-from karat.results.words import plural
+from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,7 @@ def describe_judged(result: Result) -> JudgedFigures | None:
     if result.judge is None:
         return None
     judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
-    lines = {run.name: _lines(one, result.judge) for run, one in judged}
+    lines = {run.name: _lines(run, one, result.judge) for run, one in judged}
     first = next(iter(lines.values()), [])
     shared = [line for line in first if all(line in others for others in lines.values())]
     sections = [
@@ -79,13 +80,14 @@ def _rows(run: RunResult, one: RunByJudge) -> tuple[tuple[str, tuple[JudgedCell,
     return tuple((name, _cells(name, run, one)) for name in names)
 
 
-def _lines(one: RunByJudge, judge: JudgeIdentity) -> list[str]:
+def _lines(run: RunResult, one: RunByJudge, judge: JudgeIdentity) -> list[str]:
     both = ""
     if one.shared:
         both = f"; gold and judge both grade {plural(one.shared, 'pair')} and disagree on {one.disagreements:,}"
         both += " (relevant or not): there the gold counts"
     return [
         f"the judge grades {plural(one.pairs, 'pair')} that the gold lacks{both}",
+        *_describe_false_evidence(run, one),
         *_reasons("gold + judge", one.not_raw),
         *(_reasons("corrected", one.not_corrected) if judge.labels is not None else ()),
         *(
@@ -93,6 +95,18 @@ def _lines(one: RunByJudge, judge: JudgeIdentity) -> list[str]:
             for name, corrected in one.corrected.items()
         ),
         *([BOUNDS] if one.bounds else ()),
+    ]
+
+
+def _describe_false_evidence(run: RunResult, one: RunByJudge) -> list[str]:
+    """What false evidence is by grades: without them it is about scores."""
+    names = [name for name in one.raw if parse(name).metric.name == "false_evidence"]
+    if not names:
+        return []
+    n = run.on_basis("raw").intervals[names[0]].n
+    return [
+        f"gold + judge {', '.join(names)}: whether the top k holds a doc that gold or judge grades relevant, whatever "
+        f"its score (of {queries_text(n)} without an answer that have grades)"
     ]
 
 

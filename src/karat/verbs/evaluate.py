@@ -325,17 +325,27 @@ class _Job:
     ) -> list[RunResult]:
         """The same runs with what a judge's grades make of them: each is aligned again with the completed gold."""
         from karat.judge.by_judge import complete, measure_by_judge
+        from karat.judge.false_evidence import rank_unanswerable
 
         assert self.gold is not None
-        completed = complete(self.gold.qrels, grading, self.policy)
+        no_answer = self.needs.pipeline.no_answer if self.needs is not None else ()
+        completed = complete(self.gold.qrels, grading, self.policy, no_answer=no_answer)
         other = copy(self)
         other.gold, other.needs = Gold(completed.qrels), None
         out = []
         for run, (_, source) in zip(runs, sources, strict=True):
             assert run.rankings is not None
-            _, aligned, _ = other._align(source, source, None, self.policy)
+            own, aligned, _ = other._align(source, source, None, self.policy)
             by_judge = measure_by_judge(
-                measures, run.rankings, run.query_ids, aligned, completed, grading, self.sampling, self.policy
+                measures,
+                run.rankings,
+                run.query_ids,
+                aligned,
+                completed,
+                grading,
+                self.sampling,
+                self.policy,
+                rank_unanswerable(completed, own, self.policy, no_answer),
             )
             out.append(replace(run, by_judge=by_judge))
         return out
