@@ -147,6 +147,27 @@ def test_the_form_of_answers_is_stepped_down_once_and_remembered(server: Server,
     assert Counter(row["form"] for row in server.seen("noschema")) == {"json_schema": 1, "json_object": 1, "text": 100}
 
 
+def test_a_judge_that_grades_by_order_and_length_is_seen(server: Server, folder: Path) -> None:
+    done = ask(folder, server.url("biased"), "--bias-test", "20")
+    assert done.returncode == 2 and "have it judge them first: the same command without --bias-test" in done.stderr
+    assert ask(folder, server.url("biased")).returncode == 0
+    before = (folder / "judged.jsonl").read_bytes()
+    done = ask(folder, server.url("biased"), "--bias-test", "40", "--max-calls", "50")
+    assert done.returncode == 3 and "limit of 50 calls" in done.stderr and "70 pairs left" in done.stderr
+    done = ask(folder, server.url("biased"), "--bias-test", "40")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "40 pairs graded again: 70 calls" in done.stdout and "50 answers from the cache" in done.stdout
+    table = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert "+0.0000" in table["unchanged"] and " 0.0% " in table["unchanged"]
+    for form, way in (("second half first", "lower"), ("text twice", "higher")):
+        assert f"The judge grades docs {way} in this form: {form}" in done.stdout, done.stdout
+    assert (folder / "judged.jsonl").read_bytes() == before
+    assert len(server.seen("biased")) == 100 + 3 * 40
+    done = ask(folder, server.url("plain"))
+    done = ask(folder, server.url("plain"), "--bias-test", "40")
+    assert done.returncode == 0 and "in this form" not in done.stdout, done.stdout
+
+
 def test_votes_have_a_median_an_agreement_and_flips(server: Server, folder: Path) -> None:
     done = ask(folder, server.url("votes"), "--votes", "3", "--workers", "1", "--param", "temperature=1")
     assert done.returncode == 0 and judged(folder) == TRUTH

@@ -133,6 +133,30 @@ def test_bias_is_shown_by_segment() -> None:
     assert one.systems is None
 
 
+def test_a_judge_that_likes_long_docs_is_seen(tmp_path: Path) -> None:
+    # Among docs of equal grade by people, a doc twice as long gets one grade more; ranks do not matter.
+    people = {i: i % 2 for i in range(120)}
+    lengths = {i: 100 if i % 4 < 2 else 200 for i in people}
+    judge = [people[i] + (lengths[i] == 200) for i in people]
+    rows = by_model(judge, "0-3") + by_people(people, "0-3")
+    add_judgments(str(tmp_path / "judged.jsonl"), rows)
+    docs = (json.dumps({"_id": f"d{i}", "text": "x" * length}) for i, length in lengths.items())
+    (tmp_path / "corpus.jsonl").write_text("\n".join(docs) + "\n")
+    ranks = {i: i // 10 % 3 + 1 for i in people}
+    (tmp_path / "a.run").write_text("".join(f"q{i % 10} Q0 d{i} {r} {9 - r} t\n" for i, r in ranks.items()))
+    command = "judge calibrate -j judged.jsonl --corpus corpus.jsonl --run a.run --json - --markdown c.md"
+    done = run_karat(*command.split(), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    saved = json.loads(done.stdout)
+    jsonschema.validate(saved, json.loads((ROOT / "docs/schemas/calibration.schema.json").read_text()))
+    length, rank = saved["traits"]
+    assert (length["trait"], length["pull"]["estimate"]) == ("length", pytest.approx(1))
+    assert rank["trait"] == "rank" and rank["pull"]["low"] < 0 < rank["pull"]["high"]
+    text = (tmp_path / "c.md").read_text()
+    assert "Per doubling of length, the judge's grade changes by +1.0000" in text
+    assert text.count("not significant") == 1
+
+
 def test_the_command_shows_saves_and_refuses(tmp_path: Path) -> None:
     judge, people = table([[50, 10], [8, 40]])
     add_judgments(str(tmp_path / "judged.jsonl"), by_model(judge))

@@ -57,6 +57,10 @@ class Handler(Endpoint):
             return
         if way == "noschema":
             good = complete(f"<think>It says {grade}.</think>\n```json\n{opinion(grade)}\n```")
+        if way == "biased" and text.count("doc=") > 1:
+            good = complete(opinion(min(grade + 1, 3)))
+        elif way == "biased" and not re.search(r">\ndoc=", text):
+            good = complete(opinion(0))
         if way == "votes":
             good = complete(opinion([grade, 0, grade][before % 3]))
         if way == "refuses":

@@ -110,17 +110,25 @@ def open_job(texts: Sequence[PairText], assessor: Assessor, path: str, store: An
     earlier = judgments.of(assessor.identity, assessor.prompt.scale.name)
     todo = [text for text in texts if text.pair.ids not in earlier]
     ledger = Ledger([text.pair for text in todo], assessor, path, store)
-    pending, recalled = [], 0
-    for text in todo:
-        for question in assessor.questions(text.pair, text.query, text.doc):
-            if (answer := store.get(question.key)) is not None:
-                ledger.recall(question, Opinion(answer.grade, answer.reason))
-                recalled += 1
-            else:
-                pending.append(question)
-    ledger.write()
+    questions = [q for text in todo for q in assessor.questions(text.pair, text.query, text.doc)]
+    pending, recalled = recall_answers(questions, ledger, store)
     before = tuple(earlier[text.pair.ids] for text in texts if text.pair.ids in earlier)
-    return Job(ledger, tuple(pending), len(texts), before, recalled, judgments.notes)
+    return Job(ledger, pending, len(texts), before, recalled, judgments.notes)
+
+
+def recall_answers(
+    questions: Iterable[Question], ledger: Ledger, store: AnswerStore
+) -> tuple[tuple[Question, ...], int]:
+    """Give the ledger the answers that are kept already; the questions without one, and how many have one."""
+    pending, recalled = [], 0
+    for question in questions:
+        if (answer := store.get(question.key)) is not None:
+            ledger.recall(question, Opinion(answer.grade, answer.reason))
+            recalled += 1
+        else:
+            pending.append(question)
+    ledger.write()
+    return tuple(pending), recalled
 
 
 def ask_all(

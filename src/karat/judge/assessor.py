@@ -61,13 +61,14 @@ class Assessor:
         """The judge as judgments name it."""
         return ModelJudge(self.model, self.prompt.digest, dict(self.parameters), self.votes)
 
-    def questions(self, pair: Pair, query: str, doc: str) -> list[Question]:
-        """All votes on a pair."""
+    def questions(self, pair: Pair, query: str, doc: str, *, first: int = 1) -> list[Question]:
+        """All votes on a pair, numbered from `first`: under other numbers, the same text is asked about again."""
         messages = self.prompt.messages(query, doc)
         request: JsonObject = {"model": self.model, "messages": messages, **self.parameters}  # type: ignore[dict-item]
         text = json.dumps([self.base_url, request], sort_keys=True)
-        keys = (hashlib.sha256(f"{vote} {text}".encode()).hexdigest()[:32] for vote in range(1, self.votes + 1))
-        return [Question(pair, vote, key, request) for vote, key in enumerate(keys, start=1)]
+        votes = range(first, first + self.votes)
+        keys = (hashlib.sha256(f"{vote} {text}".encode()).hexdigest()[:32] for vote in votes)
+        return [Question(pair, vote, key, request) for vote, key in zip(votes, keys, strict=True)]
 
     def judgment(self, pair: Pair, opinions: Sequence[Opinion]) -> Judgment:
         """The judgment that votes add up to: their median, the lower of two in the middle, with a reason for it."""

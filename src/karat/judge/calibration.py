@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from karat.model.policy import is_relevant
 from karat.results.figures import share_figure
 from karat.stats.agreement import count_confusion, discriminate, kappa, krippendorff_alpha
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
+from karat.stats.differential import measure_pull
 from karat.stats.intervals import Interval, student
 from karat.stats.prediction_powered import Labels, correct_mean
 from karat.stats.resample import Units, mean_of
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+Trait = Literal["length", "rank"]
+"""Of a doc: how many characters the judge could read, and its best rank in the runs."""
+
 
 @dataclass(frozen=True)
 class Bias:
@@ -47,6 +51,15 @@ class Bias:
     def small(self) -> bool:
         """Whether there are too few pairs to say anything of them."""
         return self.pairs < MIN_SEGMENT
+
+
+@dataclass(frozen=True)
+class TraitBias:
+    """How much the judge's grade rises with a trait of docs, among those to which people give the same grade."""
+
+    trait: Trait
+    pull: Interval
+    """In grades, for each doubling."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class Calibration:
     """Krippendorff's alpha of the people, where several labelled the same pairs."""
     biases: tuple[Bias, ...] = ()
     """By segment."""
+    traits: tuple[TraitBias, ...] = ()
     systems: SystemsByJudge | None = None
     """Where runs were named."""
     notes: tuple[str, ...] = ()
@@ -98,6 +112,7 @@ def calibrate(
     grades: Sequence[int],
     *,
     segments: Mapping[str, Mapping[str, str]] | None = None,
+    traits: Mapping[Trait, Mapping[tuple[str, str], float]] | None = None,
     runs: Mapping[str, Collection[tuple[str, str]]] | None = None,
     depth: int = DEPTH,
     confidence: float = CONFIDENCE,
@@ -106,8 +121,8 @@ def calibrate(
 
     Only labels of pairs that were drawn at random count. Each label stands for the pairs of the same judged grade, in
     proportion to how many of them have one, so that a sample that holds more of the rare grades says what a plain one
-    would. `segments` holds values of queries by the name of a field, `runs` the pairs that each run has in its
-    first `depth` docs.
+    would. `segments` holds values of queries by the name of a field, `traits` the length or rank of pairs, and `runs`
+    the pairs that each run has in its first `depth` docs.
     """
     scale = rows[0].scale
     people = _labels_of_people(labels, scale)
@@ -144,6 +159,7 @@ def calibrate(
         ),
         _alpha([random[pair] for pair in ids], confidence),
         tuple(_biases(ids, mine - human, survey.weight, segments or {}, confidence)),
+        tuple(_trait_biases(ids, human, mine, survey.weight, traits or {}, confidence)),
         compare_systems(list(place), judge, grade_labels, runs, depth=depth, confidence=confidence) if runs else None,
         labels.notes,
     )
@@ -221,4 +237,22 @@ def _biases(
         units = Units.of(count, weights=weights[mask])
         ends = student(errors[mask], units, confidence) if count > 1 else (np.nan, np.nan)
         out.append(Bias(by, value, count, Interval(mean_of(errors[mask], units), *ends, "t", count)))
+    return out
+
+
+def _trait_biases(
+    ids: Sequence[tuple[str, str]],
+    human: Floats,
+    judge: Floats,
+    weights: Floats,
+    traits: Mapping[Trait, Mapping[tuple[str, str], float]],
+    confidence: float,
+) -> list[TraitBias]:
+    """By query, of the pairs that have the trait; on a scale of doublings, as lengths and ranks are."""
+    out = []
+    for trait, values in traits.items():
+        rows = [i for i, pair in enumerate(ids) if pair in values]
+        doublings = np.log2(np.array([values[ids[i]] for i in rows], dtype=np.float64))
+        units = Units.of(len(rows), [ids[i][0] for i in rows], weights[rows])
+        out.append(TraitBias(trait, measure_pull(doublings, judge[rows], human[rows], units, confidence=confidence)))
     return out

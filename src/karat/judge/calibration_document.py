@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from karat.errors import InputError
+from karat.judge.calibration import Trait
 from karat.judge.judgments import Judge
 from karat.model.dates import utc_now
 from karat.read.files import check_path, open_input
@@ -45,6 +46,13 @@ class BiasJson(Struct, frozen=True):
     pairs: int
     error: EstimateJson
     small: bool
+
+
+class TraitBiasJson(Struct, frozen=True):
+    """What the judge gives docs of twice the length or rank more, where people give the same grade."""
+
+    trait: Trait
+    pull: EstimateJson
 
 
 class JudgedSystemJson(Struct, frozen=True):
@@ -99,6 +107,8 @@ class CalibrationJson(Struct, frozen=True, kw_only=True):
     share_relevant: CorrectedJson
     people_alpha: EstimateJson | None
     biases: list[BiasJson]
+    traits: list[TraitBiasJson] = []
+    """By length where texts were named, by rank where runs were."""
     systems: SystemsJson | None = None
     """Where runs were named."""
 
@@ -125,6 +135,7 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         share_relevant=_corrected(one.relevant),
         people_alpha=None if one.alpha is None else _estimate(one.alpha),
         biases=[_bias(bias) for bias in one.biases],
+        traits=[TraitBiasJson(bias.trait, _estimate(bias.pull)) for bias in one.traits],
         systems=None if one.systems is None else _systems(one.systems),
     )
 

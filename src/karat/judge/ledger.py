@@ -31,9 +31,10 @@ class Ledger:
 
     An answer is kept in the store first; a judgment is added to the file when all votes on its pair, and all pairs
     before it, are decided. So a file does not depend on which answer came first, or on where the work was stopped.
+    Without a path, judgments are only collected.
     """
 
-    def __init__(self, pairs: Sequence[Pair], assessor: Assessor, path: str, store: AnswerStore) -> None:
+    def __init__(self, pairs: Sequence[Pair], assessor: Assessor, path: str | None, store: AnswerStore) -> None:
         self._assessor, self._path, self._store = assessor, path, store
         self._pairs = pairs
         self._place = {pair.ids: place for place, pair in enumerate(pairs)}
@@ -86,5 +87,6 @@ class Ledger:
             votes = self._opinions[place]
             rows.append(self._assessor.judgment(self._pairs[place], [votes[vote] for vote in sorted(votes)]))
             self._written.add(place)
-        self.notes += add_judgments(self._path, rows)
+        if self._path is not None:
+            self.notes += add_judgments(self._path, rows)
         self.rows += rows

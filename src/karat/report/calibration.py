@@ -54,6 +54,23 @@ def biases(one: Calibration) -> Section:
     )
 
 
+def trait_statements(one: Calibration) -> list[str]:
+    """Whether the judge grades by length or rank beside relevance."""
+    out = []
+    for bias in one.traits:
+        if bias.pull.estimate != bias.pull.estimate:
+            out.append(
+                f"Nothing can be said about {bias.trait}: among docs that people grade the same, it does not vary"
+            )
+            continue
+        seen = "" if bias.pull.low > 0 or bias.pull.high < 0 else "; not significant"
+        out.append(
+            f"Per doubling of {bias.trait}, the judge's grade changes by {_text(bias.pull, difference=True)} among "
+            f"docs that people grade the same{seen}"
+        )
+    return out
+
+
 def systems(source: SystemsByJudge, *, narrow: bool = False) -> Section:
     """The runs, those that people grade best first; a narrow screen has no room for the judge's own means."""
     order = sorted(source.systems, key=lambda one: (one.people != one.people, -one.people))
@@ -93,9 +110,7 @@ def statements(source: SystemsByJudge) -> list[str]:
 
 def legend(source: SystemsByJudge) -> list[str]:
     """What the columns of the runs mean."""
-    together = (
-        f", with intervals that hold for all {len(source.systems)} runs together" if len(source.systems) > 1 else ""
-    )
+    together = ", with intervals that hold for all runs together" if len(source.systems) > 1 else ""
     return [
         "people: the judge's mean, less its mean error on labelled pairs of the run",
         "at equal grades: what the judge gives docs of the run beyond other docs that people grade the same" + together,

@@ -26,6 +26,8 @@ def render_calibration(one: Calibration) -> str:
     )
     if one.biases:
         parts.append(_lay(words.biases(one)))
+    if one.traits:
+        parts.append("\n".join(f"- {text(each, SENTENCE)}" for each in words.trait_statements(one)))
     if one.systems is not None:
         parts.append(_lay(words.systems(one.systems)))
         lines = [*words.statements(one.systems), *words.legend(one.systems)]

@@ -70,6 +70,16 @@ def ask(
     batch_in: Annotated[
         str | None, o.option("Read the answers of a batch API instead of asking.", metavar="FILE", panel=_HOW)
     ] = None,
+    bias_test: Annotated[
+        int | None,
+        o.option(
+            "Instead of judging, ask again about N judged pairs, reordered and twice as long.",
+            "--bias-test",
+            metavar="N",
+            min=2,
+            panel=_HOW,
+        ),
+    ] = None,
     max_calls: Annotated[int | None, o.option("Send at most N requests.", metavar="N", min=0, panel=_BUDGET)] = None,
     max_total_tokens: Annotated[
         int | None, o.option("Use at most N tokens, of input and output.", metavar="N", min=0, panel=_BUDGET)
@@ -91,12 +101,15 @@ def ask(
     The texts of queries and docs are sent to the endpoint. Work that was stopped resumes: run the same command again,
     and nothing is asked twice. An answer that holds no grade is asked for again, then counted as a failure, never as 0.
     Exit code 3 if some pairs have no grade.
+
+    karat judge ask pairs.jsonl … --model gpt-4.1-mini --bias-test 50    (3 × 50 calls: does it grade by order or length?)
     """
     from karat.report.terminal import judge as view
     from karat.verbs.judge.ask import (
         JudgeOptions,
         ask_pairs,
         judge_template,
+        probe_bias,
         read_answers,
         read_limits,
         read_parameters,
@@ -106,6 +119,8 @@ def ask(
 
     if batch_out is not None and batch_in is not None:
         raise UsageError("--batch-out and --batch-in are two steps; expected one of them")
+    if bias_test is not None and (batch_out is not None or batch_in is not None):
+        raise UsageError("--bias-test asks the endpoint directly; leave out --batch-out and --batch-in")
     judge = JudgeOptions(
         model,
         url=url,
@@ -127,8 +142,24 @@ def ask(
             view.show_requests(batch_out, count, outcome)
         return
     limits = read_limits(max_calls, max_total_tokens, max_cost, price)
+    test = None
     try:
-        if batch_in is not None:
+        if bias_test is not None:
+            with view.progress(quiet) as watch:
+                test = probe_bias(
+                    pairs,
+                    bias_test,
+                    queries=queries,
+                    docs=corpus,
+                    judgments=judgments,
+                    judge=judge,
+                    limits=limits,
+                    workers=workers,
+                    tries=tries,
+                    watch=watch,
+                )
+            outcome = test.outcome
+        elif batch_in is not None:
             outcome = read_answers(
                 pairs, batch_in, queries=queries, docs=corpus, judgments=judgments, judge=judge, limits=limits
             )
@@ -148,6 +179,9 @@ def ask(
     except KeyboardInterrupt:
         typer.echo("karat: stopped; run the same command to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    view.show_outcome(outcome, judgments, limits, quiet=quiet)
+    if test is not None:
+        view.show_bias_test(test, limits, quiet=quiet)
+    else:
+        view.show_outcome(outcome, judgments, limits, quiet=quiet)
     if outcome.failures or outcome.open:
         raise typer.Exit(INCONCLUSIVE)

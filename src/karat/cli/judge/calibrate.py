@@ -23,6 +23,10 @@ def calibrate(
     by: Annotated[
         list[str] | None, o.option("Show the judge's bias by a field of the queries.", "--by", metavar="FIELD")
     ] = None,
+    corpus: Annotated[
+        str | None,
+        o.option("The texts of the docs: does the judge favour long ones?", "--corpus", "--docs", metavar="FILE"),
+    ] = None,
     run: Annotated[
         list[str] | None,
         o.option(
@@ -57,7 +61,7 @@ def calibrate(
     fields = [name.strip() for names in by or () for name in names.split(",") if name.strip()]
     with open_outputs({"json": json, "markdown": markdown}) as files:
         calibration = calibrate_judge(
-            judgments, labels, judge=judge, queries=queries, by=fields, runs=run or (), depth=depth
+            judgments, labels, judge=judge, queries=queries, by=fields, docs=corpus, runs=run or (), depth=depth
         )
         if json is not None:
             write_text(calibration_text(calibration), json)

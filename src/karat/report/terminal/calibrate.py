@@ -30,6 +30,10 @@ def show(one: Calibration) -> None:
         out.print(line(f"{name:<18} {value}"))
     if one.biases:
         _show_section(out, words.biases(one))
+    if one.traits:
+        out.print()
+        for text in words.trait_statements(one):
+            out.print(line(text))
     if one.systems is not None:
         _show_section(out, words.systems(one.systems, narrow=out.width < WIDE))
         for text in words.statements(one.systems):

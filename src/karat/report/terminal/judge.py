@@ -6,8 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from karat.report.terminal.console import console, line, note
-from karat.results.figures import figure
+from karat.report.terminal.console import console, grid, line, note
+from karat.results.figures import figure, share_figure
 from karat.results.words import plain, plural
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from karat.judge.ask import AskOutcome
     from karat.judge.budget import Budget, BudgetLimits
+    from karat.verbs.judge.ask import BiasTest
 
 FAILURES = 5
 """Failures that are shown one by one."""
@@ -48,25 +49,16 @@ def progress(quiet: bool) -> Iterator[Callable[[int, int, Budget], None] | None]
 
 def show_outcome(outcome: AskOutcome, path: str, limits: BudgetLimits, *, quiet: bool) -> None:
     """What was judged, what it cost, and what has no grade and why."""
-    warn = console(stderr=True)
-    for failure in outcome.failures[:FAILURES]:
-        ids = f"query {failure.pair.query_id}, doc {failure.pair.doc_id}"
-        warn.print(note(plain(f"no grade: {ids}: {failure.problem}"), serious=True), soft_wrap=True)
-    if len(outcome.failures) > FAILURES:
-        warn.print(note(f"no grade for {plural(len(outcome.failures), 'pair')} in all", serious=True))
-    if outcome.stopped:
-        text = f"stopped: {outcome.stopped}; {plural(outcome.open, 'pair')} left: run the same command to resume"
-        warn.print(note(plain(text), serious=True), soft_wrap=True)
+    _show_problems(outcome)
     if quiet:
         return
     _show_notes(outcome.notes)
-    cost = outcome.cost if limits.price_in or limits.price_out else 0.0
     parts = [
         f"{plural(outcome.judged, 'pair')} judged",
         f"{outcome.judged_before:,} judged before" if outcome.judged_before else "",
         f"{plural(outcome.recalled, 'answer')} from the cache" if outcome.recalled else "",
         f"{plural(len(outcome.failures), 'failure')}" if outcome.failures else "",
-        _use(outcome.calls, outcome.usage.total, cost),
+        _use_of(outcome, limits),
     ]
     out = console()
     out.print(line(plain(f"{path}: {'; '.join(filter(None, parts))}")), soft_wrap=True)
@@ -79,6 +71,33 @@ def show_outcome(outcome: AskOutcome, path: str, limits: BudgetLimits, *, quiet:
         )
 
 
+def show_bias_test(test: BiasTest, limits: BudgetLimits, *, quiet: bool) -> None:
+    """What another form of the same docs changes, and what asking about it cost."""
+    outcome = test.outcome
+    _show_problems(outcome)
+    if quiet:
+        return
+    _show_notes(outcome.notes)
+    recalled = f", {plural(outcome.recalled, 'answer')} from the cache" if outcome.recalled else ""
+    out = console()
+    out.print(line((f"{plural(test.pairs, 'pair')} graded again", "bold"), f": {_use_of(outcome, limits)}{recalled}"))
+    table = grid("docs", "change of the grade", "turn relevant or irrelevant", "pairs")
+    for one in test.changes:
+        change = share_figure(one.change.estimate, one.change.low, one.change.high, difference=True)
+        flips = "–" if one.flips != one.flips else f"{one.flips:.1%}"
+        table.add_row(one.form, str(change), flips, f"{one.change.n:,}")
+    out.print(table)
+    for one in test.changes:
+        if one.change.low > 0 or one.change.high < 0:
+            way = "higher" if one.change.estimate > 0 else "lower"
+            out.print(
+                line(
+                    f"The judge grades docs {way} in this form: {one.form}. Their content is the same.", style="yellow"
+                )
+            )
+    out.print(line("none of these grades is added to the judgments", style="dim"))
+
+
 def show_requests(path: str, count: int, outcome: AskOutcome) -> None:
     """How many requests were written, and what needs none."""
     _show_notes(outcome.notes)
@@ -87,9 +106,26 @@ def show_requests(path: str, count: int, outcome: AskOutcome) -> None:
     console().print(line(plain(f"{path}: {plural(count, 'request')}{rest}")), soft_wrap=True)
 
 
+def _show_problems(outcome: AskOutcome) -> None:
+    """What has no grade and why."""
+    warn = console(stderr=True)
+    for failure in outcome.failures[:FAILURES]:
+        ids = f"query {failure.pair.query_id}, doc {failure.pair.doc_id}"
+        warn.print(note(plain(f"no grade: {ids}: {failure.problem}"), serious=True), soft_wrap=True)
+    if len(outcome.failures) > FAILURES:
+        warn.print(note(f"no grade for {plural(len(outcome.failures), 'pair')} in all", serious=True))
+    if outcome.stopped:
+        text = f"stopped: {outcome.stopped}; {plural(outcome.open, 'pair')} left: run the same command to resume"
+        warn.print(note(plain(text), serious=True), soft_wrap=True)
+
+
 def _show_notes(notes: Sequence[str]) -> None:
     for text in notes:
         console(stderr=True).print(note(plain(text), serious=False), soft_wrap=True)
+
+
+def _use_of(outcome: AskOutcome, limits: BudgetLimits) -> str:
+    return _use(outcome.calls, outcome.usage.total, outcome.cost if limits.price_in or limits.price_out else 0.0)
 
 
 def _use(calls: int, tokens: int, cost: float) -> str:

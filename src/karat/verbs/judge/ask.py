@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, shown
 from karat.judge.ask import TRIES, WORKERS, ask_all, open_job
 from karat.judge.assessor import PARAMETERS, Assessor, find_texts
 from karat.judge.batch import take_batch, write_batch
+from karat.judge.bias_test import TEXT_FORMS, choose_probes, measure_change, open_probe
 from karat.judge.budget import Budget, BudgetLimits
 from karat.judge.chat import TIMEOUT, ChatEndpoint
-from karat.judge.judgments import fingerprint_judge
+from karat.judge.judgments import fingerprint_judge, read_judgments
 from karat.judge.opinions import FORMS
 from karat.judge.pairs import read_pairs
 from karat.judge.prompt import TEMPLATE, Prompt, read_template
@@ -28,9 +29,11 @@ from karat.store.lock import only_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from karat.judge.ask import AskOutcome, Job
     from karat.judge.assessor import PairText
+    from karat.judge.bias_test import FormChange
     from karat.judge.opinions import AnswerForm
     from karat.judge.scale import Scale
     from karat.model.json_data import Json
@@ -79,20 +82,95 @@ def ask_pairs(
     Pairs that the same judge has judged in this file are not asked about again, nor questions whose answer is kept.
     """
     assessor = judge.assessor()
-    endpoint = ChatEndpoint(judge.model, url=judge.url, key_env=judge.key_env, timeout=judge.timeout)
-    name = f"{endpoint.base_url} {judge.model}"
-    task = f"ask {os.path.realpath(judgments)} {fingerprint_judge(assessor.identity, assessor.prompt.scale.name)}"
-    refusal = f"{judgments}: another command has the same judge at work for this file; wait until it is done"
-    with only_once(task, refusal), closing(AnswerStore()) as store:
-        endpoint.form = _first_form(judge, store, name)
+    with _alone(judgments, assessor), closing(AnswerStore()) as store:
         job, notes = _open(pairs, queries, docs, judgments, assessor, store)
         budget = Budget(limits or BudgetLimits())
-        try:
-            stopped = ask_all(job, endpoint, assessor, budget, workers=workers, tries=tries, watch=watch)
-        finally:
-            if endpoint.form != FORMS[0]:
-                store.keep_form(name, endpoint.form)
+        stopped = _ask(job, judge, assessor, budget, store, workers, tries, watch)
         return job.finish(budget, stopped, notes)
+
+
+@dataclass(frozen=True)
+class BiasTest:
+    """What other forms of the same docs change in a judge's grades, and what asking about them cost."""
+
+    pairs: int
+    changes: tuple[FormChange, ...]
+    outcome: AskOutcome
+    """Of all forms together."""
+
+
+def probe_bias(
+    pairs: str,
+    size: int,
+    *,
+    queries: Any,
+    docs: Any,
+    judgments: str,
+    judge: JudgeOptions,
+    limits: BudgetLimits | None = None,
+    workers: int = WORKERS,
+    tries: int = TRIES,
+    watch: Callable[[int, int, Budget], None] | None = None,
+) -> BiasTest:
+    """Ask a model again about pairs that it has judged, drawn at random: unchanged, in another order, twice as long.
+
+    Nothing of it is added to the file of judgments.
+    """
+    assessor = judge.assessor()
+    with _alone(judgments, assessor), closing(AnswerStore()) as store:
+        texts, notes = _read_texts(pairs, queries, docs, assessor)
+        judged = read_judgments(judgments, missing_ok=True).of(assessor.identity, assessor.prompt.scale.name)
+        probes = choose_probes(texts, judged, size)
+        if not probes:
+            raise UsageError(
+                f"{judgments}: holds no judgment of these pairs by {assessor.identity.label}; have it judge them "
+                "first: the same command without --bias-test"
+            )
+        budget, stopped, outcomes, changes = Budget(limits or BudgetLimits()), "", [], []
+        for form in TEXT_FORMS:
+            job = open_probe(probes, form, assessor, store)
+            stopped = stopped or _ask(job, judge, assessor, budget, store, workers, tries, watch)
+            outcomes.append(job.finish(budget, stopped))
+            changes.append(measure_change(form, job.ledger.rows, judged))
+        whole = replace(
+            outcomes[-1],
+            total=sum(one.total for one in outcomes),
+            recalled=sum(one.recalled for one in outcomes),
+            judged=sum(one.judged for one in outcomes),
+            failures=tuple(failure for one in outcomes for failure in one.failures),
+            agreement=None,
+            notes=notes,
+        )
+        return BiasTest(len(probes), tuple(changes), whole)
+
+
+def _ask(
+    job: Job,
+    judge: JudgeOptions,
+    assessor: Assessor,
+    budget: Budget,
+    store: AnswerStore,
+    workers: int,
+    tries: int,
+    watch: Callable[[int, int, Budget], None] | None,
+) -> str:
+    """Ask all that is pending, in the form of answers that the endpoint last agreed to."""
+    endpoint = ChatEndpoint(judge.model, url=judge.url, key_env=judge.key_env, timeout=judge.timeout)
+    name = f"{endpoint.base_url} {judge.model}"
+    endpoint.form = _first_form(judge, store, name)
+    try:
+        return ask_all(job, endpoint, assessor, budget, workers=workers, tries=tries, watch=watch)
+    finally:
+        if endpoint.form != FORMS[0]:
+            store.keep_form(name, endpoint.form)
+
+
+def _alone(judgments: str, assessor: Assessor) -> AbstractContextManager[None]:
+    """The same judge is asked by one command at a time for each file."""
+    task = f"ask {os.path.realpath(judgments)} {fingerprint_judge(assessor.identity, assessor.prompt.scale.name)}"
+    return only_once(
+        task, f"{judgments}: another command has the same judge at work for this file; wait until it is done"
+    )
 
 
 def write_requests(
@@ -164,11 +242,17 @@ def _open(
     pairs: str, queries: Any, docs: Any, judgments: str, assessor: Assessor, store: AnswerStore
 ) -> tuple[Job, tuple[str, ...]]:
     """What is left to ask, and notes on the inputs."""
+    texts, notes = _read_texts(pairs, queries, docs, assessor)
+    return open_job(texts, assessor, judgments, store), notes
+
+
+def _read_texts(pairs: str, queries: Any, docs: Any, assessor: Assessor) -> tuple[list[PairText], tuple[str, ...]]:
+    """The pairs with their texts, and notes on both."""
     records = read_pairs(pairs)
     if not records.rows:
         raise UsageError(f"{pairs}: holds no pairs, expected at least one; see: karat judge pool")
     texts = find_texts(records.rows, read_queries(queries), read_docs(docs))
-    return open_job(texts, assessor, judgments, store), (*records.notes, *_cuts(texts, assessor))
+    return texts, (*records.notes, *_cuts(texts, assessor))
 
 
 def _cuts(texts: Sequence[PairText], assessor: Assessor) -> Iterator[str]:

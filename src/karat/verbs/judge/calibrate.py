@@ -11,6 +11,7 @@ from karat.judge.calibration_document import describe_calibration
 from karat.judge.judgments import read_judgments, rows_of_model
 from karat.judge.pool import DEPTH, find_best_ranks
 from karat.model.policy import Policy
+from karat.read.docs import read_docs
 from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.sources import read_run, run_files
@@ -20,7 +21,7 @@ from karat.store.codec import as_plain, write_document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.judge.calibration import Calibration
+    from karat.judge.calibration import Calibration, Trait
     from karat.judge.judgments import Judgment
 
 
@@ -31,6 +32,7 @@ def calibrate_judge(
     judge: str | None = None,
     queries: Any = None,
     by: Sequence[str] = (),
+    docs: Any = None,
     runs: Sequence[str] = (),
     depth: int = DEPTH,
     confidence: float = CONFIDENCE,
@@ -38,20 +40,23 @@ def calibrate_judge(
     """Compare what a model judged with what people say of the same pairs; both may be in one file.
 
     `by` names fields of the queries, to show the judge's bias for each value; `runs` are what systems returned, to show
-    whether the judge favours one, and orders them as people do.
+    whether the judge favours one, and orders them as people do; `docs` are the texts, to show whether it favours long
+    ones.
     """
     own = read_judgments(judgments)
     rows = rows_of_model(own, judge)
     judged = build_qrels(_by_query(rows), judgments)
+    ranks = {
+        name: find_best_ranks(read_run(path, name=name), judged, depth, Policy())[0]
+        for name, path in run_files(runs).items()
+    }
     return calibrate(
         rows,
         own if labels is None else read_judgments(labels),
         range(int(rows[0].scale.removeprefix("0-")) + 1),
         segments=_segments(queries, by),
-        runs={
-            name: find_best_ranks(read_run(path, name=name), judged, depth, Policy())[0].keys()
-            for name, path in run_files(runs).items()
-        },
+        traits=_traits(rows, docs, ranks),
+        runs={name: own.keys() for name, own in ranks.items()},
         depth=depth,
         confidence=confidence,
     )
@@ -73,6 +78,26 @@ def _by_query(rows: Sequence[Judgment]) -> dict[str, dict[str, int]]:
     for row in rows:
         assert row.grade is not None
         out.setdefault(row.query_id, {})[row.doc_id] = row.grade
+    return out
+
+
+def _traits(
+    rows: Sequence[Judgment], docs: Any, ranks: Mapping[str, Mapping[tuple[str, str], int]]
+) -> dict[Trait, dict[tuple[str, str], float]]:
+    """The length of each judged doc, where texts are named, and its best rank in the runs."""
+    out: dict[Trait, dict[tuple[str, str], float]] = {}
+    if docs is not None:
+        table = read_docs(docs)
+        lengths = {row.ids: len(table.whole_text(row.doc_id)) for row in rows}
+        out["length"] = {ids: length for ids, length in lengths.items() if length}
+        if not out["length"]:
+            raise UsageError(f"{table.source}: has no text of any doc that the judge graded; name their texts")
+    if ranks:
+        best: dict[tuple[str, str], float] = {}
+        for own in ranks.values():
+            for ids, rank in own.items():
+                best[ids] = min(rank, best.get(ids, rank))
+        out["rank"] = best
     return out
 
 
