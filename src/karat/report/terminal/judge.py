@@ -90,11 +90,7 @@ def show_bias_test(test: BiasTest, limits: BudgetLimits, *, quiet: bool) -> None
     for one in test.changes:
         if one.change.low > 0 or one.change.high < 0:
             way = "higher" if one.change.estimate > 0 else "lower"
-            out.print(
-                line(
-                    f"The judge grades docs {way} in this form: {one.form}. Their content is the same.", style="yellow"
-                )
-            )
+            out.print(line(f"The judge grades the same content {way} in this form: {one.form}", style="yellow"))
     out.print(line("none of these grades is added to the judgments", style="dim"))
 
 
