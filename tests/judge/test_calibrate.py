@@ -12,7 +12,7 @@ import pytest
 from command import run_karat
 from karat.errors import InputError
 from karat.judge.calibration import Calibration, calibrate
-from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments, fingerprint_judge
+from karat.judge.judgments import Adjudicator, Judgment, Judgments, ModelJudge, Person, add_judgments, fingerprint_judge
 from karat.judge.pairs import Draw
 from karat.judge.sample import draw_sample
 from places import ROOT
@@ -49,7 +49,7 @@ def test_figures_of_pairs_that_all_have_a_label() -> None:
     assert one.discrimination.specificity.estimate == pytest.approx(45 / 60)
     assert one.relevant.raw == pytest.approx(0.30) and one.relevant.interval.estimate == pytest.approx(0.40)
     assert one.relevant.error == 0  # every pair is known
-    assert (one.labelled, one.judged, one.people, one.alpha) == (100, 100, ("ana",), None)
+    assert (one.labelled, one.judged, one.people, one.agreement) == (100, 100, ("ana",), None)
 
 
 def test_labels_count_for_the_pairs_of_their_judged_grade() -> None:
@@ -118,7 +118,23 @@ def test_several_people_have_a_median_and_an_alpha() -> None:
     ]
     one = calibrate(by_model(judge, "0-3"), Judgments(tuple(rows), "l"), range(4))
     assert one.weighted_kappa.estimate == pytest.approx(1)  # the median is right
-    assert one.people == ("ana", "ben", "cleo") and one.alpha is not None and one.alpha.estimate < 0.6
+    assert one.people == ("ana", "ben", "cleo") and one.agreement is not None
+    assert one.agreement.alpha.estimate < 0.6 and (one.agreement.pairs, one.agreement.disputed) == (40, 30)
+    kappas = {(k.first, k.second): k.kappa.estimate for k in one.agreement.kappas}
+    assert kappas["ana", "ben"] == pytest.approx(1) and kappas["ana", "cleo"] == pytest.approx(0)
+
+
+def test_an_adjudicated_grade_counts_and_is_no_label() -> None:
+    judge = [0, 1, 2, 3] * 10
+    wrong = {i: 3 - grade for i, grade in enumerate(judge)}
+    labels = by_people(dict(enumerate(judge)), "0-3", "ana") + by_people(wrong, "0-3", "ben")
+    settled = [Judgment(*row.ids, row.grade, "0-3", Adjudicator("cleo"), NOON, drawn=RANDOM) for row in labels[:40]]
+    one = calibrate(by_model(judge, "0-3"), Judgments((*settled, *labels), "l"), range(4))
+    assert one.weighted_kappa.estimate == pytest.approx(1) and one.people == ("ana", "ben", "cleo")
+    assert one.agreement is not None and (one.agreement.disputed, one.agreement.adjudicated) == (40, 40)
+    assert len(one.agreement.kappas) == 1 and one.agreement.alpha.estimate < 0
+    before = calibrate(by_model(judge, "0-3"), Judgments(tuple(labels), "l"), range(4))
+    assert before.weighted_kappa.estimate < 0.9  # the lower of the two labels counts
 
 
 def test_bias_is_shown_by_segment() -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from karat.errors import UsageError
 from karat.judge.assessor import PairText
-from karat.judge.judgments import Judgment, ModelJudge, add_judgments, read_judgments
+from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments, read_judgments
 from karat.judge.labelling import LabelSession, find_words
+from karat.judge.labels import find_labels
 from karat.judge.pairs import Draw, Pair, write_pairs
 from karat.judge.scale import read_scale
 
@@ -38,8 +39,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, name: str = "ana") -> pexpect.spawn:
-    arguments = ["-m", "karat", "judge", "label", *FILES.split(), "--by", name]
+def start(folder: Path, name: str = "ana", *more: str) -> pexpect.spawn:
+    arguments = ["-m", "karat", "judge", "label", *FILES.split(), "--by", name, *more]
     return pexpect.spawn(sys.executable, arguments, cwd=str(folder), dimensions=(40, 100), timeout=30, encoding="utf-8")
 
 
@@ -157,6 +158,56 @@ def test_two_people_at_once_lose_nothing_and_see_other_orders(folder: Path) -> N
     assert labels(folder, "ana") == {f"d{n}": 1 for n in range(10)}
     assert labels(folder, "ben") == {f"d{n}": 2 for n in range(10)}
     assert sorted(orders["ana"]) == sorted(orders["ben"]) and orders["ana"] != orders["ben"]
+
+
+def test_disagreements_are_settled_by_somebody_who_sees_the_labels_and_no_names(folder: Path) -> None:
+    # ana and ben disagree on d1, d4 and d7; ben has a note on d4.
+    noon, drawn, path = "2026-11-16T12:00:00+00:00", Draw("random", 0.5, "3"), str(folder / "judged.jsonl")
+    rows = [Judgment("q1", f"d{n}", n % 3, "0-3", Person("ana"), noon, drawn=drawn) for n in range(10)]
+    for n in range(10):
+        grade = 3 if n % 3 == 1 else n % 3
+        note = "only for gas" if n == 4 else ""
+        rows.append(Judgment("q1", f"d{n}", grade, "0-3", Person("ben"), noon, note=note, drawn=drawn))
+    add_judgments(path, rows)
+    terminal = start(folder, "cleo", "--adjudicate")
+    first = expect_dispute(terminal, 1)
+    terminal.send("2")
+    second = expect_dispute(terminal, 2)
+    terminal.send("u")
+    assert expect_dispute(terminal, 1) == first
+    terminal.send("3")
+    expect_dispute(terminal, 2)
+    terminal.send("q")
+    terminal.expect("1 settled, 2 left: run the same command to resume")
+    terminal.expect(r"ana and ben: weighted kappa 0\.\d+ \[.*\], over 10 pairs")
+    terminal.expect(r"Krippendorff's alpha of the labels 0\.\d+")
+    terminal.expect("3 of 10 pairs have different labels, 1 of them adjudicated; to settle them: karat judge label")
+    terminal.close()
+    terminal = start(folder, "dora", "--adjudicate")  # what cleo settled stays settled
+    assert expect_dispute(terminal, 2, "dora") in ({"d1", "d4", "d7"} - {first})
+    terminal.send("11")
+    terminal.expect("Every disagreement is settled: 3 pairs")
+    terminal.close()
+    assert second != first
+    grades = find_labels(read_judgments(path), "0-3")
+    settled = {d: grades["q1", d] for d in ("d1", "d4", "d7")}
+    assert settled == dict.fromkeys(settled, 1) | {first: 3} and len(grades) == 10
+    terminal = start(folder, "eve", "--adjudicate")
+    terminal.expect("Every disagreement is settled: 3 pairs")
+    terminal.close()
+
+
+def expect_dispute(terminal: pexpect.spawn, number: int, name: str = "cleo") -> str:
+    """The doc on the screen, with both labels and no names."""
+    terminal.expect(f"{name}, adjudicating: {number} of 3")
+    terminal.expect(r"Doc number (\d)")
+    doc = f"d{terminal.match[1]}"
+    terminal.expect("q quit")
+    screen = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", terminal.before)
+    assert sorted(re.findall(r"Somebody says (\d)", screen)) == ["1", "3"]
+    assert ("only for gas" in screen) == (doc == "d4")
+    assert "ana" not in screen and "ben" not in screen and "secret-model" not in screen
+    return doc
 
 
 def test_without_a_terminal_it_says_so(folder: Path) -> None:

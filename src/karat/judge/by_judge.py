@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError
-from karat.judge.calibration import find_labels, survey_by_grade
+from karat.judge.calibration import survey_by_grade
 from karat.judge.calibration_document import read_calibration
 from karat.judge.completed_gold import complete_gold
 from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
+from karat.judge.labels import find_labels
 from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
 from karat.metrics.grammar import parse

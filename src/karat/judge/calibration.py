@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import InputError
-from karat.judge.judgments import Person, fingerprint_judge
+from karat.judge.judgments import fingerprint_judge
+from karat.judge.labels import group_labels, measure_people
 from karat.judge.pool import DEPTH
 from karat.judge.systems import compare_systems
 from karat.model.policy import is_relevant
 from karat.results.figures import share_figure
-from karat.stats.agreement import count_confusion, discriminate, kappa, krippendorff_alpha
+from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
 from karat.stats.differential import measure_pull
 from karat.stats.intervals import Interval, student
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.judge.judgments import Judge, Judgment, Judgments
+    from karat.judge.labels import PeopleAgreement
     from karat.judge.systems import SystemsByJudge
     from karat.stats.agreement import ConfusionMatrix, Discrimination
     from karat.stats.prediction_powered import CorrectedMean
@@ -80,8 +82,8 @@ class Calibration:
     discrimination: Discrimination
     mean_grade: CorrectedMean
     relevant: CorrectedMean
-    alpha: Interval | None
-    """Krippendorff's alpha of the people, where several labelled the same pairs."""
+    agreement: PeopleAgreement | None
+    """How far the people agree, where several labelled the same pairs."""
     biases: tuple[Bias, ...] = ()
     """By segment."""
     traits: tuple[TraitBias, ...] = ()
@@ -125,8 +127,8 @@ def calibrate(
     the pairs that each run has in its first `depth` docs.
     """
     scale = rows[0].scale
-    people = _labels_of_people(labels, scale)
-    random = _drawn_at_random(people)
+    people = group_labels(labels, scale)
+    random = {ids: pair for ids, pair in people.items() if pair.random}
     place = {row.ids: i for i, row in enumerate(rows)}
     ids = [pair for pair in random if pair in place]
     if not ids:
@@ -136,7 +138,7 @@ def calibrate(
         )
     where = np.array([place[pair] for pair in ids], dtype=np.int64)
     judge = np.array([row.grade for row in rows], dtype=np.float64)
-    human = np.array([_median(random[pair]) for pair in ids], dtype=np.float64)
+    human = np.array([random[pair].grade for pair in ids], dtype=np.float64)
     survey = survey_by_grade(judge, where, labels.path)
     units = Units.of(len(ids), weights=survey.weight)
     mine = judge[where]
@@ -147,7 +149,7 @@ def calibrate(
         len(rows),
         len(ids),
         sum(pair in place for pair in people) - len(ids),
-        tuple(sorted({row.by.label for pair in ids for row in random[pair]})),
+        tuple(sorted({row.by.label for pair in ids for row in random[pair].rows})),
         count_confusion(human, mine, grades=grades, weights=survey.weight),
         kappa(human, mine, by="quadratic", grades=grades, units=units, confidence=confidence),
         discriminate(is_relevant(human), is_relevant(mine), units=units, confidence=confidence),
@@ -157,35 +159,12 @@ def calibrate(
             Labels(where, is_relevant(human).astype(np.float64), survey),
             confidence=confidence,
         ),
-        _alpha([random[pair] for pair in ids], confidence),
+        measure_people((random[pair] for pair in ids), list(grades), confidence=confidence),
         tuple(_biases(ids, mine - human, survey.weight, segments or {}, confidence)),
         tuple(_trait_biases(ids, human, mine, survey.weight, traits or {}, confidence)),
         compare_systems(list(place), judge, grade_labels, runs, depth=depth, confidence=confidence) if runs else None,
         labels.notes,
     )
-
-
-def find_labels(labels: Judgments, scale: str) -> dict[tuple[str, str], int]:
-    """The grade that people give to each pair that was drawn at random."""
-    return {ids: _median(rows) for ids, rows in _drawn_at_random(_labels_of_people(labels, scale)).items()}
-
-
-def _drawn_at_random(people: Mapping[tuple[str, str], list[Judgment]]) -> dict[tuple[str, str], list[Judgment]]:
-    return {ids: own for ids, own in people.items() if all(row.drawn.how == "random" for row in own)}
-
-
-def _labels_of_people(labels: Judgments, scale: str) -> dict[tuple[str, str], list[Judgment]]:
-    """The labels of each pair; grades on another scale mean something else, and are refused."""
-    out: dict[tuple[str, str], list[Judgment]] = {}
-    for row in labels.rows:
-        if isinstance(row.by, Person):
-            if row.scale != scale:
-                raise InputError(
-                    f"{labels.path}: {row.by.label} labelled on the scale {row.scale}, the judge on {scale}; "
-                    "expected one scale: label again, or ask the judge on the scale of the labels"
-                )
-            out.setdefault(row.ids, []).append(row)
-    return out
 
 
 def survey_by_grade(judge: Floats, where: NDArray[np.int64], path: str) -> Survey:
@@ -201,23 +180,6 @@ def survey_by_grade(judge: Floats, where: NDArray[np.int64], path: str) -> Surve
         )
     own = stratum[where]
     return Survey(counts[own] / sizes[own], own)
-
-
-def _median(rows: Sequence[Judgment]) -> int:
-    """The grade that people give a pair: the median of their labels, the lower of two in the middle."""
-    grades = sorted(row.grade for row in rows if row.grade is not None)
-    return grades[(len(grades) - 1) // 2]
-
-
-def _alpha(labels: Sequence[Sequence[Judgment]], confidence: float) -> Interval | None:
-    if not any(len(rows) > 1 for rows in labels):
-        return None
-    names = sorted({row.by.label for rows in labels for row in rows})
-    ratings = np.full((len(labels), len(names)), np.nan)
-    for i, rows in enumerate(labels):
-        for row in rows:
-            ratings[i, names.index(row.by.label)] = row.grade
-    return krippendorff_alpha(ratings, confidence=confidence)
 
 
 def _biases(

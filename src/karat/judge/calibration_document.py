@@ -15,6 +15,7 @@ from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
+    from karat.judge.labels import PeopleAgreement
     from karat.judge.systems import SystemsByJudge
     from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedMean
@@ -46,6 +47,23 @@ class BiasJson(Struct, frozen=True):
     pairs: int
     error: EstimateJson
     small: bool
+
+
+class PeopleKappaJson(Struct, frozen=True):
+    """The weighted kappa of two people on the pairs that both labelled."""
+
+    first: str
+    second: str
+    kappa: EstimateJson
+
+
+class PeopleAgreementJson(Struct, frozen=True):
+    """Pairs that several people labelled: on how many they disagree, and how many of these are settled."""
+
+    pairs: int
+    disputed: int
+    adjudicated: int
+    kappas: list[PeopleKappaJson]
 
 
 class TraitBiasJson(Struct, frozen=True):
@@ -106,7 +124,9 @@ class CalibrationJson(Struct, frozen=True, kw_only=True):
     mean_grade: CorrectedJson
     share_relevant: CorrectedJson
     people_alpha: EstimateJson | None
+    """Krippendorff's alpha, where several people labelled the same pairs."""
     biases: list[BiasJson]
+    people_agreement: PeopleAgreementJson | None = None
     traits: list[TraitBiasJson] = []
     """By length where texts were named, by rank where runs were."""
     systems: SystemsJson | None = None
@@ -133,7 +153,8 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         skill=_estimate(worth.skill),
         mean_grade=_corrected(one.mean_grade),
         share_relevant=_corrected(one.relevant),
-        people_alpha=None if one.alpha is None else _estimate(one.alpha),
+        people_alpha=None if one.agreement is None else _estimate(one.agreement.alpha),
+        people_agreement=None if one.agreement is None else _agreement(one.agreement),
         biases=[_bias(bias) for bias in one.biases],
         traits=[TraitBiasJson(bias.trait, _estimate(bias.pull)) for bias in one.traits],
         systems=None if one.systems is None else _systems(one.systems),
@@ -161,6 +182,11 @@ def _corrected(mean: CorrectedMean) -> CorrectedJson:
 
 def _bias(bias: Bias) -> BiasJson:
     return BiasJson(bias.by, bias.value, bias.pairs, _estimate(bias.error), bias.small)
+
+
+def _agreement(people: PeopleAgreement) -> PeopleAgreementJson:
+    kappas = [PeopleKappaJson(one.first, one.second, _estimate(one.kappa)) for one in people.kappas]
+    return PeopleAgreementJson(people.pairs, people.disputed, people.adjudicated, kappas)
 
 
 def _systems(systems: SystemsByJudge) -> SystemsJson:

@@ -57,7 +57,17 @@ class ModelJudge(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         return f"{self.model} (prompt {self.prompt[:8]})"
 
 
-Judge = Person | ModelJudge
+class Adjudicator(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="adjudicator"):
+    """Somebody who settles a pair on which people disagree, having seen their labels: no label, but what counts."""
+
+    name: str
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+
+Judge = Person | ModelJudge | Adjudicator
 
 
 class Judgment(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

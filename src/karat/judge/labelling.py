@@ -1,4 +1,4 @@
-"""A person labels pairs one after the other: blind, in an order of their own, and every label is kept at once."""
+"""A person labels pairs blind, or settles those on which people disagree; every label is kept at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.judge.judgments import Judgment, Person, add_judgments, read_judgments, refuse_other_scales
+from karat.judge.judgments import Adjudicator, Judgment, Person, add_judgments, read_judgments, refuse_other_scales
+from karat.judge.labels import group_labels, measure_people
 from karat.model.dates import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.judge.assessor import PairText
+    from karat.judge.labels import PeopleAgreement
     from karat.judge.scale import Scale
 
 _WORD = re.compile(r"\w+")
@@ -28,19 +30,29 @@ class LabelSession:
     """The pairs that a person has not labelled yet, and what was done since the session began.
 
     The order depends on the person alone, so that two people meet the pairs in different ones, and a session that
-    was ended resumes in its own.
+    was ended resumes in its own. With `adjudicate`, the pairs are those on which people disagree and that nobody has
+    settled.
     """
 
-    def __init__(self, texts: Sequence[PairText], person: str, scale: Scale, path: str) -> None:
+    def __init__(
+        self, texts: Sequence[PairText], person: str, scale: Scale, path: str, *, adjudicate: bool = False
+    ) -> None:
         if not person.strip():
             raise UsageError("the name of the person who labels is empty; say who you are: --by NAME")
-        self.person, self.scale, self.path = Person(person.strip()), scale, path
+        self._ids = {text.pair.ids for text in texts}
+        self.scale, self.path, self.adjudicates = scale, path, adjudicate
+        self.person = Adjudicator(person.strip()) if adjudicate else Person(person.strip())
         judgments = read_judgments(path, missing_ok=True)
         refuse_other_scales(judgments, scale.name)
-        earlier = judgments.of(self.person, scale.name)
+        self._labels = group_labels(judgments, scale.name)
+        if adjudicate:
+            disputes = {ids for ids, pair in self._labels.items() if pair.disputed}
+            texts = [text for text in texts if text.pair.ids in disputes]
+            earlier = {ids for ids in disputes if self._labels[ids].adjudication is not None}
+        else:
+            earlier = set(judgments.of(self.person, scale.name))
         self.total = len(texts)
-        seed = int.from_bytes(hashlib.sha256(person.strip().encode()).digest()[:8], "big")
-        order = np.random.default_rng(seed).permutation(len(texts))
+        order = _generator(self.person.name).permutation(len(texts))
         self._queue = deque(texts[i] for i in order if texts[i].pair.ids not in earlier)
         self._history: list[tuple[PairText, int]] = []
         self._skips = 0
@@ -64,6 +76,22 @@ class LabelSession:
     def last(self) -> int | None:
         """The grade that was given last, and that `undo` takes back."""
         return self._history[-1][1] if self._history else None
+
+    @property
+    def opinions(self) -> tuple[Judgment, ...]:
+        """What people say of the current pair, in an order that tells nothing of who they are."""
+        if self.current is None:
+            return ()
+        rows = self._labels[self.current.pair.ids].labels
+        key = "\0".join((*self.current.pair.ids, self.person.name))
+        order = _generator(key).permutation(len(rows))
+        return tuple(rows[i] for i in order)
+
+    def agreement(self) -> PeopleAgreement | None:
+        """How far people agree on the pairs of this session, as the file is now."""
+        judgments = read_judgments(self.path, missing_ok=True)
+        pairs = (pair for ids, pair in group_labels(judgments, self.scale.name).items() if ids in self._ids)
+        return measure_people(pairs, self.scale.grades)
 
     def label(self, grade: int) -> None:
         """Give the current pair a grade; it is on disk when this returns."""
@@ -101,6 +129,11 @@ class LabelSession:
             drawn=text.pair.drawn,
         )
         self.notices = (*self.notices, *add_judgments(self.path, [row]))
+
+
+def _generator(key: str) -> np.random.Generator:
+    """Random numbers that depend on a text alone."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))
 
 
 def find_words(query: str, text: str) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from karat.results.words import TOO_FEW, plural, queries_text
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
+    from karat.judge.labels import PeopleAgreement
     from karat.judge.systems import JudgedSystem, SystemsByJudge
     from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedMean
@@ -41,10 +42,29 @@ def figures(one: Calibration) -> list[tuple[str, str]]:
         "sensitivity": worth.sensitivity,
         "specificity": worth.specificity,
         "weighted kappa": one.weighted_kappa,
-        "alpha of people": one.alpha,
     }
-    out = [(name, _text(interval)) for name, interval in intervals.items() if interval is not None]
+    out = [(name, _text(interval)) for name, interval in intervals.items()]
     return [*out, ("share relevant", _means(one.relevant)), ("mean grade", _means(one.mean_grade))]
+
+
+def people(agreement: PeopleAgreement) -> list[str]:
+    """How far people agree, and what they leave to settle."""
+    out = []
+    for one in agreement.kappas[:KAPPAS]:
+        n = plural(one.kappa.n, "pair")
+        out.append(f"{one.first} and {one.second}: weighted kappa {_text(one.kappa)}, over {n}")
+    if (more := len(agreement.kappas) - KAPPAS) > 0:
+        out.append(f"and {more:,} more pairs of people")
+    out.append(f"Krippendorff's alpha of the labels {_text(agreement.alpha)}, over {plural(agreement.pairs, 'pair')}")
+    settled = f", {agreement.adjudicated:,} of them adjudicated" if agreement.adjudicated else ""
+    left = agreement.disputed - agreement.adjudicated
+    advice = "; to settle them: karat judge label … --adjudicate" if left else ""
+    out.append(f"{agreement.disputed:,} of {plural(agreement.pairs, 'pair')} have different labels{settled}{advice}")
+    return out
+
+
+KAPPAS = 6
+"""Pairs of people that are shown one by one."""
 
 
 def biases(one: Calibration) -> Section:

@@ -24,6 +24,8 @@ def render_calibration(one: Calibration) -> str:
     parts.append(
         lay_table(["figure", "value"], [[text(name), text(value, SENTENCE)] for name, value in words.figures(one)])
     )
+    if one.agreement is not None:
+        parts.append("\n".join(f"- {text(each, SENTENCE)}" for each in words.people(one.agreement)))
     if one.biases:
         parts.append(_lay(words.biases(one)))
     if one.traits:

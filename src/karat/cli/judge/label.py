@@ -17,12 +17,17 @@ def label(
     corpus: Corpus,
     judgments: Judgments,
     by: Annotated[str, o.option("Who labels: stands in every judgment.", "--by", metavar="NAME")],
+    adjudicate: Annotated[
+        bool, o.option("Show only pairs with different labels, and the labels: your grade counts.", "--adjudicate")
+    ] = False,
     scale: ScaleName = None,
     config: ConfigFile = None,
 ) -> None:
     """Label pairs in the terminal, with one key each.
 
     karat judge label sample.jsonl --queries queries.jsonl --corpus corpus.jsonl -j judged.jsonl --by ana
+
+    karat judge label sample.jsonl … --by cleo --adjudicate
 
     You see the query and the doc, and neither who returned it, nor at which rank, nor what a model thinks of it. Pairs
     come in random order. Every label is on disk at once; run the same command to resume. Several people can label into
@@ -33,7 +38,13 @@ def label(
     from karat.verbs.judge.scale import choose_scale
 
     session = open_session(
-        pairs, queries=queries, docs=corpus, judgments=judgments, person=by, scale=choose_scale(scale, config)
+        pairs,
+        queries=queries,
+        docs=corpus,
+        judgments=judgments,
+        person=by,
+        scale=choose_scale(scale, config),
+        adjudicate=adjudicate,
     )
     try:
         view.run(session)

@@ -28,6 +28,10 @@ def show(one: Calibration) -> None:
     out.print()
     for name, value in words.figures(one):
         out.print(line(f"{name:<18} {value}"))
+    if one.agreement is not None:
+        out.print()
+        for text in words.people(one.agreement):
+            out.print(line(plain(text)))
     if one.biases:
         _show_section(out, words.biases(one))
     if one.traits:

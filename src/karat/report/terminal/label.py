@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
 from karat.judge.labelling import find_words
+from karat.report.calibration import people
 from karat.report.terminal.console import console, line
 from karat.results.words import plain, plural, without_controls
 
@@ -68,7 +69,8 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     for notice in session.notices:
         out.print(line(plain(notice), style="yellow"), soft_wrap=True)
     session.notices = ()
-    head = f"{plain(session.person.name)}: {session.labelled + 1:,} of {session.total:,}"
+    role = ", adjudicating" if session.adjudicates else ""
+    head = f"{plain(session.person.name)}{role}: {session.labelled + 1:,} of {session.total:,}"
     skips = f" · {session.skipped:,} skipped" if session.skipped else ""
     last = f" · last: {session.last}" if session.last is not None else ""
     out.print(line(f"{head}{skips}{last}", style="dim"))
@@ -76,7 +78,8 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print(line((without_controls(text.query), "bold")))
     out.print()
     lines = _mark_words(text.query, text.doc).wrap(out, out.width)
-    room = len(lines) if more else max(out.height - AROUND - len(session.scale.grades), 5)
+    opinions = len(session.opinions) + 2 if session.adjudicates else 0
+    room = len(lines) if more else max(out.height - AROUND - len(session.scale.grades) - opinions, 5)
     for one in lines[:room]:
         out.print(one)
     if len(lines) > room:
@@ -84,11 +87,22 @@ def _show(out: Console, session: LabelSession, more: bool, message: str) -> None
     out.print()
     for grade in reversed(session.scale.grades):
         out.print(line((f"{grade}", "bold cyan"), f"  {plain(session.scale.anchors[grade])}"))
+    if session.adjudicates:
+        _show_opinions(out, session)
     if session.note:
         out.print(line(f"Note: {plain(session.note)}", style="dim"))
     if message:
         out.print(line(message, style="yellow"))
     out.print(line(KEYS, style="dim"))
+
+
+def _show_opinions(out: Console, session: LabelSession) -> None:
+    """What people say of the pair, without their names."""
+    out.print()
+    for row in session.opinions:
+        remark = f"  {plain(row.note)}" if row.note else ""
+        out.print(line("Somebody says ", (f"{row.grade}", "bold cyan"), remark))
+    out.print()
 
 
 def _mark_words(query: str, doc: str) -> Text:
@@ -102,13 +116,21 @@ def _mark_words(query: str, doc: str) -> Text:
 
 def _show_end(out: Console, session: LabelSession) -> None:
     rest = session.total - session.labelled
-    if not rest:
-        text = f"All {plural(session.total, 'pair')} are labelled by {plain(session.person.name)}."
+    verb = "settled" if session.adjudicates else "labelled"
+    if session.adjudicates and not session.total:
+        text = "People disagree on no pair: there is nothing to settle."
+    elif not rest:
+        count = plural(session.total, "pair")
+        everyone = f"All {count} are labelled by {plain(session.person.name)}."
+        text = f"Every disagreement is settled: {count}." if session.adjudicates else everyone
     else:
         skips = f", {session.skipped:,} of them skipped" if session.skipped else ""
-        text = f"{session.labelled:,} labelled, {rest:,} left{skips}: run the same command to resume."
+        text = f"{session.labelled:,} {verb}, {rest:,} left{skips}: run the same command to resume."
     out.print()
     out.print(line(f"{plain(session.path)}: {text}"), soft_wrap=True)
+    if (agreement := session.agreement()) is not None:
+        for each in people(agreement):
+            out.print(line(plain(each)), soft_wrap=True)
 
 
 def _read_note(out: Console) -> str:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from karat.judge.scale import Scale
 
 
-def open_session(pairs: str, *, queries: Any, docs: Any, judgments: str, person: str, scale: Scale) -> LabelSession:
-    """The session of a person over a file of pairs."""
+def open_session(
+    pairs: str, *, queries: Any, docs: Any, judgments: str, person: str, scale: Scale, adjudicate: bool = False
+) -> LabelSession:
+    """The session of a person over a file of pairs; with `adjudicate`, over those on which people disagree."""
     records = read_pairs(pairs)
     if not records.rows:
         raise InputError(f"{pairs}: holds no pairs, expected at least one; see: karat judge pool")
     texts = find_texts(records.rows, read_queries(queries), read_docs(docs))
-    return LabelSession(texts, person, scale, judgments)
+    return LabelSession(texts, person, scale, judgments, adjudicate=adjudicate)
