@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,12 +11,17 @@ import numpy as np
 from karat.align import find, find_queries
 from karat.errors import UsageError
 from karat.judge.pairs import Draw, Pair
+from karat.judge.value import value_pairs
+from karat.metrics.difference_bounds import offers_difference_bounds
+from karat.metrics.grammar import parse
 from karat.model.policy import Policy, is_judged
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from karat.judge.value import PoolComparison
+    from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
     from karat.model.run import Run
 
@@ -34,6 +39,10 @@ class Pool:
     """How many pairs the runs return down to the depth, each once."""
     judged: int
     """How many of these have a judgment already."""
+    open: int
+    """How many could be in the file: all without a judgment, or by value those that could change a comparison."""
+    comparisons: tuple[PoolComparison, ...] = ()
+    """By value: what is certain of each comparison with the first run."""
     notes: tuple[str, ...] = ()
 
 
@@ -41,44 +50,62 @@ def build_pool(
     runs: Sequence[Run],
     *,
     gold: Qrels | None = None,
-    judged: Collection[tuple[str, str]] = (),
+    judged: Mapping[tuple[str, str], float] = MappingProxyType({}),
     depth: int = DEPTH,
     order: Order = "random",
+    metric: str | None = None,
+    scale: Sequence[float] = range(4),
     limit: int | None = None,
     seed: int = SEED,
     policy: Policy | None = None,
 ) -> Pool:
-    """The union of the runs' first `depth` docs, without the pairs that the gold or `judged` holds.
+    """The union of the runs' first `depth` docs, without the pairs that the gold or `judged` grades.
 
     In random order every pair has the same chance to be among the first, and with a limit the probability of each is
-    known. By value, pairs come first whose grade could change most in a comparison of two of the runs: the
-    difference of their discounts of the doc in ndcg, or the discount itself where there is one run.
+    known. By value, pairs come first that bring a comparison with the first run nearest to its decision; those that can
+    change none are left out. Compared is `metric`, ndcg at the depth unless named, and docs without a judgment may have
+    every grade of `scale`.
     """
     if depth < 1 or (limit is not None and limit < 1):
         raise UsageError(f"depth and limit must be whole numbers from 1, found {depth} and {limit}")
     policy = policy or Policy()
-    discounts: dict[tuple[str, str], list[float]] = {}
+    measure = _choose_measure(metric, depth)
+    ranks: dict[str, Mapping[tuple[str, str], int]] = {}
     notes: list[str] = []
-    for number, run in enumerate(runs):
-        ranks, remarks = find_best_ranks(run, gold, depth, policy)
+    for run in runs:
+        ranks[run.name], remarks = find_best_ranks(run, gold, depth, policy)
         notes += (f"{run.name}: {remark}" for remark in remarks)
-        for pair, rank in ranks.items():
-            discounts.setdefault(pair, [0.0] * len(runs))[number] = 1 / math.log2(rank + 1)
-    earlier = set(judged) | (set(_judged_pairs(gold)) if gold is not None else set())
-    rest = sorted(pair for pair in discounts if pair not in earlier)
+    every = {pair for own in ranks.values() for pair in own}
+    grades = {**judged, **(_grades_of(gold) if gold is not None else {})}
+    rest = sorted(every - grades.keys())
     ids = [rest[i] for i in np.random.default_rng(seed).permutation(len(rest))]
+    comparisons: tuple[PoolComparison, ...] = ()
     if order == "value":
-        ids.sort(key=lambda pair: -_value(discounts[pair]))  # pairs of equal value stay in random order
+        queries = gold.query_ids if gold is not None else ()
+        values = value_pairs(ranks, grades, queries, measure=measure, scale=scale)
+        comparisons, value = values.comparisons, values.value
+        ids = sorted(filter(value.__contains__, ids), key=lambda pair: -value[pair])  # equal ones stay in random order
     selection = ids[:limit]
     draw = Draw("value") if order == "value" else Draw("random", len(selection) / max(len(ids), 1))
-    pairs = tuple(Pair(query, doc, draw) for query, doc in selection)
-    queries = len({query for query, _ in discounts})
-    return Pool(pairs, queries, len(discounts), len(discounts) - len(rest), tuple(notes))
+    return Pool(
+        tuple(Pair(query, doc, draw) for query, doc in selection),
+        queries=len({query for query, _ in every}),
+        total=len(every),
+        judged=len(every) - len(rest),
+        open=len(ids),
+        comparisons=comparisons,
+        notes=tuple(notes),
+    )
 
 
-def _value(discounts: Sequence[float]) -> float:
-    """How much the grade of a doc matters: the largest difference between two runs."""
-    return max(discounts) - (min(discounts) if len(discounts) > 1 else 0.0)
+def _choose_measure(metric: str | None, depth: int) -> Measure:
+    """The metric that runs are compared by: its differences have bounds, and it sees no further than the pool."""
+    measure = parse(metric or f"ndcg@{depth}")
+    if not offers_difference_bounds(measure):
+        raise UsageError(f"pairs are valued by ndcg@k or precision@k, found {measure.name}")
+    if measure.k is None or measure.k > depth:
+        raise UsageError(f"{measure.name} looks deeper than the pool: choose a cutoff up to {depth}, or a larger depth")
+    return measure
 
 
 def find_best_ranks(
@@ -98,8 +125,8 @@ def find_best_ranks(
     return ranks, notes
 
 
-def _judged_pairs(gold: Qrels) -> list[tuple[str, str]]:
-    """The pairs that have a grade; a negative one says that nobody judged the doc."""
+def _grades_of(gold: Qrels) -> dict[tuple[str, str], float]:
+    """The grades of pairs; a negative one says that nobody judged the doc."""
     queries = (gold.query_ids[number] for number in gold.query_of.tolist())
-    rows = zip(queries, gold.docs, is_judged(gold.grades).tolist(), strict=True)
-    return [(query, doc) for query, doc, judged in rows if judged]
+    rows = zip(queries, gold.docs, gold.grades.tolist(), is_judged(gold.grades).tolist(), strict=True)
+    return {(query, doc): grade for query, doc, grade, judged in rows if judged}

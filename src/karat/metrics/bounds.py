@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.metrics.graded import dcg, gain_of, ideal_dcg
+from karat.metrics.graded import dcg, gain_of
 from karat.model.policy import is_judged
 from karat.model.rankings import place_in_group
 
@@ -153,63 +153,90 @@ def _bound_by_number(measure: Measure, r: Rankings, low: Rankings, gaps: Gaps, g
 
 
 def _bound_ndcg(r: Rankings, gaps: Gaps, beyond: Counts, k: Cutoff, gain: str, gains: Values) -> ValueBounds:
-    """The extremes of DCG / ideal DCG over the grades of these docs, and of as many `beyond` the cutoff as there are.
-
-    For numbers m₁ ≥ m₂ ≥ … of docs that reach each grade, the best (worst) places are the first (last) free ranks. The
-    ideal only knows the numbers. So DCG − θ · ideal is a sum over grades, whose extreme over all m is found grade by
-    grade; the θ at which it is 0 is the bound (Dinkelbach 1967).
-    """
+    """The extremes of DCG / ideal DCG over the grades of these docs, and of as many more `beyond` the cutoff."""
     queries, size = len(r), np.bincount(gaps.query, minlength=len(r))
-    widest = int(size.max(initial=0))
-    discounts = np.zeros((queries, widest))
-    discounts[gaps.query, place_in_group(gaps.query) - 1] = 1 / np.log2(gaps.rank + 1.0)
-    base, ideal = dcg(r, k, gain), ideal_dcg(r, k, gain, ())
-    own = gain_of(r.gold_grade, gain, ())
-    levels = np.unique(np.concatenate((gains[gains > 0], own[own > 0])))
-    reach = [np.bincount(r.gold_query[own >= g], minlength=queries) for g in levels.tolist()]
-    steps = np.diff(levels, prepend=0.0)
-    group = np.searchsorted(gains[gains > 0], levels)  # the grade that a doc needs to reach this level
-    inside = group < int((gains > 0).sum())
+    base, ideal = dcg(r, k, gain), Ideal.of(r.gold_query, gain_of(r.gold_grade, gain, ()), queries, k, gains)
+    discounts = 1 / np.log2(gaps.rank + 1.0)
+    high = ideal.extreme(base, cumulate(gaps.query, discounts, size), size, largest=True)
+    room = size + (beyond if k is None else np.minimum(beyond, k))
+    last = np.repeat(np.arange(queries), room - size)  # docs beyond the cutoff gain nothing, and come first
+    query, worth = np.concatenate((last, gaps.query[::-1])), np.concatenate((np.zeros(len(last)), discounts[::-1]))
+    order = np.argsort(query, kind="stable")
+    low = ideal.extreme(base, cumulate(query[order], worth[order], room), room, largest=False)
+    known = ideal.known > 0
+    return ValueBounds(np.where(known, low, 0.0), np.where(known | (room > 0), high, 0.0))
 
-    def extreme(taken: Values, room: Counts, largest: bool) -> Values:
-        """`taken` is what m docs add to the DCG for a gain of 1 (queries × numbers); `room` how many there are."""
+
+def sum_by(query: Counts, values: Values, queries: int) -> Values:
+    """The sum of each query's values."""
+    return np.bincount(query, values, minlength=queries).astype(np.float64, copy=False)
+
+
+def cumulate(query: Counts, worth: Values, size: Counts) -> Values:
+    """What the first 0, 1, 2 … docs of each query are worth together; rows are in the order of queries."""
+    out = np.zeros((len(size), int(size.max(initial=0)) + 1))
+    out[query, place_in_group(query)] = worth
+    return np.cumsum(out, axis=1)
+
+
+@dataclass(frozen=True)
+class Ideal:
+    """The ideal DCG of queries, and how it grows with the number of docs that reach each grade."""
+
+    known: Values
+    """Of the docs that are judged."""
+    steps: Values
+    """How much more each level of gain is than the one below."""
+    group: Counts
+    """The grade of the scale that a doc needs to reach each level, by its place among the gains above 0."""
+    reach: tuple[Counts, ...]
+    """How many judged docs of each query reach each level."""
+    k: Cutoff
+    grades: int
+    """How many grades of the scale gain anything."""
+
+    @staticmethod
+    def of(query: Counts, gain: Values, queries: int, k: Cutoff, gains: Values) -> Ideal:
+        """From the gains of judged docs, and the gains that others may have."""
+        positive = gains[gains > 0]
+        levels = np.unique(np.concatenate((positive, gain[gain > 0])))
+        order = np.lexsort((-gain, query))
+        place = place_in_group(query[order])
+        top = place <= (k or math.inf)
+        known = sum_by(query[order][top], (gain[order] / np.log2(place + 1.0))[top], queries)
+        reach = tuple(np.bincount(query[gain >= g], minlength=queries) for g in levels.tolist())
+        return Ideal(known, np.diff(levels, prepend=0.0), np.searchsorted(positive, levels), reach, k, len(positive))
+
+    def extreme(self, base: Values, taken: Values, room: Counts, *, largest: bool, least: float = 0.0) -> Values:
+        """The largest or least sum / ideal DCG of each query, over the grades of `room` more docs.
+
+        `base` is the sum of judged docs, and `taken` what m more docs add to it for a gain of 1 (queries × numbers),
+        the best (or worst) docs first: those take the better grades, whatever the numbers m₁ ≥ m₂ ≥ … of docs that
+        reach each grade. The ideal only knows the numbers. So sum − θ · ideal is a sum over grades, whose extreme over
+        all m is found grade by grade; the θ from `least` to 1 at which it is 0 is the bound (Dinkelbach 1967).
+        """
         numbers = np.arange(taken.shape[1])
-        sums = np.zeros((int((gains > 0).sum()), *taken.shape))  # the ideal's part of each grade, by number
-        gained = np.zeros(len(sums))
-        top = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(1, _deepest(reach, numbers, k) + 1) + 1.0))))
-        for level in np.flatnonzero(inside):
-            before = np.minimum(reach[level], len(top) - 1)[:, None]
-            after = np.minimum(reach[level][:, None] + numbers, len(top) - 1)
-            sums[group[level]] += steps[level] * (top[after] - top[before])
-            gained[group[level]] += steps[level]
-        outside = numbers[None, :] > room[:, None]
-        sign, least, most = (1.0 if largest else -1.0), np.zeros(queries), np.ones(queries)
-        empty = ideal <= 0
+        sums, gained = np.zeros((self.grades, *taken.shape)), np.zeros(self.grades)
+        deepest = self.k or int(max((c.max(initial=0) for c in self.reach), default=0)) + len(numbers)
+        top = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(1, deepest + 1) + 1.0))))
+        for step, group, reach in zip(self.steps, self.group, self.reach, strict=True):
+            if group < self.grades:
+                before = np.minimum(reach, deepest)[:, None]
+                after = np.minimum(reach[:, None] + numbers, deepest)
+                sums[group] += step * (top[after] - top[before])  # the ideal's part of each grade, by number
+                gained[group] += step
+        outside, empty = numbers[None, :] > room[:, None], self.known <= 0
+        sign, low, high = (1.0 if largest else -1.0), np.full(len(base), least), np.ones(len(base))
         for _ in range(HALVINGS):
-            theta = (least + most) / 2
+            theta = (low + high) / 2
             best = np.zeros(taken.shape)
-            for grade in range(len(sums) - 1, -1, -1):
+            for grade in range(self.grades - 1, -1, -1):
                 worth = sign * (gained[grade] * taken - theta[:, None] * sums[grade])
                 worth = np.where(outside, -np.inf, worth + best)
                 if grade == 0:  # without any relevant doc there is no ratio
                     worth[empty, 0] = -np.inf
                 best = np.maximum.accumulate(worth, axis=1)
-            value = sign * (base - theta * ideal) + best[:, -1]
+            value = sign * (base - theta * self.known) + best[:, -1]
             rises = (value >= 0) if largest else (value < 0)
-            least, most = np.where(rises, theta, least), np.where(rises, most, theta)
-        none = empty & (room == 0)
-        return np.where(none, 0.0, (least + most) / 2)
-
-    best = np.concatenate((np.zeros((queries, 1)), np.cumsum(discounts, axis=1)), axis=1)
-    high = extreme(best, size, True)
-    room = size + (beyond if k is None else np.minimum(beyond, k))
-    worst = np.zeros((queries, int(room.max(initial=0))))
-    at = room[gaps.query] - place_in_group(gaps.query)  # the last rank first, after those beyond the cutoff
-    worst[gaps.query, at] = 1 / np.log2(gaps.rank + 1.0)
-    worst = np.concatenate((np.zeros((queries, 1)), np.cumsum(worst, axis=1)), axis=1)
-    low = extreme(worst, room, False)
-    return ValueBounds(np.where(ideal > 0, low, 0.0), high)
-
-
-def _deepest(reach: Sequence[Counts], numbers: Counts, k: Cutoff) -> int:
-    return k if k is not None else int(max((c.max(initial=0) for c in reach), default=0)) + len(numbers)
+            low, high = np.where(rises, theta, low), np.where(rises, high, theta)
+        return (low + high) / 2

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karat.cli import options as o
+from karat.cli.judge import flags as f
 
 
 def pool(
@@ -25,8 +26,14 @@ def pool(
     ] = 10,
     order: Annotated[
         str,
-        typer.Option(metavar="random|value", help="By value: pairs first that could change a comparison of the runs."),
+        typer.Option(
+            metavar="random|value", help="By value: first what could change the comparison with the first run."
+        ),
     ] = "random",
+    metric: Annotated[
+        str | None, typer.Option("-m", "--metric", help="By value: compare by this (default ndcg at the depth).")
+    ] = None,
+    scale: f.ScaleName = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", metavar="N", min=1, help="Keep the first N pairs of that order.")
     ] = None,
@@ -41,10 +48,12 @@ def pool(
 
     karat judge pool bm25.run dense.run --gold qrels.tsv --depth 10 -o pairs.jsonl
 
-    karat judge pool bm25.run dense.run --order value -n 200 -o pairs.jsonl
+    karat judge pool bm25.run dense.run --order value -n 200 --judgments judged.jsonl -o pairs.jsonl
 
-    Judgments of pairs in random order can be used for estimates; those of pairs by value only say what they say.
+    By value, run it again after each round of judging: it says which comparisons are decided whatever the other grades
+    are, and which pairs could still change one. Judgments of pairs in random order can be used for estimates, too.
     """
+    from karat.report.terminal.judge import show_pool
     from karat.verbs.judge.pool import pool_pairs
 
     result = pool_pairs(
@@ -54,17 +63,11 @@ def pool(
         judgments=judgments or (),
         depth=depth,
         order=order,
+        metric=metric,
+        scale=scale,
         limit=limit,
         seed=seed,
         level=level,
         separator=separator,
     )
-    for note in () if quiet else result.notes:
-        typer.echo(f"karat: {note}", err=True)
-    if not quiet:
-        rest = result.total - result.judged
-        typer.echo(
-            f"{output}: {len(result.pairs):,} pairs to judge, in {order} order"
-            + (f", of {rest:,}" if len(result.pairs) < rest else "")
-            + f" ({result.queries:,} queries, depth {depth}; {result.judged:,} of {result.total:,} pairs are judged already)"
-        )
+    show_pool(result, output, depth, by_value=order == "value", quiet=quiet)

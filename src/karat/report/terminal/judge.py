@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.figures import figure, share_figure
-from karat.results.words import plain, plural
+from karat.results.figures import difference_figure, figure, share_figure
+from karat.results.words import plain, plural, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from karat.judge.ask import AskOutcome
     from karat.judge.budget import Budget, BudgetLimits
+    from karat.judge.pool import Pool
+    from karat.judge.value import PoolComparison
     from karat.verbs.judge.ask import BiasTest
 
 FAILURES = 5
@@ -92,6 +94,34 @@ def show_bias_test(test: BiasTest, limits: BudgetLimits, *, quiet: bool) -> None
             way = "higher" if one.change.estimate > 0 else "lower"
             out.print(line(f"The judge grades the same content {way} in this form: {one.form}", style="yellow"))
     out.print(line("none of these grades is added to the judgments", style="dim"))
+
+
+def show_pool(pool: Pool, path: str, depth: int, *, by_value: bool, quiet: bool) -> None:
+    """Which pairs were written; by value, what is certain of each comparison."""
+    if quiet:
+        return
+    _show_notes(pool.notes)
+    order = "most valuable first" if by_value else "in random order"
+    part = f", of {pool.open:,}" if len(pool.pairs) < pool.open else ""
+    what = f"{plural(len(pool.pairs), 'pair')} to judge{part}, {order}" if pool.pairs else "nothing to judge"
+    counts = f"{queries_text(pool.queries)}, depth {depth}; {pool.judged:,} of {plural(pool.total, 'pair')} judged"
+    out = console()
+    out.print(line(plain(f"{path}: {what} ({counts})")), soft_wrap=True)
+    for comparison in pool.comparisons:
+        out.print(line(plain(describe_comparison(comparison, pool.total - pool.judged))), soft_wrap=True)
+
+
+def describe_comparison(row: PoolComparison, unjudged: int) -> str:
+    """What is certain of a comparison, or what is still open."""
+    ends = (difference_figure(row.metric, end).text for end in (row.change.low, row.change.high))
+    span = f"{row.metric}, Δ between {' and '.join(ends)}"
+    words = {"higher": "better", "lower": "worse", "no significant difference": "no significant difference"}
+    pair = f"{row.candidate} against {row.baseline}"
+    if row.change.final is not None:
+        rest = f", whatever the grades of {plural(unjudged, 'unjudged pair')}" if unjudged else ""
+        return f"decided: {pair}: {words[row.change.final]}{rest} ({span})"
+    choice = " or ".join(words[direction] for direction in row.change.directions)
+    return f"open: {pair}: {choice}, depending on {plural(row.open, 'unjudged pair')} ({span})"
 
 
 def show_requests(path: str, count: int, outcome: AskOutcome) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, cast
 
-from karat.errors import UsageError
-from karat.judge.judgments import read_judgments
+from karat.errors import InputError, UsageError
+from karat.judge.judgments import ModelJudge, read_all_judgments
+from karat.judge.labels import PairLabels, group_labels
 from karat.judge.pairs import write_pairs
 from karat.judge.pool import DEPTH, build_pool
 from karat.model.policy import policy
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.stats.defaults import SEED
+from karat.verbs.judge.scale import choose_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from karat.judge.judgments import Judgment, Judgments
     from karat.judge.pool import Order, Pool
     from karat.model.policy import Level
+    from karat.model.qrels import Qrels
 
 CHOICES: dict[str, tuple[str, ...]] = {"level": ("auto", "chunk", "doc"), "order": ("random", "value")}
 
@@ -29,6 +34,8 @@ def pool_pairs(
     judgments: Sequence[str] = (),
     depth: int = DEPTH,
     order: str = "random",
+    metric: str | None = None,
+    scale: str | None = None,
     limit: int | None = None,
     seed: int = SEED,
     level: str = "auto",
@@ -39,16 +46,48 @@ def pool_pairs(
         if value not in CHOICES[name]:
             raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, found {value!r}")
     how = policy(level=cast("Level", level), separator=separator)
-    judged = {row.ids for path in judgments for row in read_judgments(path).rows}
+    earlier = read_all_judgments(judgments)
+    qrels = read_qrels(gold) if gold is not None else None
+    by_value = order == "value"
+    grades = _find_scale(scale, earlier, qrels) if by_value else range(0)
     pool = build_pool(
         [read_run(path, name=name, policy=how) for name, path in run_files(runs).items()],
-        gold=read_qrels(gold) if gold is not None else None,
-        judged=judged,
+        gold=qrels,
+        judged=_grades_of(earlier) if by_value else {row.ids: math.nan for row in earlier.rows},
         depth=depth,
         order=cast("Order", order),
+        metric=metric,
+        scale=grades,
         limit=limit,
         seed=seed,
         policy=how,
     )
     write_pairs(pool.pairs, output)
     return pool
+
+
+def _grades_of(judgments: Judgments) -> dict[tuple[str, str], float]:
+    """The grade of each pair: that of people (`PairLabels.grade`), else the median of models' grades."""
+    by_models: dict[tuple[str, str], list[Judgment]] = {}
+    for row in judgments.rows:
+        if isinstance(row.by, ModelJudge):
+            by_models.setdefault(row.ids, []).append(row)
+    models = {ids: PairLabels(tuple(rows)) for ids, rows in by_models.items()}
+    people = group_labels(judgments, judgments.rows[0].scale) if judgments.rows else {}
+    return {ids: float(pair.grade) for ids, pair in (models | people).items()}
+
+
+def _find_scale(name: str | None, judgments: Judgments, gold: Qrels | None) -> range:
+    """The grades that unjudged docs may have; judgments and gold must lie on that scale."""
+    scale = choose_scale(name)
+    other = next((row for row in judgments.rows if row.scale != scale.name), None)
+    if other is not None:
+        raise InputError(
+            f"the judgments are on the scale {other.scale}, expected {scale.name}: state --scale {other.scale}"
+        )
+    largest = 0.0 if gold is None else float(gold.grades.max(initial=0.0))
+    if largest > scale.grades[-1]:
+        raise InputError(
+            f"the gold has the grade {largest:g}, expected the scale {scale.name}: state --scale 0-{largest:g}"
+        )
+    return scale.grades
