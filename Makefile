@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
 .PHONY: help demo demo-ontology test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-judges bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth screenshots clean
+	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-plan       whether karat plan predicts what karat check says (needs ../shared/data; an hour)"
 	@echo "make bench-pooling    pooled segments: coverage, how often gates ship, and the test of interaction (needs ../shared/data)"
 	@echo "make bench-judges     figures by judges and from sampled gold, corrected: bias and coverage (needs ../shared/data)"
+	@echo "make bench-value      judging by value against random order, and whether a verdict is ever wrong (needs ../shared/data)"
 	@echo "make bench-reliability  how far TREC DL 2019 can be trusted, and coverage of those intervals (needs ../shared/data)"
 	@echo "make bench-scifact    the diagnosis of BM25 on SciFact, by sentence (needs ../shared/data)"
 	@echo "make bench-report size of the report, and how fast it opens and filters in Chromium"
@@ -167,6 +168,9 @@ bench-pooling: $(VENV)/.bench
 
 bench-judges: $(VENV)/.bench
 	$(BIN)/python bench/judges.py
+
+bench-value: $(VENV)/.bench
+	$(BIN)/python bench/value.py
 
 bench-reliability: $(VENV)/.test
 	$(BIN)/python bench/reliability.py

@@ -42,17 +42,18 @@ def test_random_order_gives_every_pair_the_probability_it_states() -> None:
 
 
 def test_pairs_by_value_come_in_the_order_of_how_much_their_grade_could_change() -> None:
-    # Nothing suggests yet that one run is better. Discounts at ranks 1, 2, 3: 1, .631, .5. d4 is at rank 1 of a alone;
-    # d3 at 3 and 1; d2 at 2 of a alone; d9 at 3 of b alone; d1 at 1 and 2. With fewer queries nothing is significant.
+    # Nothing suggests yet that one run is better. Discounts at ranks 1, 2, 3: 1, .631, .5. d4 and d5 are at rank 1 of
+    # one run; d3 at 3 and 1; d2 at 2 of a; d9 at 3 of b; d1 at 1 and 2. With fewer queries nothing is significant.
     runs = [
         read_run({f"{q}-{i}": docs for q, docs in own.items() for i in range(9)}, name=name)
-        for name, own in (("a", A), ("b", B))
+        for name, own in (("a", A), ("b", B | {"q2": {"d5": 1.0}}))
     ]
     pool = build_pool(runs, depth=3, order="value")
     docs = [pair.doc_id for pair in pool.pairs]
-    assert docs[:18] == ["d4"] * 9 + ["d2"] * 9  # 1 and 1 / log2(3) = .631
-    assert set(docs[18:36]) == {"d3", "d9"}  # 1 - .5 and .5
-    assert docs[36:] == ["d1"] * 9  # 1 - .631
+    assert set(docs[:18]) == {"d4", "d5"}  # 1
+    assert docs[18:27] == ["d2"] * 9  # 1 / log2(3) = .631
+    assert set(docs[27:45]) == {"d3", "d9"}  # 1 - .5 and .5
+    assert docs[45:] == ["d1"] * 9  # 1 - .631
     assert math.isclose(1 / math.log2(3), 0.631, abs_tol=0.001)
     assert {pair.drawn for pair in pool.pairs} == {Draw("value")}
     alone = build_pool(RUNS[1:], order="value")
@@ -88,7 +89,10 @@ def test_the_command_writes_the_pairs_and_says_what_it_did(folder: Path) -> None
     assert {pair.ids for pair in pairs} == {("q1", "d3"), ("q1", "d9"), ("q2", "d4")}
     assert {pair.drawn for pair in pairs} == {Draw("random", 1.0)}
     done = run_karat("judge", "pool", "a.run", "b.run", "--order", "value", "-n", "2", "-o", "top.jsonl", cwd=folder)
-    assert "2 pairs to judge, of 5, most valuable first (2 queries, depth 10; 0 of 5 pairs judged)" in done.stdout
+    assert (
+        "top.jsonl: nothing to judge (2 queries, depth 10; 0 of 5 pairs judged)" in done.stdout
+    )  # 2 queries say nothing
+    assert "decided: b against a: no significant difference, whatever the grades of 5 unjudged pairs" in done.stdout
 
 
 @pytest.mark.parametrize(
