@@ -150,7 +150,7 @@ def test_the_command_says_what_is_open_and_what_is_decided(folder: Path) -> None
         in done.stdout
     )
     assert (
-        "open: a against b: worse or no significant difference or better, depending on 72 unjudged pairs" in done.stdout
+        "open: a against b: worse, no significant difference or better, depending on 72 unjudged pairs" in done.stdout
     )
     assert "(ndcg@3, Δ between -1.0000 and +1.0000)" in done.stdout
     for _ in range(10):

@@ -120,7 +120,8 @@ def describe_comparison(row: PoolComparison, unjudged: int) -> str:
     if row.change.final is not None:
         rest = f", whatever the grades of {plural(unjudged, 'unjudged pair')}" if unjudged else ""
         return f"decided: {pair}: {words[row.change.final]}{rest} ({span})"
-    choice = " or ".join(words[direction] for direction in row.change.directions)
+    *others, last = (words[direction] for direction in row.change.directions)
+    choice = f"{', '.join(others)} or {last}"
     return f"open: {pair}: {choice}, depending on {plural(row.open, 'unjudged pair')} ({span})"
 
 
