@@ -66,7 +66,8 @@ def test_corrected_is_the_default_where_it_can_be_had(result: Result) -> None:
     assert _row(result, "precision@10 >= 0.2").basis == "corrected"
     assert _row(result, "ndcg@10 >= 0.2").basis == "none"  # labels of single pairs would leave it biased
     assert _row(result, "recall@10 >= 0.2").basis == "none"
-    assert _row(result, "precision@10 no worse than other by 0.1").basis == "none"
+    assert _row(result, "precision@10 no worse than other by 0.1").basis == "corrected"
+    assert _row(result, "ndcg@10 no worse than other by 0.1").basis == "none"
     assert (
         "is 0.104 [0.083, 0.138] (gold only); "
         in karat.check(result, ["precision@10 >= 0.2 judged none"], candidate="sys").why
@@ -94,12 +95,38 @@ def test_differences_of_gold_and_judge_are_judged(result: Result) -> None:
     assert row.found.estimate == pytest.approx(change) and row.outcome == "pass"
 
 
+def test_a_gate_and_a_comparison_have_the_same_corrected_difference(data: Planted) -> None:
+    runs = {"other": {q: docs[::-1] for q, docs in data.run.items()}, "sys": data.run}
+    options = {"judgments": data.files, "calibration": data.calibration}
+    comparison = karat.compare(data.qrels, runs, ["precision@10", "recall@10"], **options)
+    (row,) = comparison.by_judge["corrected"]
+    gate = _row(comparison.result, "precision@10 no worse than other by 0.5")
+    assert gate.basis == "corrected" and gate.outcome == "pass"
+    assert (gate.found.estimate, gate.found.low, gate.found.high) == pytest.approx(
+        (row.delta, row.difference.low, row.difference.high)
+    )
+
+
+def test_a_baseline_of_other_judgments_is_compared_by_the_gold_alone(data: Planted, result: Result) -> None:
+    plain = karat.evaluate(data.qrels, {"sys": data.run}, "precision@10")
+    raw = karat.evaluate(data.qrels, {"sys": data.run}, "precision@10", judgments=data.files)  # without labels
+    for baseline in (plain, raw):
+        (row,) = karat.check(result, ["precision@10 no worse than baseline"], candidate="other", baseline=baseline).rows
+        assert row.basis == "none"
+    for basis in ("raw", "corrected"):
+        gate = f"precision@10 no worse than baseline judged {basis}"
+        with pytest.raises(InputError, match=r"was not judged.*evaluate both runs together"):
+            karat.check(result, [gate], candidate="other", baseline=plain)
+        with pytest.raises(InputError, match="rest on different judgments or labels"):
+            karat.check(result, [gate], candidate="other", baseline=raw)
+
+
 @pytest.mark.parametrize(
     ("gate", "reason"),
     [
         ("ndcg@10 >= 0.2 judged corrected", "labels of single pairs would leave it biased"),
         ("recall@10 >= 0.2 judged raw", "judged grades do not feed recall@10"),
-        ("precision@10 no worse than other judged corrected", "differences from another run are not corrected"),
+        ("ndcg@10 no worse than other judged corrected", "labels of single pairs would leave it biased"),
     ],
 )
 def test_figures_that_there_are_not_are_refused(result: Result, gate: str, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError
+from karat.results.pairing import lack_of_common_judge
 
 if TYPE_CHECKING:
     from karat.gates.language import Gate
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 WORDS: dict[Basis, str] = {"none": "gold only", "raw": "gold + judge", "corrected": "gold + judge, corrected"}
 """How outputs name the figure of a gate."""
+TOGETHER = "evaluate both runs together to compare them by a judge"
 
 
 def choose_basis(gate: Gate, run: RunResult, base: RunResult | None = None) -> Basis | None:
@@ -25,7 +27,7 @@ def choose_basis(gate: Gate, run: RunResult, base: RunResult | None = None) -> B
         if gate.judged in ("raw", "corrected"):
             raise _problem(gate, "the result holds no judgments; name them (judgments: in karat.yaml, or --judgments)")
         return None
-    lack = _lack_of_correction(gate, run, judged)
+    lack = _lack_of_correction(gate, run, judged, base)
     if gate.judged is None:
         return "none" if lack else "corrected"
     if gate.judged == "corrected" and lack:
@@ -33,12 +35,12 @@ def choose_basis(gate: Gate, run: RunResult, base: RunResult | None = None) -> B
     if gate.judged == "raw":
         if gate.metric not in judged.raw:
             raise _problem(gate, judged.not_raw.get(gate.metric, f"judged grades do not feed {gate.metric}"))
-        if base is not None and (base.by_judge is None or gate.metric not in base.by_judge.raw):
-            raise _problem(gate, f"{base.name} was not judged; compare it with a run of the same evaluation")
+        if base is not None and (apart := lack_of_common_judge(base, run)):
+            raise _problem(gate, f"{apart}; {TOGETHER}")
     return gate.judged
 
 
-def _lack_of_correction(gate: Gate, run: RunResult, judged: RunByJudge) -> str:
+def _lack_of_correction(gate: Gate, run: RunResult, judged: RunByJudge, base: RunResult | None) -> str:
     """Why a gate cannot look at a corrected figure; empty if it can.
 
     Labels are drawn from all queries: a segment may have none of them, and then nothing would be corrected there.
@@ -47,8 +49,8 @@ def _lack_of_correction(gate: Gate, run: RunResult, judged: RunByJudge) -> str:
         return judged.not_corrected.get(gate.metric, f"judged grades do not feed {gate.metric}")
     if gate.fields:
         return "figures of segments are not corrected"
-    if gate.against is not None:
-        return "differences from another run are not corrected"
+    if base is not None and (apart := lack_of_common_judge(base, run)):
+        return f"{apart} ({TOGETHER})"
     return "intervals that hold at every look are not corrected" if run.sampling.sequential else ""
 
 

@@ -19,8 +19,7 @@ from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
-from karat.results.pairing import follows_lists, have_same_lists, paired
-from karat.results.values import statistic_of
+from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired
 from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
@@ -175,10 +174,12 @@ def judge_gates(
             basis = choose_basis(gate, run, base)
             place = (count, id(base), basis)  # a baseline from a file may have the name of a run
             if place not in views:
-                own_figures = run.on_basis(basis or "none")
-                base_figures = base.on_basis(basis or "none") if base is not None else None
                 failing = _failing(passing, rates.block / count)
-                views[place] = _View(own_figures, base_figures, passing, failing)
+                if base is None:
+                    views[place] = _View(run.on_basis(basis or "none"), None, passing, failing)
+                else:
+                    base_figures, own_figures = pair_on_basis(base, run, basis or "none")
+                    views[place] = _View(own_figures, base_figures, passing, failing)
             out += [replace(judged, basis=basis) for judged in views[place].judgments(gate)]
     for gate in gates:
         if gate.run is not None and gate.run not in names:
@@ -440,7 +441,7 @@ class _View:
             both = paired(self.base, self.run, [metric])
             groups = [np.arange(len(both.query_ids))]
             groups += rows_of(both.query_ids, self.run, self._slices if segments else ())
-            units, statistic = self.sampling.units(both.query_ids), statistic_of(parse(metric))
+            units, statistic = self.sampling.units(both.query_ids), self.run.statistic(metric)
             drawn = statistic.aggregate == "quantile" or self.sampling.method != "auto"
             shared = [s.confidence for s in self._levels]  # the same sign flips serve both
             parts = [

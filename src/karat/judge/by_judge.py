@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,6 +71,13 @@ class JudgeGrades:
         first = self.rows[0]
         labels = len(self.labels) if self.labels is not None else None
         return JudgeIdentity(first.by.label, fingerprint_judge(first.by, first.scale), first.scale, labels)
+
+    @cached_property
+    def content(self) -> str:
+        """A fingerprint of all grades and labels."""
+        grades = sorted((*row.ids, row.grade) for row in self.rows)
+        text = json.dumps([self.identity.fingerprint, grades, sorted((self.labels or {}).items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def top(self) -> int:
@@ -151,6 +160,7 @@ def measure_by_judge(
         completed.pairs,
         completed.shared,
         completed.disagreements,
+        grading.content,
         raw,
         corrected,
         not_raw,
@@ -224,8 +234,8 @@ def _correct_all(
             resamples=sampling.resamples,
             seed=sampling.seed,
         )
-        values = _in_order(one.values, ids, query_ids)
-        out[m.name] = CorrectedFigure(values, one.population, one.these, one.tuning)
+        values, control = (_in_order(column, ids, query_ids) for column in (one.values, one.control))
+        out[m.name] = CorrectedFigure(values, one.population, one.these, one.tuning, control)
     return out, reasons
 
 

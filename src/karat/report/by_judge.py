@@ -12,11 +12,14 @@ from karat.results.words import plural, queries_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.results.by_judge import JudgeIdentity, RunByJudge
+    from karat.results.by_judge import Basis, JudgeIdentity, RunByJudge
+    from karat.results.decisions import Decision
+    from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
 
 HEADS = ("metric", "gold only", "gold + judge", "corrected", "judged", "bounds")
+BASES: tuple[Basis, ...] = ("none", "raw", "corrected")
 BOUNDS = "bounds: whatever the grades of returned docs that the gold lacks"
 
 
@@ -36,13 +39,11 @@ class JudgedSection:
     """A run's figures side by side, and what to know of them."""
 
     run: str
+    title: str
+    heads: tuple[str, ...]
     rows: tuple[tuple[str, tuple[JudgedCell, ...]], ...]
     """By metric: one cell for each head but the first."""
     lines: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        return f"{self.run} with the judge's grades"
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,13 @@ class JudgedFigures:
 
     sections: tuple[JudgedSection, ...]
     lines: tuple[str, ...]
-    heads: tuple[str, ...] = HEADS
 
 
-def describe_judged(result: Result) -> JudgedFigures | None:
-    """All that is said of a judge's grades; None where nobody judged what the gold lacks."""
+def describe_judged(result: Result, decisions: ByBasis | None = None) -> JudgedFigures | None:
+    """All that is said of a judge's grades; None where nobody judged what the gold lacks.
+
+    `decisions` are those by the gold alone (`none`), by gold + judge, and corrected.
+    """
     if result.judge is None:
         return None
     judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
@@ -63,13 +66,47 @@ def describe_judged(result: Result) -> JudgedFigures | None:
     first = next(iter(lines.values()), [])
     shared = [line for line in first if all(line in others for others in lines.values())]
     sections = [
-        JudgedSection(run.name, _rows(run, one), tuple(line for line in lines[run.name] if line not in shared))
+        JudgedSection(
+            run.name,
+            f"{run.name} with the judge's grades",
+            HEADS,
+            _rows(run, one),
+            tuple(line for line in lines[run.name] if line not in shared),
+        )
         for run, one in judged
     ]
-    return JudgedFigures(tuple(sections), (*shared, _describe_judge(result.judge)))
+    sections += _changes(decisions or {})
+    return JudgedFigures(tuple(sections), (*shared, describe_judge(result.judge)))
 
 
-def _describe_judge(judge: JudgeIdentity) -> str:
+def _changes(decisions: ByBasis) -> list[JudgedSection]:
+    """The differences of each candidate from the baseline, by what they rest on."""
+    fed = [row for basis in ("raw", "corrected") for row in decisions.get(basis, ())]
+    out = []
+    for candidate in dict.fromkeys(row.candidate for row in fed):
+        mine = {
+            basis: {row.metric: row for row in rows if row.candidate == candidate and row.segment is None}
+            for basis, rows in decisions.items()
+        }
+        metrics = dict.fromkeys(row.metric for row in fed if row.candidate == candidate)
+        baseline = next(row.baseline for row in fed if row.candidate == candidate)
+        out.append(
+            JudgedSection(
+                candidate,
+                f"{candidate} against {baseline} with the judge's grades",
+                ("metric", *(f"Δ {head}" for head in HEADS[1:4])),
+                tuple((m, tuple(_change(mine.get(basis, {}).get(m)) for basis in BASES)) for m in metrics),
+                tuple(f"corrected {row.statement}" for row in mine.get("corrected", {}).values()),
+            )
+        )
+    return out
+
+
+def _change(row: Decision | None) -> JudgedCell:
+    return JudgedCell(UNDEFINED) if row is None else JudgedCell(row.figure.text, row.figure.interval)
+
+
+def describe_judge(judge: JudgeIdentity) -> str:
     """Who judged, and whether figures are corrected."""
     labels = "not calibrated" if judge.labels is None else f"corrected by {plural(judge.labels, 'label')} of people"
     return f"judge: {judge.label}, fingerprint {judge.fingerprint}, scale {judge.scale}; {labels}"

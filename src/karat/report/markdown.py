@@ -137,14 +137,14 @@ def _systems(view: View) -> str:
 
 def _judged(view: View) -> list[str]:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side."""
-    judged = describe_judged(view.result)
+    judged = describe_judged(view.result, {"none": view.decisions, **view.decisions_by_judge})
     if judged is None:
         return []
     out = []
     for section in judged.sections:
         rows = [[code(name), *(text(str(cell)) for cell in cells)] for name, cells in section.rows]
         out.append(
-            f"**{text(section.title)}**\n\n{lay_table(list(judged.heads), rows)}\n\n{_bullets(section.lines)}".strip()
+            f"**{text(section.title)}**\n\n{lay_table(list(section.heads), rows)}\n\n{_bullets(section.lines)}".strip()
         )
     return [*out, _bullets(judged.lines)]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.results.decisions import Decision, SharedLevels
     from karat.results.fingerprints import Difference
+    from karat.results.judged_differences import ByBasis
     from karat.results.result import RunResult
     from karat.verbs.all_pairs import PairwiseTest
     from karat.verbs.check import Check
@@ -128,6 +129,7 @@ class View:
     gate_rows: tuple[JudgedGate, ...] = ()
     """In the order of the gates."""
     decisions: tuple[Decision, ...] = ()
+    decisions_by_judge: ByBasis = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()
     forced: tuple[Difference, ...] = ()
@@ -268,6 +270,7 @@ def _view_comparison(source: Comparison) -> View:
         result.metrics,
         systems,
         decisions=source.rows,
+        decisions_by_judge=source.by_judge,
         alpha=source.alpha,
         remarks=remarks_of(result.runs),
         notes=source.notes,
@@ -297,6 +300,7 @@ def _view_check(source: Check) -> View:
         gates=group_gates(source.rows),
         gate_rows=source.rows,
         decisions=source.comparisons,
+        decisions_by_judge=source.by_judge,
         alpha=1 - result.runs[0].sampling.confidence,
         remarks=(*(Remark(text, True) for text in [source.second_look] if text), *source.remarks),
         notes=source.notes,

@@ -58,6 +58,12 @@ class CorrectedFigure:
     """For these queries alone: it shrinks to nothing as labels are added."""
     tuning: float
     """λ: how much the judge counts."""
+    control: Values
+    """By query: what the values gain as λ goes from 0 to 1."""
+
+    def at(self, tuning: float) -> Values:
+        """The values with another λ."""
+        return self.values + (tuning - self.tuning) * self.control
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ class RunByJudge:
     """Pairs that both grade: there the gold counts."""
     disagreements: int
     """Those of them that are relevant for one and not for the other."""
+    judgments: str
+    """A fingerprint of all grades and labels: only runs with the same one are compared by them."""
     raw: Mapping[str, Values] = field(default_factory=dict)
     """By metric: the values of gold + judge, for metrics that judged grades feed."""
     corrected: Mapping[str, CorrectedFigure] = field(default_factory=dict)

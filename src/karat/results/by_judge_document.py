@@ -79,14 +79,18 @@ class RunByJudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
     pairs: Annotated[int, Meta(description="Pairs that the judge alone grades.")]
     shared: Annotated[int, Meta(description="Pairs that both grade: there the gold counts.")]
     disagreements: Annotated[int, Meta(description="Those of them that are relevant for one and not for the other.")]
+    judgments: Annotated[str, Meta(description="A fingerprint of all grades and labels.")]
     metrics: dict[str, JudgedMetricJson]
 
 
 class JudgedValuesJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """The values of each query, by gold + judge and corrected."""
+    """The values of each query, by gold + judge and corrected; bounds and shares of judged docs in all their digits."""
 
     raw: Columns
     corrected: Columns
+    control: Annotated[Columns, Meta(description="What corrected values gain as λ goes from 0 to 1.")]
+    bounds: dict[str, tuple[Number, Number]]
+    judged: dict[str, tuple[Number, Number]]
 
 
 def judge_json(judge: JudgeIdentity) -> JudgeJson:
@@ -117,7 +121,7 @@ def by_judge_json(run: RunResult) -> RunByJudgeJson:
         )
     nothing = JudgedMetricJson()
     metrics = {name: metric for name, metric in metrics.items() if metric != nothing}
-    return RunByJudgeJson(one.pairs, one.shared, one.disagreements, metrics)
+    return RunByJudgeJson(one.pairs, one.shared, one.disagreements, one.judgments, metrics)
 
 
 def judged_values_json(one: RunByJudge) -> JudgedValuesJson:
@@ -125,6 +129,9 @@ def judged_values_json(one: RunByJudge) -> JudgedValuesJson:
     return JudgedValuesJson(
         {name: values.tolist() for name, values in one.raw.items()},
         {name: figure.values.tolist() for name, figure in one.corrected.items()},
+        {name: figure.control.tolist() for name, figure in one.corrected.items()},
+        {name: (bounds.low, bounds.high) for name, bounds in one.bounds.items()},
+        {name: (share.gold, share.both) for name, share in one.judged.items()},
     )
 
 
@@ -136,25 +143,26 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
         figure = head.metrics[name].corrected
         if figure is UNSET:
             raise ValueError(f"{name} has corrected values and no corrected figure")
-        own = np.array(column, dtype=np.float64)
-        corrected[name] = CorrectedFigure(own, _interval(figure), _interval(figure.these), _number(figure.tuning))
-    if any(len(column) != queries for column in (*columns.values(), *(one.values for one in corrected.values()))):
+        if name not in values.control:
+            raise ValueError(f"{name} has corrected values and no control")
+        own, control = (np.array(some, dtype=np.float64) for some in (column, values.control[name]))
+        intervals = _interval(figure), _interval(figure.these)
+        corrected[name] = CorrectedFigure(own, *intervals, _number(figure.tuning), control)
+    of_corrected = [some for one in corrected.values() for some in (one.values, one.control)]
+    if any(len(column) != queries for column in (*columns.values(), *of_corrected)):
         raise ValueError(f"expected {queries} values by the judge")
     metrics = head.metrics.items()
     return RunByJudge(
         head.pairs,
         head.shared,
         head.disagreements,
+        head.judgments,
         columns,
         corrected,
         {name: one.not_raw for name, one in metrics if one.not_raw is not UNSET},
         {name: one.not_corrected for name, one in metrics if one.not_corrected is not UNSET},
-        {name: ValueRange(*map(_number, one.bounds)) for name, one in metrics if one.bounds},
-        {
-            name: JudgedShare(_number(one.judged.gold), _number(one.judged.both))
-            for name, one in metrics
-            if one.judged is not UNSET
-        },
+        {name: ValueRange(*map(_number, ends)) for name, ends in values.bounds.items()},
+        {name: JudgedShare(*map(_number, shares)) for name, shares in values.judged.items()},
     )
 
 

@@ -62,7 +62,7 @@ class PairedComparison:
         changes = measure_changes(
             both.base,
             both.candidate,
-            [statistic_of(m) for m in measures],
+            [run.statistic(m.name) for m in measures],
             units,
             groups,
             sampling.choice(self.threads),

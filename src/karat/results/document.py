@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from karat.model.json_data import JsonObject
+from karat.results.by_judge import Basis
 from karat.results.by_judge_document import JudgeJson, RunByJudgeJson
 from karat.results.components import ComponentTables, QueryCell
 from karat.results.json_numbers import Ends, Number
@@ -508,6 +509,10 @@ class DocumentJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     gates: list[GateJson] | UnsetType = UNSET
     baseline: BaselineJson | UnsetType = UNSET
     comparisons: list[ComparisonJson] | UnsetType = UNSET
+    comparisons_by_judge: Annotated[
+        dict[Basis, list[ComparisonJson]] | UnsetType,
+        Meta(description="Over all queries, by gold + judge (raw) and corrected, where judgments were named."),
+    ] = UNSET
     pairs: Annotated[dict[str, PairsJson] | UnsetType, Meta(description="By metric.")] = UNSET
     notes: list[str] | UnsetType = UNSET
     warnings: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from karat.errors import NotComparable, UsageError
 from karat.metrics.registry import GOLD_ALONE
 from karat.results.fingerprints import find_differences, of_system
+from karat.stats.prediction_powered import tune_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.metrics.grammar import Measure
+    from karat.results.by_judge import Basis
     from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
@@ -46,6 +48,38 @@ def paired(base: RunResult, run: RunResult, metrics: Sequence[str]) -> Paired:
         ids = [base.query_ids[i] for i in rows[0]]
     values = (np.array([r.values[m][own_rows] for m in metrics]) for r, own_rows in ((base, rows[0]), (run, rows[1])))
     return Paired(ids, *values)
+
+
+def lack_of_common_judge(base: RunResult, run: RunResult) -> str:
+    """Why figures by a judge cannot be compared; empty if they can."""
+    if base.by_judge is None or run.by_judge is None:
+        return f"{(base if base.by_judge is None else run).name} was not judged"
+    if base.by_judge.judgments != run.by_judge.judgments:
+        return f"{base.name} and {run.name} rest on different judgments or labels"
+    return ""
+
+
+def pair_on_basis(base: RunResult, run: RunResult, basis: Basis) -> tuple[RunResult, RunResult]:
+    """Both runs with figures by gold + judge, raw or corrected; corrected ones with the λ of their difference."""
+    first, second = base.on_basis(basis), run.on_basis(basis)
+    if basis != "corrected" or base.by_judge is None or run.by_judge is None:
+        return first, second
+    one, two = base.by_judge.corrected, run.by_judge.corrected
+    metrics = [m for m in one if m in two and m in base.values and m in run.values]
+    zero, gain = (
+        paired(replace(base, values=before), replace(run, values=after), metrics)
+        for before, after in (
+            ({m: one[m].at(0.0) for m in metrics}, {m: two[m].at(0.0) for m in metrics}),
+            ({m: one[m].control for m in metrics}, {m: two[m].control for m in metrics}),
+        )
+    )
+    units = run.sampling.units(zero.query_ids)
+    differences = zip(metrics, zero.candidate - zero.base, gain.candidate - gain.base, strict=True)
+    tuning = {m: tune_difference(values, control, units) for m, values, control in differences}
+    return (
+        replace(first, values={**first.values, **{m: one[m].at(t) for m, t in tuning.items()}}),
+        replace(second, values={**second.values, **{m: two[m].at(t) for m, t in tuning.items()}}),
+    )
 
 
 def follows_lists(measure: Measure) -> bool:

@@ -18,6 +18,7 @@ from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, checked_share, standard_error
 from karat.stats.resample import Units, mean_of
+from karat.stats.survey import group_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,6 +174,8 @@ class CorrectedValues:
     linear: bool
     """Whether it is a sum over pairs: right on average whatever the judge does. Others are a little off, however many
     labels there are, and nothing should be decided by them."""
+    control: Floats
+    """What the values gain as λ goes from 0 to 1: 0 on average, so that any other λ is as right."""
 
 
 def correct_values(
@@ -204,9 +207,9 @@ def correct_values(
     at = query[labels.row]
     mine, human = share[at] * predicted[labels.row], share[at] * labels.value
     factor = _share(survey.covariance(human, mine), survey.variance(mine)) if tuning is None else tuning
-    parts = np.bincount(query, predicted, minlength=size)
-    off = np.bincount(at, survey.weight * (labels.value - factor * predicted[labels.row]), minlength=size)
-    corrected: Floats = values - (1 - factor) * parts + off
+    parts = group_sums(predicted, query, size)
+    control: Floats = parts - group_sums(survey.weight * predicted[labels.row], at, size)
+    corrected: Floats = values - parts + group_sums(survey.weight * labels.value, at, size) + factor * control
     estimate = mean_of(corrected, own)
     error = math.sqrt(survey.variance((human - factor * mine) / (1 - leverage)))
     (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
@@ -221,7 +224,24 @@ def correct_values(
         raw,
         t_interval(alone, math.sqrt(survey.variance(human)), free, level, "t", n).clip(*bounds),
         linear,
+        control,
     )
+
+
+def tune_difference(difference: Floats, control: Floats, units: Units | None = None) -> float:
+    """The λ that minimises the variance of a mean difference, from its values per query at λ = 0 and their control.
+
+    Two systems have one judge, and its errors on docs that both return cancel: the λ of a difference is not that of
+    either level.
+    """
+    defined = ~np.isnan(difference) & ~np.isnan(control)
+    weight = np.where(defined, _units(len(difference), units).weight, 0.0)
+    if not weight.any():
+        return 1.0
+    values, own = np.where(defined, difference, 0.0), np.where(defined, control, 0.0)
+    share = weight / weight.sum()
+    aside = own - float(share @ own)
+    return _share(-float(share @ (values * aside)), float(share @ aside**2))
 
 
 def _units(size: int, units: Units | None) -> Units:

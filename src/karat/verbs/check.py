@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.checks import (
@@ -30,6 +30,7 @@ from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.results.differences import PairedComparison, decide
+from karat.results.judged_differences import decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
+    from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
@@ -80,6 +82,8 @@ class Check(Tabular):
     """Where a report can be read."""
     second_look: str = ""
     """The warning that this gold was looked at before it grew."""
+    by_judge: ByBasis = field(default_factory=dict)
+    """The comparisons with a judge's grades, where judgments were named."""
 
     @property
     def verdict(self) -> Verdict:
@@ -180,6 +184,7 @@ class Check(Tabular):
             gates=[row.document() for row in self.rows],
             baseline=BaselineJson(base.name, self.baseline_file) if base is not None else UNSET,
             comparisons=[c.document() for c in self.comparisons] or UNSET,
+            comparisons_by_judge={b: [row.document() for row in rows] for b, rows in self.by_judge.items()} or UNSET,
             notes=list(self.all_notes) or UNSET,
             warnings=[remark.text for remark in self.remarks] or UNSET,
             forced=differences_json(self.forced),
@@ -436,14 +441,27 @@ def _judge(
     refuse_impossible(gates, result, judged_runs, places or {})
     rows = judge_gates(gates, result, judged_runs, baseline=base, correction=correction, risk=risk)
     decisions: tuple[Decision, ...] = ()
+    by_judge: ByBasis = {}
     if base is not None:
         alpha = 1 - result.runs[0].sampling.confidence
         metrics = [m for m in base.values if all(m in result[name].values for name in judged_runs)]
         main = choose_primary(metrics, wish=primary, gated=[g.metric for g in gates]) if metrics else None
         how = PairedComparison(base, tests, "holm", alpha, None, DRAWS, {}, result.runs[0].threads, main)
         decisions = decide(how, [result[name] for name in judged_runs])
+        by_judge = decide_by_judge(how, [result[name] for name in judged_runs])
     notes = [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Check(result, rows, tuple(judged_runs), base, path, tuple(forced), decisions, tuple(system), tuple(notes))
+    return Check(
+        result,
+        rows,
+        tuple(judged_runs),
+        base,
+        path,
+        tuple(forced),
+        decisions,
+        tuple(system),
+        tuple(notes),
+        by_judge=by_judge,
+    )
 
 
 def _check_opponents(gates: Sequence[Gate], candidates: Sequence[str], baseline: str | None) -> None:

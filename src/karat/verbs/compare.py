@@ -16,7 +16,8 @@ from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
-from karat.results.pairing import check_comparable, follows_lists
+from karat.results.judged_differences import decide_by_judge
+from karat.results.pairing import check_comparable, follows_lists, lack_of_common_judge
 from karat.results.remarks import few_cases
 from karat.results.result import Result
 from karat.results.saved import is_saved, load_any, save
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
+    from karat.results.judged_differences import ByBasis
     from karat.results.pairing import Verified
     from karat.results.result import RunResult
     from karat.results.table import Table
@@ -64,6 +66,8 @@ class Comparison(Tabular):
     """What differs between the results and was overridden by force."""
     system: tuple[Difference, ...] = ()
     """What differs between the systems under test."""
+    by_judge: ByBasis = field(default_factory=dict)
+    """The same with a judge's grades, where judgments were named."""
 
     def __repr__(self) -> str:
         changes = (f"{r.candidate} {r.metric} {r.figure.text}" for r in self.rows if r.segment is None)
@@ -108,6 +112,7 @@ class Comparison(Tabular):
             kind="comparison",
             baseline=BaselineJson(self.baseline, None),
             comparisons=[row.document() for row in self.rows],
+            comparisons_by_judge={b: [row.document() for row in rows] for b, rows in self.by_judge.items()} or UNSET,
             pairs={m: p.document() for m, p in self.pairs.items()} or UNSET,
             notes=list(self.notes) or UNSET,
             forced=differences_json(self.forced),
@@ -196,24 +201,28 @@ def compare(
     floors = noise_of(qrels, replicates, result, settings) if replicates is not None else {}
     threads = settings.engine.threads or default_threads()
     job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads, primary)
-    rows = decide(job, [run for run in result.runs if run.name != base.name])
+    others = [run for run in result.runs if run.name != base.name]
+    rows = decide(job, others)
     notes = []
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
     if (cases := few_cases(base)) is not None:
         notes += _describe_detectable(rows, cases)
-    others = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
-    if others:
+    apart = dict.fromkeys(r.metric for r in rows if margin is not None and r.margin is None)
+    if apart:
         unit = choose_primary(list(result.metrics), wish=primary)
-        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(others)}")
+        notes.append(f"the margin of {margin:g} is one of {unit}, and not applied to {', '.join(apart)}")
     pairs = all_pairs_of(result, draws, base.sampling.seed) if all_pairs else {}
     if left_out := [m for m in result.metrics if all_pairs and m not in pairs]:
         notes.append(f"all pairs are compared by means: {', '.join(left_out)} left out")
     forced = dict.fromkeys(d for one in checked for d in one.forced)
     system = dict.fromkeys(d for one in checked for d in one.system)
     notes += [f"--force: compared although these differ: {'; '.join(map(str, forced))}"] if forced else []
-    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system))
+    by_judge = decide_by_judge(job, others) if base.by_judge is not None else {}
+    if base.by_judge is not None:
+        notes += [f"no differences by a judge: {lack}" for run in others if (lack := lack_of_common_judge(base, run))]
+    return Comparison(result, base.name, rows, level, pairs, tuple(notes), tuple(forced), tuple(system), by_judge)
 
 
 def _describe_detectable(rows: Sequence[Decision], cases: int) -> list[str]:

@@ -22,7 +22,7 @@ from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
 from karat.results.figures import percent_text
-from karat.results.pairing import paired
+from karat.results.pairing import pair_on_basis, paired
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
@@ -327,7 +327,7 @@ def _cases(judged: Check, gate: Gate, rows: Sequence[JudgedGate], rule: _Rule) -
     if gate.against is not None:
         other = judged.baseline if gate.against == BASELINE else judged.result[gate.against]
         assert other is not None
-        both = paired(other.on_basis(basis), run, [gate.metric])
+        both = paired(*pair_on_basis(other, judged.result[rows[0].run], basis), [gate.metric])
         ids, values, base = both.query_ids, both.candidate[0], both.base[0]
     units = sampling.units(ids)
     place = {q: i for i, q in enumerate(ids)}

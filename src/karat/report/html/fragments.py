@@ -126,6 +126,7 @@ def judged_tables(judged: JudgedFigures) -> list[JudgedTable]:
         JudgedTable(
             section.run,
             plain(section.title),
+            list(section.heads),
             [(metric, [(typeset(c.text), typeset(c.interval)) for c in cells]) for metric, cells in section.rows],
             [plain(line) for line in section.lines],
         )

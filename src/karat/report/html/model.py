@@ -292,10 +292,11 @@ class PartText(Struct, frozen=True):
 
 
 class JudgedTable(Struct, frozen=True):
-    """The figures of one run by the gold alone, with a judge's grades, and corrected."""
+    """Figures of one run, or its differences, by the gold alone, with a judge's grades, and corrected."""
 
     run: str
     title: str
+    heads: list[str]
     rows: list[tuple[str, list[tuple[str, str]]]]
     """Metric, and for each head but the first the text and its interval."""
     lines: list[str]
@@ -337,7 +338,6 @@ class Page(Struct, frozen=True, kw_only=True):
     diagnoses: list[DiagnosisText]
     judged: list[JudgedTable]
     """Empty where nobody judged what the gold lacks."""
-    judged_heads: list[str]
     judged_lines: list[str]
     footer: str
     script: ScriptData

@@ -82,7 +82,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
     texts = [_run_text(source, run, overall) for run in runs if run.name != source.base or len(runs) == 1]
     script = script_data(source, docs=docs, titles={t.name: _title(source, t.headline) for t in texts}, k=k)
     several, ranked, has_lists = len(runs) > 1, len(runs) >= FEW, bool(script.queries.lists)
-    funnels, judged = funnels_of(runs), describe_judged(result)
+    funnels, judged = funnels_of(runs), describe_judged(result, source.by_judge)
     heights = {
         "gates": 90 + sum(112 if g.note else 76 for g in gates) if gates else 0,
         "moved": 450 if several else 0,
@@ -136,7 +136,6 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         parts=parts,
         diagnoses=[diagnosis_text(d) for d in source.diagnoses],
         judged=judged_tables(judged) if judged is not None else [],
-        judged_heads=list(judged.heads) if judged is not None else [],
         judged_lines=[plain(line) for line in judged.lines] if judged is not None else [],
         footer=_footer(script),
         script=script,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from karat.results.decisions import Decision
     from karat.results.document import BaselineJson, DifferenceJson, GateJson
+    from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
     from karat.results.saved import Saved
     from karat.verbs.diagnose import Diagnosis
@@ -49,6 +50,13 @@ class Source:
     diagnoses: tuple[Diagnosis, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts of queries beside those that the result holds."""
+    decisions_by_judge: ByBasis = field(default_factory=dict)
+    """The comparisons with a judge's grades, where judgments were named."""
+
+    @property
+    def by_judge(self) -> ByBasis:
+        """The comparisons by the gold alone, with a judge's grades, and corrected."""
+        return {"none": self.comparisons, **self.decisions_by_judge}
 
 
 def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> Source:
@@ -64,6 +72,7 @@ def source_of(outcome: Result | Comparison | Check | str | os.PathLike[str]) -> 
                 forced=outcome.forced,
                 differences=outcome.system,
                 remarks=(*remarks_of(outcome.result.runs), *_notes(outcome.notes)),
+                decisions_by_judge=outcome.by_judge,
             )
         )
     if isinstance(outcome, (str, os.PathLike)):
@@ -89,6 +98,7 @@ def _of_check(check: Check) -> Source:
         check.forced,
         check.system,
         (*check.remarks, *_notes(check.all_notes)),
+        decisions_by_judge=check.by_judge,
     )
     return _with_names(source if base is None or any(r is base for r in result.runs) else _beside(source, base))
 
@@ -113,6 +123,10 @@ def _with_names(source: Source) -> Source:
         candidates=tuple(map(name, source.candidates)),
         comparisons=tuple(_between(d, name(d.candidate), base or d.baseline) for d in source.comparisons),
         gates=tuple(replace(g, run=name(g.run)) for g in source.gates),
+        decisions_by_judge={
+            basis: tuple(_between(d, name(d.candidate), base or d.baseline) for d in rows)
+            for basis, rows in source.decisions_by_judge.items()
+        },
     )
 
 
@@ -144,6 +158,9 @@ def source_from(saved: Saved) -> Source:
         _differences(document.forced or ()),
         _differences(document.differences or ()),
         (*known, *_notes(document.notes or ())),
+        decisions_by_judge={
+            basis: tuple(map(read_decision, rows)) for basis, rows in (document.comparisons_by_judge or {}).items()
+        },
     )
     if base is not None and base.file:
         if run is None:

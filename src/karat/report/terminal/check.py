@@ -69,7 +69,7 @@ def show_check(
             out.print(note(plain(f"differs from the baseline: {difference}"), serious=False))
         show_figures(out, view)
         show_readings(out, [system.run for system in view.candidates])
-        show_judged(out, check.result)
+        show_judged(out, check.result, {"none": check.comparisons, **check.by_judge})
         show_segments(out, check, by, verbose=verbose)
         components_view.show(check.result, out)
         show_scope(out, check.result, gold, saved=saved)

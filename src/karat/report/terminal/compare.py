@@ -39,7 +39,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
         out.print()
     if comparison.pairs:
         _pairs(out, comparison)
-    show_judged(out, comparison.result)
+    show_judged(out, comparison.result, {"none": comparison.rows, **comparison.by_judge})
     for remark in remarks_of(comparison.result.runs):
         out.print(note(plain(remark.text), serious=remark.serious))
     for text in comparison.notes:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
 
@@ -135,15 +136,15 @@ def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
             out.print(line(plain(f"rules of thumb, {run.name}: {text}"), style="dim"))
 
 
-def show_judged(out: Console, result: Result) -> None:
+def show_judged(out: Console, result: Result, decisions: ByBasis | None = None) -> None:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side; nothing without a judge."""
-    judged = describe_judged(result)
+    judged = describe_judged(result, decisions)
     if judged is None:
         return
     out.print()
     for section in judged.sections:
         out.print(line(plain(section.title), style="bold"))
-        table = grid(*judged.heads)
+        table = grid(*section.heads)
         for metric, cells in section.rows:
             table.add_row(metric, *(str(cell) if out.width >= WIDE else cell.text for cell in cells))
         out.print(table)
