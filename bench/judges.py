@@ -34,10 +34,11 @@ from karat.judge.systems import compare_systems
 from karat.metrics import parse
 from karat.metrics.corrected import JudgedPairs, correct_metric
 from karat.metrics.sampled_gold import SampledGold, estimate_metric
+from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
 from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.intervals import wilson
 from karat.stats.misclassification import ErrorRate, correct_share
-from karat.stats.prediction_powered import Labels, correct_mean
+from karat.stats.prediction_powered import Labels, correct_mean, tune_difference
 from karat.stats.resample import Units
 from karat.stats.survey import Survey
 
@@ -45,7 +46,15 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 SHARED = HERE.parent.parent / "shared" / "data"
-SAMPLES = {"share": 2000, "queries": 2000, "pairs": 200, "rag25": 2000, "systems": 400, "sampled": 400}
+SAMPLES = {
+    "share": 2000,
+    "queries": 2000,
+    "pairs": 200,
+    "differences": 400,
+    "rag25": 2000,
+    "systems": 400,
+    "sampled": 400,
+}
 LABELS, JUDGED, THETA, SENSITIVITY, SPECIFICITY = 200, 5000, 0.4, 0.95, 0.75
 CONFUSION = np.array([[0.75, 0.17, 0.06, 0.02], [0.1, 0.5, 0.3, 0.1], [0.03, 0.12, 0.55, 0.3], [0.01, 0.04, 0.2, 0.75]])
 """Of the planted judge: how likely it gives the grades 0 to 3 to docs of each true grade."""
@@ -81,6 +90,7 @@ def main() -> int:
         progress("planted judges")
         write_share(report, samples["share"])
         write_ndcg(report, samples["queries"], samples["pairs"])
+        write_differences(report, samples["differences"])
         progress("judge-rag25")
         write_rag25(report, samples["rag25"])
         write_systems(report, samples["systems"])
@@ -240,6 +250,82 @@ def measure_pairs(spread: float, n: int, samples: int) -> list[PairRow]:
         estimate, holds, length, raw = np.array(figures).T
         bias = (estimate.mean() - truth) / estimate.std()
         out.append(PairRow(metric, truth, float(raw[0]), float(bias), float(holds.mean()), float(np.nanmean(length))))
+    return out
+
+
+def write_differences(report: Report, samples: int) -> None:
+    """The difference of two systems in precision@10, for queries like these."""
+    report.heading("precision@10: the difference of two systems by a planted judge")
+    report.note(
+        f"{samples:,} samples of queries × {DOCS} docs, labels on pairs drawn by judged grade; the second judge "
+        "raises half of what the better system alone returns by one grade."
+    )
+    table, coverage, alone = [], [], []
+    for queries, n in ((100, LABELS), (250, LABELS), (250, 5 * LABELS)):
+        for favours in (False, True):
+            truth, holds, lengths = measure_differences(queries, n, favours, samples)
+            coverage.append(holds[0])
+            alone.append(holds[2])
+            judge = "favours one" if favours else "fair"
+            shares = [percent(share) for share in holds]
+            table.append([str(queries), f"{n:,}", judge, f"{truth:+.3f}", *shares, f"{lengths[0] / lengths[1]:.2f}"])
+    heads = ("queries", "labels", "judge", "truth", "corrected holds", "labels alone", "judge alone", "length / labels")
+    report.table(heads, table)
+    mean = float(np.mean(coverage))
+    report.bar("corrected differences hold at least 93.5%, the mean of these", percent(mean), mean >= 0.935)
+
+
+def measure_differences(queries: int, n: int, favours: bool, samples: int) -> tuple[float, Floats, Floats]:
+    """The truth; how often intervals hold it, and their mean lengths: corrected, labels alone, judge alone."""
+    rng = np.random.default_rng([23, queries, n, favours])
+    human, _, ranks = plant_two(rng, 200_000, favours)
+    truth = float((top_share(human, ranks[1]) - top_share(human, ranks[0])).mean())
+    query, size = np.repeat(np.arange(queries), DOCS), queries * DOCS
+    measure, choice = parse("precision@10"), IntervalChoice(0.95, "auto", 1000, 1, 1)
+    holds, lengths = [], []
+    for _ in range(samples):
+        human, judge, ranks = plant_two(rng, queries, favours)
+        grades = judge.ravel()
+        drawn = allocate({int(g): int((grades == g).sum()) for g in np.unique(grades)}, n)
+        row = np.concatenate([rng.choice(np.flatnonzero(grades == g), m, replace=False) for g, m in drawn.items()])
+        labels = Labels(row, human.ravel()[row], survey_by_grade(grades, row, "planted"))
+        none = np.zeros(size, dtype=bool)
+        levels = [
+            correct_metric(measure, JudgedPairs(queries, query, r.ravel(), grades, none), labels, resamples=20)
+            for r in ranks
+        ]
+        zero = [one.values - one.tuning * one.control for one in levels]
+        control = levels[1].control - levels[0].control
+        tuned = zero[1] - zero[0] + tune_difference(zero[1] - zero[0], control) * control
+        raw = top_share(judge, ranks[1]) - top_share(judge, ranks[0])
+        rows = np.array([tuned, zero[1] - zero[0], raw])
+        changes = measure_changes(
+            np.zeros_like(rows), rows, [Statistic("mean")] * 3, Units.of(queries), [np.arange(queries)], choice
+        )
+        intervals = [change.intervals[0] for change in changes[0]]
+        holds.append([truth in i for i in intervals])
+        lengths.append([i.high - i.low for i in intervals])
+    return truth, np.mean(holds, axis=0), np.mean(lengths, axis=0)
+
+
+def plant_two(rng: np.random.Generator, queries: int, favours: bool) -> tuple[Floats, Floats, tuple[Counts, Counts]]:
+    """Grades by people and by the judge, and the ranks of two systems, the second one better."""
+    score, noise = rng.normal(size=(2, queries, DOCS))
+    quality = 0.6 * score + 0.8 * rng.normal(size=score.shape) + 0.5 * rng.normal(size=(queries, 1))
+    human = np.digitize(quality, [0.3, 1.0, 1.7])
+    judge = (rng.random(score.shape)[..., None] > CONFUSION[human].cumsum(axis=-1)).sum(axis=-1).clip(max=3)
+    own = [w * score + math.sqrt(1 - w * w) * noise + 0.3 * rng.normal(size=score.shape) for w in (0.6, 0.9)]
+    places = [(-one).argsort(axis=1).argsort(axis=1) + 1 for one in own]
+    first, second = (np.where(place <= SHOWN, place, 0) for place in places)
+    if favours:
+        raised = (second > 0) & (first == 0) & (rng.random(judge.shape) < 0.5)
+        judge = np.where(raised, np.minimum(judge + 1, 3), judge)
+    return human.astype(float), judge.astype(float), (first, second)
+
+
+def top_share(grade: Floats, rank: Counts) -> Floats:
+    """precision@10 of each query."""
+    out: Floats = ((rank > 0) & (grade >= 1)).sum(axis=1) / SHOWN
     return out
 
 
