@@ -6,7 +6,8 @@ value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4
 
     error_rates.py              4,000 samples per cell; writes the section `error rates` of bench/RESULTS.md
     error_rates.py --quick      400 samples per cell, to try it; writes nothing
-    error_rates.py --only NAME  one part: levels, changes, losses, conversations, weights, segments, all-pairs
+    error_rates.py --only NAME  one part: levels, changes, losses, small-changes, relative, conversations, weights,
+                                segments, all-pairs
 
 Needs ../shared/data. Takes about 40 minutes on two cores.
 """
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from harness import Report, finish, machine, progress, source_digest
+from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
 from karat.stats.changes import estimate_changes, p_with_one_more
 from karat.stats.defaults import ALPHA
 from karat.stats.groups import intervals
@@ -52,6 +54,8 @@ DRAWS = 2000
 CONFIDENCE = 0.95
 BROKEN = (0.02, 0.05)
 """The shares of queries that a broken system loses."""
+SMALL = (0.01, 0.03, 0.08)
+"""Standard deviations of small changes."""
 CLUSTERS, TURNS, ICC = (5, 10, 20), 10, 0.3
 PAIRED = (20, 50)
 """Conversations of the comparisons of all pairs."""
@@ -172,10 +176,12 @@ class Cell:
     segments: int = 1
     unequal: bool = False
     weights: str = ""
+    lost: float = 0.0
+    """The share of queries that lose what they had; the margin, in percent, is the same share of the baseline."""
 
     @property
     def truth(self) -> float:
-        return float(self.values.mean())
+        return 0.0 if self.kind == "relative" else float(self.values.mean())
 
 
 @dataclass(frozen=True)
@@ -230,6 +236,30 @@ def losses(population: Populations) -> Iterator[Cell]:
                     yield Cell(f"{name} {run} {metric}, {share:.0%} lost", "change", n, lost, (-1.0, 1.0))
 
 
+def small_changes(population: Populations) -> Iterator[Cell]:
+    """The same, where the other queries change a little: two docs near the end of each list trade places."""
+    rng = np.random.default_rng(6)
+    for (name, run, metric), values in population.items():
+        if metric != "ndcg@10":
+            continue
+        copies = np.tile(values, -(-1000 // len(values)))
+        for share in BROKEN:
+            for spread in SMALL:
+                little = np.clip(rng.normal(0, spread, len(copies)), -0.2, 0.2)
+                moved = np.where(rng.random(len(copies)) < share, -copies, little)
+                for n in SIZES:
+                    yield Cell(f"{name} {run}, {share:.0%} lost, ±{spread:g}", "change", n, moved, (-1.0, 1.0))
+
+
+def relative(population: Populations) -> Iterator[Cell]:
+    """`no worse than baseline by 2%`, where 2% of the queries lose what they had."""
+    for (name, run, metric), values in population.items():
+        if name != "DL19" and metric in ("recall@5", "ndcg@10"):
+            for share in BROKEN:
+                for n in SIZES:
+                    yield Cell(f"{name} {run} {metric}, by {share:.0%}", "relative", n, values, lost=share)
+
+
 SOME = [
     ("DL19", "bm25", "ndcg@10"),
     ("DL19", "splade", "ndcg@10"),
@@ -273,6 +303,8 @@ PARTS: dict[str, Callable[[Populations], Iterator[Cell]]] = {
     "levels": levels,
     "changes": changes,
     "losses": losses,
+    "small-changes": small_changes,
+    "relative": relative,
     "conversations": conversations,
     "weights": weights,
     "segments": segments,
@@ -337,6 +369,15 @@ def _change(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
     return _ends([one.intervals[0] for one in found]), _student(values)
 
 
+def _relative(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
+    base = _draw(cell, (count, cell.n), rng)
+    after = np.where(rng.random(base.shape) < cell.lost, 0.0, base)
+    choice, metric = IntervalChoice(CONFIDENCE, seed=int(rng.integers(2**31))), Statistic(bounds=cell.scale)
+    rows, units = [np.arange(cell.n)], Units.of(cell.n)
+    (found,) = measure_changes(base, after, [metric] * count, units, rows, choice, factor=1 - cell.lost, draws=DRAWS)
+    return _ends([one.intervals[0] for one in found]), _student(after - (1 - cell.lost) * base)
+
+
 def _conversations(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
     """A turn repeats its conversation's value with probability √ICC, so two turns agree by chance ICC."""
     out: list[tuple[float, float]] = []
@@ -379,6 +420,7 @@ def _segments(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
 KINDS: dict[str, Callable[[Cell, int, np.random.Generator], Ends]] = {
     "level": _level,
     "change": _change,
+    "relative": _relative,
     "conversations": _conversations,
     "weights": _weights,
     "segments": _segments,

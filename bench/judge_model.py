@@ -4,7 +4,7 @@ Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0) in llama.cpp's server, a proces
 demo's English gold by `karat judge ask`, with two prompts: for a grade alone, and for a reason first. Each judge is
 then calibrated against the gold, as `karat judge calibrate` does it, and accepted or refused.
 
-    judge_model.py             100 pairs; writes the section `judge-model` of bench/RESULTS.md
+    judge_model.py             108 pairs; writes the section `judge-model` of bench/RESULTS.md
     judge_model.py --pairs 8   fewer, to try it; writes nothing
 
 Takes half an hour on two idle cores. Answers stay in a cache beside the model: a run that was stopped resumes.
@@ -43,7 +43,7 @@ HOME = HERE.parent / ".venv-judge"
 PARTS = 22
 SHA256 = "cc324af0"
 """How the hash of the joined model begins."""
-PAIRS = 100
+PAIRS = 108
 PORT = 18417
 """The same each time: the endpoint is part of what answers are kept by."""
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"

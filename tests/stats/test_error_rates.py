@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import intervals
 from karat.stats.resample import Units
@@ -30,6 +31,8 @@ CHANGES: dict[str, Floats] = {
     "2% lost": np.repeat([-1.0, 0.0], [20, 980]),
     "ties": np.concatenate((np.zeros(850), RNG.choice([-0.5, 0.5, 1.0], 150))),
     "one outlier": np.concatenate((RNG.normal(0, 0.02, 42), [0.4])),
+    "2% lost among small changes": np.concatenate((np.repeat(-0.8, 20), RNG.normal(0, 0.02, 980))),
+    "5% lost among small changes": np.concatenate((RNG.uniform(-1, -0.6, 50), RNG.normal(0, 0.04, 950))),
     "dense": np.clip(RNG.normal(0.01, 0.15, 1000), -1, 1),
 }
 
@@ -62,6 +65,20 @@ def test_changes_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> N
     truth = values.mean()
     assert sum(one.intervals[0].low > truth for one in found) <= allowed(n)
     assert sum(one.intervals[0].high < truth for one in found) <= allowed(n)
+
+
+@pytest.mark.parametrize("n", [50, 100, 225])
+def test_differences_from_a_share_of_the_baseline_ship_no_more_than_they_may(n: int) -> None:
+    """A margin of 2%: 2% of the queries lose all that they had, the others are as before."""
+    rng = np.random.default_rng(n)
+    base = rng.choice([0.0, 0.5, 1.0], (SAMPLES, n), p=[0.1, 0.1, 0.8])
+    after = np.where(rng.random((SAMPLES, n)) < 0.02, 0.0, base)
+    share = Statistic(bounds=(0.0, 1.0))
+    (found,) = measure_changes(
+        base, after, [share] * SAMPLES, Units.of(n), [np.arange(n)], IntervalChoice(), factor=0.98, draws=DRAWS
+    )
+    assert sum(one.intervals[0].low > 0 for one in found) <= allowed(n)
+    assert sum(one.intervals[0].high < 0 for one in found) <= allowed(n)
 
 
 @pytest.mark.parametrize("unequal", [False, True])

@@ -20,7 +20,9 @@ from karat.metrics.registry import unregister
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
 from karat.results.figures import figure
+from karat.stats.changes import estimate_changes
 from karat.stats.groups import interval
+from karat.stats.resample import Units
 from places import DL19, SCHEMAS
 
 needs_dl19 = pytest.mark.skipif(not DL19.is_dir(), reason="needs ../shared/data/dl19")
@@ -154,7 +156,13 @@ def test_dl19_queries_still_needed_decide_in_8_of_10_samples(gate: str, run: str
     rng = np.random.default_rng(7)
 
     def decided(n: int) -> float:
-        found = [interval(rng.choice(values, n), resamples=500, seed=s) for s in range(400)]
+        drawn = rng.choice(values, (400, n))
+        if row.against:
+            rows, bounds = [np.arange(n)], [(-1.0, 1.0)] * 400
+            (changes,) = estimate_changes(drawn, Units.of(n), rows, bounds=bounds, levels=(0.95,), draws=2000)
+            found = [one.intervals[0] for one in changes]
+        else:
+            found = [interval(sample, resamples=500, seed=s) for s, sample in enumerate(drawn)]
         return float(np.mean([row.gate.threshold not in i for i in found]))
 
     total = 43 + row.judged.more

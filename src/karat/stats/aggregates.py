@@ -225,6 +225,7 @@ def measure_changes(
     units_of = [units if s.weighted else units.unweighted() for s in statistics]
     columns = list(zip(base, candidate, statistics, strict=True))
     differences = [score_differences(s, before, after, factor) for before, after, s in columns]
+    plain = differences if factor == 1.0 else [score_differences(s, before, after) for before, after, s in columns]
     intervals: dict[tuple[int, int], tuple[Interval, ...]] = {}
     p: dict[tuple[int, int], Mapping[str, float]] = {}
     for weighted in (True, False):
@@ -241,6 +242,7 @@ def measure_changes(
                     test=test,
                     draws=draws,
                     seed=choice.seed,
+                    plain=np.array([plain[i] for i in places]) if factor != 1.0 else None,
                 )
             else:
                 named = [

@@ -56,27 +56,37 @@ def estimate_changes(
     test: DecidingTest = "randomization",
     draws: int = DRAWS,
     seed: int = SEED,
+    plain: Floats | None = None,
 ) -> list[list[MeanChange]]:
     """The mean of each row of differences in each group of queries (columns).
 
-    `bounds` are the least and the largest difference that each row can have.
+    `bounds` are the least and the largest difference that each row can have. Differences from a share of a baseline
+    vary even if no query changed: `plain` are those from the baseline itself, which show how much did.
     """
     out: list[dict[int, MeanChange]] = [{} for _ in groups]
     for rows, part, own, places in defined_alike(differences, units, groups):
         for target, place in zip(out, places, strict=True):
             mine = own if len(place) == part.shape[1] else own.take(place)
             scale = np.array([bounds[i] for i in rows])
-            changes = _of_group(part[:, place], mine, scale, levels, test, draws, seed)
+            own_plain = None if plain is None else plain[rows][:, ~np.isnan(differences[rows[0]])][:, place]
+            changes = _of_group(part[:, place], mine, scale, levels, test, draws, seed, own_plain)
             target.update(zip(rows, changes, strict=True))
     return [[one[i] for i in range(len(differences))] for one in out]
 
 
 def _of_group(
-    part: Floats, units: Units, bounds: Floats, levels: Sequence[float], test: DecidingTest, draws: int, seed: int
+    part: Floats,
+    units: Units,
+    bounds: Floats,
+    levels: Sequence[float],
+    test: DecidingTest,
+    draws: int,
+    seed: int,
+    plain: Floats | None,
 ) -> list[MeanChange]:
     """The changes of rows that all queries of a group have."""
     n = 0 if np.isnan(part).any() else part.shape[1]
-    seen = UnitMeans.of(part, units)
+    seen = UnitMeans.of(part, units, plain)
     if n == 0 or len(seen.top) < 2:
         means = [mean_of(row, units) for row in part]
         return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
@@ -84,7 +94,10 @@ def _of_group(
     if bets.all():
         return _betting_changes(part, units, bounds, levels)
     if bets.any():
-        parts = [iter(_of_group(part[own], units, bounds[own], levels, test, draws, seed)) for own in (~bets, bets)]
+        parts = []
+        for own in (~bets, bets):
+            own_plain = None if plain is None else plain[own]
+            parts.append(iter(_of_group(part[own], units, bounds[own], levels, test, draws, seed, own_plain)))
         return [next(parts[int(own)]) for own in bets]
     n_eff = math.nan if units.plain else float(seen.effective[0])
     estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)

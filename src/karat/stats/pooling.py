@@ -55,7 +55,7 @@ def pool_figures(
     """The pooled mean in each segment (group of queries), of those that have enough units."""
     if statistic.aggregate != "mean":
         return [() for _ in groups]
-    pooled = _pool(values, units, groups, statistic.score_bounds(), levels, minimum, changes=False)
+    pooled = _pool(values, units, groups, statistic.score_bounds(), levels, minimum)
     return [tuple(statistic.within(one) for one in segment) for segment in pooled]
 
 
@@ -74,7 +74,8 @@ def pool_changes(
     if statistic.aggregate != "mean":
         return [() for _ in groups]
     differences = score_differences(statistic, base, candidate, factor)
-    pooled = _pool(differences, units, groups, statistic.change_bounds(factor), levels, minimum, changes=True)
+    plain = differences if factor == 1.0 else score_differences(statistic, base, candidate)
+    pooled = _pool(differences, units, groups, statistic.change_bounds(factor), levels, minimum, plain)
     return [tuple(statistic.change_within(one, factor) for one in segment) for segment in pooled]
 
 
@@ -85,18 +86,21 @@ def _pool(
     bounds: tuple[float, float],
     levels: Sequence[float],
     minimum: float,
-    *,
-    changes: bool,
+    plain: Floats | None = None,
 ) -> Pooled:
-    """Pool the segments of at least `minimum` units, if there are enough and none shares a unit with another."""
+    """Pool the segments of at least `minimum` units, if there are enough and none shares a unit with another.
+
+    `plain` are differences from the baseline itself, for changes.
+    """
     out: Pooled = [() for _ in groups]
     ((_, part, own, places),) = defined_alike(values[None, :], units, groups)
     members = [own.take(place) for place in places]
     chosen = _choose(members, minimum)
     if np.isnan(part).any() or _find_obstacle(own, places, chosen) is not None:
         return out
-    seen = [UnitMeans.of(part[:, places[i]], members[i]) for i in chosen]
-    segments = measure_segments(seen, bounds=np.array([bounds]), changes=changes)
+    own_plain = part if plain is None else plain[None, ~np.isnan(values)]
+    seen = [UnitMeans.of(part[:, places[i]], members[i], own_plain[:, places[i]]) for i in chosen]
+    segments = measure_segments(seen, bounds=np.array([bounds]), changes=plain is not None)
     if not segments.below.all():  # equal values without a scale say nothing of their error
         return out
     ends = [pool_segments(segments, confidence=level) for level in levels]
