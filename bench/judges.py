@@ -38,7 +38,7 @@ from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
 from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.intervals import wilson
 from karat.stats.misclassification import ErrorRate, correct_share
-from karat.stats.prediction_powered import Labels, correct_mean, tune_difference
+from karat.stats.prediction_powered import Labels, correct_by_query, correct_mean, tune_difference
 from karat.stats.resample import Units
 from karat.stats.survey import Survey
 
@@ -50,6 +50,7 @@ SAMPLES = {
     "share": 2000,
     "queries": 2000,
     "pairs": 200,
+    "whole": 400,
     "differences": 400,
     "rag25": 2000,
     "systems": 400,
@@ -90,6 +91,7 @@ def main() -> int:
         progress("planted judges")
         write_share(report, samples["share"])
         write_ndcg(report, samples["queries"], samples["pairs"])
+        write_whole(report, samples["whole"])
         write_differences(report, samples["differences"])
         progress("judge-rag25")
         write_rag25(report, samples["rag25"])
@@ -201,6 +203,45 @@ def write_ndcg(report: Report, by_query: int, by_pair: int) -> None:
     )
     mean = float(np.mean(precision))
     report.bar("precision@10 by pairs holds 93–97%, the mean of these", percent(mean), 0.93 <= mean <= 0.97)
+
+
+def write_whole(report: Report, samples: int) -> None:
+    """Any metric corrected by queries that were drawn whole, as `karat judge sample --queries` draws them."""
+    report.heading("whole queries of a planted judge")
+    report.note(
+        f"{samples:,} samples of queries with {DOCS} docs each, some of the queries labelled in full. Intervals for "
+        "these queries, and for all queries like them."
+    )
+    rng = np.random.default_rng(24)
+    human, judge, rank = plant(rng, 50_000, 0.5)
+    top = (rank > 0) & (rank <= 3)
+    figures = {
+        "precision@10": [((rank > 0) & (grade >= 1)).sum(axis=1) / SHOWN for grade in (human, judge)],
+        "ndcg@10": [ndcg(grade, rank) for grade in (human, judge)],
+        "hit(rel=3)@3": [(top & (grade >= 3)).any(axis=1).astype(float) for grade in (human, judge)],
+    }
+    table, coverage = [], []
+    for size, n in ((250, 25), (250, 50), (100, 30), (1000, 100)):
+        for metric, (people, raw) in figures.items():
+            rows = np.empty((samples, 4))
+            for i in range(samples):
+                queries = rng.integers(0, len(people), size)
+                drawn = rng.choice(size, n, replace=False)
+                labels = Labels(drawn, people[queries[drawn]], Survey.even(n, size))
+                one = correct_by_query(raw[queries], np.ones(size, dtype=bool), labels, bounds=(0, 1), resamples=500)
+                truth = people[queries].mean()
+                length = (one.these.high - one.these.low) / (one.human.high - one.human.low)
+                rows[i] = truth in one.these, people.mean() in one.population, length, one.these.estimate - truth
+            bias = rows[:, 3].mean() / rows[:, 3].std()
+            coverage.append(rows[:, :2].mean(axis=0))
+            table.append(
+                [f"{n} of {size:,}", metric, f"{bias:+.2f}", *(percent(x) for x in coverage[-1])]
+                + [f"{np.nanmean(rows[:, 2]):.2f}"]
+            )
+    report.table(("labelled", "metric", "bias / SE", "holds, these", "holds, all such", "length / labels"), table)
+    these, population = np.mean(coverage, axis=0)
+    report.bar("for these queries they hold 93–97%, the mean of these", percent(these), 0.93 <= these <= 0.97)
+    report.bar("for queries like them 92–97%", percent(population), 0.92 <= population <= 0.97)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from karat.errors import UsageError
 from karat.stats.misclassification import ErrorRate, correct_share
-from karat.stats.prediction_powered import Labels, correct_mean, correct_values, ppi_mean
+from karat.stats.prediction_powered import Labels, correct_by_query, correct_mean, correct_values, ppi_mean
 from karat.stats.resample import Units
 from karat.stats.survey import Survey
 
@@ -188,3 +188,35 @@ class TestSurvey:
     def test_a_probability_of_0_is_refused(self) -> None:
         with pytest.raises(UsageError, match="above 0 and at most 1, found 0"):
             Survey(np.array([0.5, 0.0]))
+
+
+class TestWholeQueries:
+    def test_queries_that_could_not_be_drawn_are_certain(self) -> None:
+        # Queries 0 and 1 are by the gold; all others are drawn, and people give each of them half.
+        values = np.array([0.2, 0.4, 0.9, 0.7, 0.8])
+        labels = Labels(np.arange(3), values[2:] / 2, Survey.even(3, 3))
+        one = correct_by_query(values, np.arange(5) >= 2, labels)
+        assert one.these.estimate == pytest.approx((0.2 + 0.4 + 0.45 + 0.35 + 0.4) / 5) and one.error == 0
+        assert one.raw == pytest.approx(0.6) and one.values[:2].tolist() == [0.2, 0.4]
+
+    def test_without_the_judge_the_values_are_those_of_the_labels(self) -> None:
+        rng = np.random.default_rng(12)
+        human, row = rng.random(50), np.arange(0, 50, 5)
+        labels = Labels(row, human[row], Survey.even(10, 50))
+        ones = [correct_by_query(judge, np.ones(50, dtype=bool), labels) for judge in (human**2, 1 - human / 3)]
+        zeros = [one.values - one.tuning * one.control for one in ones]
+        assert ones[0].tuning != ones[1].tuning and zeros[0] == pytest.approx(zeros[1])
+        assert zeros[0].mean() == pytest.approx(human[row].mean())
+
+    def test_intervals_hold_whatever_the_judge_does(self) -> None:
+        rng = np.random.default_rng(11)
+        holds = []
+        for _ in range(400):
+            human = rng.beta(2, 2, 120)
+            judge = np.clip(1 - human / 2 + rng.normal(0, 0.1, 120), 0, 1)  # the worse, the better
+            row = rng.choice(120, 30, replace=False)
+            labels = Labels(row, human[row], Survey.even(30, 120))
+            one = correct_by_query(judge, np.ones(120, dtype=bool), labels, resamples=300)
+            assert one.values.mean() == pytest.approx(one.these.estimate)
+            holds.append((human.mean() in one.these, 0.5 in one.population))
+        assert np.abs(np.mean(holds, axis=0) - 0.95).max() < 0.04, np.mean(holds, axis=0)

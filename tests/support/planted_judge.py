@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.judge.calibration import calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
-from karat.judge.sample import draw_sample
+from karat.judge.sample import draw_queries, draw_sample
 from karat.verbs.judge.calibrate import write_calibration
 
 NOON = "2026-11-16T12:00:00+00:00"
@@ -17,9 +17,12 @@ MODEL = ModelJudge("m", "p")
 
 
 class Planted:
-    """Gold on a third of 30 docs for each of 80 queries, a judge that is too generous, and labels on a sample."""
+    """Gold on a third of 30 docs for each of 80 queries, a judge that is too generous, and labels on a sample.
 
-    def __init__(self, folder: Path, labels: int, *, seed: int = 5) -> None:
+    With `whole`, the labels are on all pairs of so many queries.
+    """
+
+    def __init__(self, folder: Path, labels: int, *, seed: int = 5, whole: bool = False) -> None:
         rng = np.random.default_rng(seed)
         self.truth = {(f"q{q:02}", f"d{d:02}"): int(rng.random() < 0.3) for q in range(80) for d in range(30)}
         gold = {pair for pair in self.truth if int(pair[1][1:]) % 3 == 0}
@@ -34,7 +37,7 @@ class Planted:
         ]
         people = [
             Judgment(*pair.ids, self.truth[pair.ids], "0-1", Person("ana"), NOON, drawn=pair.drawn)
-            for pair in draw_sample(rows, labels, seed=seed)
+            for pair in (draw_queries if whole else draw_sample)(rows, labels, seed=seed)
         ]
         self.folder = folder
         self.files = [str(folder / name) for name in ("judged.jsonl", "labels.jsonl")]
@@ -46,6 +49,14 @@ class Planted:
     @property
     def precision(self) -> float:
         return float(np.mean([[self.truth[q, d] for d in docs[:10]] for q, docs in self.run.items()]))
+
+    @property
+    def full_qrels(self) -> dict[str, dict[str, int]]:
+        """What people say of every pair."""
+        out: dict[str, dict[str, int]] = {}
+        for (query, doc), grade in self.truth.items():
+            out.setdefault(query, {})[doc] = grade
+        return out
 
     def write_inputs(self) -> tuple[str, str]:
         """The gold and the run as files."""

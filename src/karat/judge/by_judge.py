@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from karat.judge.completed_gold import complete_gold
 from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.judge.labels import find_labels
+from karat.judge.whole_queries import correct_by_whole_queries
 from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
 from karat.metrics.grammar import parse
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from karat.judge.completed_gold import CompletedGold
     from karat.judge.false_evidence import UnanswerableRankings
     from karat.judge.judgments import Judgment
+    from karat.judge.whole_queries import RankingsByPeople
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
     from karat.results.sampling import Sampling
+    from karat.stats.prediction_powered import CorrectedValues
 
     Values = NDArray[np.float64]
 
@@ -50,7 +53,7 @@ FED = ("precision", "ndcg")
 
 Others stay on the gold: what a judge finds relevant does not lower their recall.
 """
-BIASED = "labels of single pairs would leave it biased"
+BIASED = "labels of single pairs would leave it biased; label whole queries: karat judge sample --queries N"
 NO_CALIBRATION = "no calibration"
 NO_GRADES = "no query without an answer that the run returns has a grade"
 NO_LABELS = "no pair that the judge alone grades has a label"
@@ -63,20 +66,24 @@ class JudgeGrades:
     rows: Sequence[Judgment]
     path: str
     labels: Mapping[tuple[str, str], int] | None
-    """None without a calibration."""
+    """Of pairs that were drawn by themselves; None without a calibration."""
     notes: tuple[str, ...] = ()
+    whole: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Of pairs that were drawn with their whole query."""
 
     @cached_property
     def identity(self) -> JudgeIdentity:
         first = self.rows[0]
-        labels = len(self.labels) if self.labels is not None else None
+        labels = len(self.labels) + len(self.whole) if self.labels is not None else None
         return JudgeIdentity(first.by.label, fingerprint_judge(first.by, first.scale), first.scale, labels)
 
     @cached_property
     def content(self) -> str:
         """A fingerprint of all grades and labels."""
         grades = sorted((*row.ids, row.grade) for row in self.rows)
-        text = json.dumps([self.identity.fingerprint, grades, sorted((self.labels or {}).items())])
+        text = json.dumps(
+            [self.identity.fingerprint, grades, sorted((self.labels or {}).items()), sorted(self.whole.items())]
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -101,13 +108,13 @@ def read_grading(paths: Sequence[str], *, judge: str | None = None, calibration:
         )
     if not document.usable:
         raise InputError(f"{calibration}: {document.judge.label} is no better than chance; its grades cannot be used")
-    labels = find_labels(judgments, document.scale)
-    if not labels:
+    labels, whole = (find_labels(judgments, document.scale, unit) for unit in ("pair", "query"))
+    if not labels and not whole:
         raise InputError(
             f"{judgments.path}: no label of a person on a pair that was drawn at random, which corrected figures need; "
             "name the file of labels too: --judgments judged.jsonl --judgments labels.jsonl"
         )
-    return JudgeGrades(rows, judgments.path, labels, judgments.notes)
+    return JudgeGrades(rows, judgments.path, labels, judgments.notes, whole)
 
 
 def complete(gold: Qrels, grading: JudgeGrades, policy: Policy, *, no_answer: Sequence[str] = ()) -> CompletedGold:
@@ -131,10 +138,12 @@ def measure_by_judge(
     sampling: Sampling,
     policy: Policy,
     unanswerable: UnanswerableRankings | None = None,
+    people: RankingsByPeople | None = None,
 ) -> RunByJudge:
     """A run whose `rankings` are by the gold alone, and `aligned` with the completed gold.
 
-    `unanswerable` are the queries that false evidence is about, where some of them have grades.
+    `unanswerable` are the queries that false evidence is about, where some of them have grades; `people` is the run
+    with people's grades, where queries were drawn whole.
     """
     own = [m for m in measures if m.needs == GOLD_ALONE]
     fed = [m for m in own if m.metric.name in FED]
@@ -144,7 +153,8 @@ def measure_by_judge(
     both = aligned.rankings
     raw = {m.name: _in_order(m(both), both.query_ids, query_ids) for m in by_both}
     shares = {m.name: _share(m, rankings, both, sampling) for m in fed}
-    not_corrected = {}
+    pairs = [row.ids for row in grading.rows if row.ids not in completed.known]
+    corrected, not_corrected = _correct_all(by_both, aligned, completed, grading, sampling, query_ids, policy, people)
     for m in (m for m in measures if m.metric.name == NAME):
         if unanswerable is None:
             not_raw[m.name] = NO_GRADES
@@ -152,8 +162,14 @@ def measure_by_judge(
         hits = hit_of(m)(unanswerable.both)
         raw[m.name] = _in_order(hits, unanswerable.both.query_ids, query_ids)
         shares[m.name] = _share(m, unanswerable.gold, unanswerable.both, sampling)
-        not_corrected[m.name] = BIASED if grading.labels is not None else NO_CALIBRATION
-    corrected, reasons = _correct_all(by_both, aligned, completed, grading, sampling, query_ids, policy)
+        one: CorrectedValues | str = BIASED if grading.labels is not None else NO_CALIBRATION
+        if people is not None and people.unanswerable is not None:
+            sides = unanswerable.both, people.unanswerable
+            one = correct_by_whole_queries(hit_of(m), *sides, pairs, grading.whole, sampling)
+        if isinstance(one, str):
+            not_corrected[m.name] = one
+        else:
+            corrected[m.name] = _figure(one, unanswerable.both.query_ids, query_ids)
     top = completed.top if refusal or policy.binary else max(completed.top, float(grading.top))
     grades = np.unique(policy.regrade(np.arange(max(top, 1.0) + 1))).tolist()
     return RunByJudge(
@@ -164,7 +180,7 @@ def measure_by_judge(
         raw,
         corrected,
         not_raw,
-        not_corrected | reasons,
+        not_corrected,
         {m.name: bounds for m in own if (bounds := _bounds(m, rankings, grades, sampling)) is not None},
         shares,
     )
@@ -207,36 +223,62 @@ def _correct_all(
     sampling: Sampling,
     query_ids: Sequence[str],
     policy: Policy,
+    people: RankingsByPeople | None,
 ) -> tuple[dict[str, CorrectedFigure], dict[str, str]]:
-    """The metrics that labels can correct without bias, and why the others are not."""
+    """The metrics that labels can correct without bias, and why the others are not.
+
+    Labels of single pairs correct sums over pairs; whole queries correct any metric, where they were drawn.
+    """
     if grading.labels is None:
         return {}, {m.name: NO_CALIBRATION for m in measures}
-    out: dict[str, CorrectedFigure] = {}
-    reasons = {m.name: BIASED for m in measures if not is_correctable(m)}
+    by_pair = [m for m in measures if grading.labels and is_correctable(m)]
+    ids, outcomes = aligned.rankings.query_ids, _correct_by_pair(by_pair, aligned, completed, grading, sampling, policy)
+    pairs = [row.ids for row in grading.rows if row.ids not in completed.known]
+    for m in measures:
+        if m not in by_pair and people is not None:
+            sides = aligned.rankings, people.rankings
+            outcomes[m.name] = correct_by_whole_queries(m, *sides, pairs, grading.whole, sampling)
+        elif m not in by_pair:
+            outcomes[m.name] = BIASED
+    corrected = {name: _figure(one, ids, query_ids) for name, one in outcomes.items() if not isinstance(one, str)}
+    return corrected, {name: one for name, one in outcomes.items() if isinstance(one, str)}
+
+
+def _correct_by_pair(
+    measures: Sequence[Measure],
+    aligned: Aligned,
+    completed: CompletedGold,
+    grading: JudgeGrades,
+    sampling: Sampling,
+    policy: Policy,
+) -> dict[str, CorrectedValues | str]:
+    """Each metric, or why it is not corrected."""
     if aligned.rankings.repeats is not None and aligned.rankings.repeats_earn:
-        reasons |= {m.name: "later chunks of a doc count too" for m in measures}
-    rest = [m for m in measures if m.name not in reasons]
-    if not rest:
-        return out, reasons
+        return {m.name: "later chunks of a doc count too" for m in measures}
+    if not measures:
+        return {}
     pairs, names = _judged_pairs(aligned, completed)
     try:
         labels = _labels(pairs, names, grading, policy)
     except InputError as error:
-        return out, reasons | {m.name: str(error) for m in rest}
-    ids = aligned.rankings.query_ids
-    for m in rest:
-        one = correct_metric(
+        return {m.name: str(error) for m in measures}
+    return {
+        m.name: correct_metric(
             m,
             pairs,
             labels,
-            units=sampling.units(ids),
+            units=sampling.units(aligned.rankings.query_ids),
             confidence=sampling.confidence,
             resamples=sampling.resamples,
             seed=sampling.seed,
         )
-        values, control = (_in_order(column, ids, query_ids) for column in (one.values, one.control))
-        out[m.name] = CorrectedFigure(values, one.population, one.these, one.tuning, control)
-    return out, reasons
+        for m in measures
+    }
+
+
+def _figure(one: CorrectedValues, query_ids: Sequence[str], over: Sequence[str]) -> CorrectedFigure:
+    values, control = (_in_order(column, query_ids, over) for column in (one.values, one.control))
+    return CorrectedFigure(values, one.population, one.these, one.tuning, control)
 
 
 def _judged_pairs(aligned: Aligned, completed: CompletedGold) -> tuple[JudgedPairs, list[tuple[str, str]]]:

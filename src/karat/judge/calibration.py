@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import InputError
 from karat.judge.judgments import fingerprint_judge
-from karat.judge.labels import group_labels, measure_people
+from karat.judge.labels import find_gap, group_labels, measure_people, select_drawn
 from karat.judge.pool import DEPTH
 from karat.judge.systems import compare_systems
 from karat.model.policy import is_relevant
@@ -18,9 +18,9 @@ from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
 from karat.stats.differential import measure_pull
 from karat.stats.intervals import Interval, student
-from karat.stats.prediction_powered import Labels, correct_mean
+from karat.stats.prediction_powered import CorrectedMean, Labels, correct_mean
 from karat.stats.resample import Units, mean_of
-from karat.stats.survey import Survey
+from karat.stats.survey import Survey, group_sums
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.judge.judgments import Judge, Judgment, Judgments
-    from karat.judge.labels import PeopleAgreement
+    from karat.judge.labels import PairLabels, PeopleAgreement
+    from karat.judge.pairs import DrawUnit
     from karat.judge.systems import SystemsByJudge
     from karat.stats.agreement import ConfusionMatrix, Discrimination
-    from karat.stats.prediction_powered import CorrectedMean
 
     Floats = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class Calibration:
     labelled: int
     """Those of them that people labelled and that were drawn at random."""
     left_out: int
-    """Pairs with labels that were not drawn at random: they say nothing of others."""
+    """Pairs with labels that were not drawn at random, or not in the way of the others."""
     people: tuple[str, ...]
     matrix: ConfusionMatrix
     weighted_kappa: Interval
@@ -90,6 +90,8 @@ class Calibration:
     systems: SystemsByJudge | None = None
     """Where runs were named."""
     notes: tuple[str, ...] = ()
+    unit: DrawUnit = "pair"
+    """What was drawn: single pairs, or whole queries."""
 
     @property
     def fingerprint(self) -> str:
@@ -121,26 +123,33 @@ def calibrate(
 ) -> Calibration:
     """Compare the grades of one judge with the labels of people.
 
-    Only labels of pairs that were drawn at random count. Each label stands for the pairs of the same judged grade, in
-    proportion to how many of them have one, so that a sample that holds more of the rare grades says what a plain one
-    would. `segments` holds values of queries by the name of a field, `traits` the length or rank of pairs, and `runs`
-    the pairs that each run has in its first `depth` docs.
+    Only labels of pairs that were drawn at random count, by themselves or with their whole query. A label of a single
+    pair stands for the pairs of the same judged grade, in proportion to how many of them have one, so that a sample
+    that holds more of the rare grades says what a plain one would. `segments` holds values of queries by the name of a
+    field, `traits` the length or rank of pairs, and `runs` the pairs that each run has in its first `depth` docs.
     """
-    scale = rows[0].scale
-    people = group_labels(labels, scale)
-    random = {ids: pair for ids, pair in people.items() if pair.random}
-    place = {row.ids: i for i, row in enumerate(rows)}
-    ids = [pair for pair in random if pair in place]
-    if not ids:
+    scale, place = rows[0].scale, {row.ids: i for i, row in enumerate(rows)}
+    people = {ids: pair for ids, pair in group_labels(labels, scale).items() if ids in place}
+    unit, random = _choose_design(people)
+    if not random:
         raise InputError(
             f"{labels.path}: no pair that {rows[0].by.label} judged has a label of a person and was drawn at random; "
             "label a sample: karat judge sample, then karat judge label"
         )
+    ids = list(random)
     where = np.array([place[pair] for pair in ids], dtype=np.int64)
     judge = np.array([row.grade for row in rows], dtype=np.float64)
     human = np.array([random[pair].grade for pair in ids], dtype=np.float64)
-    survey = survey_by_grade(judge, where, labels.path)
-    units = Units.of(len(ids), weights=survey.weight)
+    if unit == "pair":
+        survey, queries = survey_by_grade(judge, where, labels.path), None
+        units = Units.of(len(ids), weights=survey.weight)
+    else:
+        if gap := find_gap(place, random):
+            raise InputError(f"{labels.path}: {gap}")
+        names = {query: number for number, query in enumerate(dict.fromkeys(query for query, _ in place))}
+        queries = np.array([names[query] for query, _ in place], dtype=np.int64)
+        survey = Survey(np.full(len(ids), len({query for query, _ in ids}) / len(names)))
+        units = Units.of(len(ids), [query for query, _ in ids])
     mine = judge[where]
     grade_labels = Labels(where, human, survey)
     return Calibration(
@@ -148,23 +157,51 @@ def calibrate(
         scale,
         len(rows),
         len(ids),
-        sum(pair in place for pair in people) - len(ids),
+        len(people) - len(ids),
         tuple(sorted({row.by.label for pair in ids for row in random[pair].rows})),
         count_confusion(human, mine, grades=grades, weights=survey.weight),
         kappa(human, mine, by="quadratic", grades=grades, units=units, confidence=confidence),
         discriminate(is_relevant(human), is_relevant(mine), units=units, confidence=confidence),
-        correct_mean(judge, grade_labels, confidence=confidence),
-        correct_mean(
+        _correct(judge, grade_labels, queries, confidence),
+        _correct(
             is_relevant(judge).astype(np.float64),
             Labels(where, is_relevant(human).astype(np.float64), survey),
-            confidence=confidence,
+            queries,
+            confidence,
         ),
         measure_people((random[pair] for pair in ids), list(grades), confidence=confidence),
-        tuple(_biases(ids, mine - human, survey.weight, segments or {}, confidence)),
+        tuple(_biases(ids, mine - human, units, segments or {}, confidence)),
         tuple(_trait_biases(ids, human, mine, survey.weight, traits or {}, confidence)),
         compare_systems(list(place), judge, grade_labels, runs, depth=depth, confidence=confidence) if runs else None,
         labels.notes,
+        unit,
     )
+
+
+def _choose_design(people: Mapping[tuple[str, str], PairLabels]) -> tuple[DrawUnit, dict[tuple[str, str], PairLabels]]:
+    """Single pairs and whole queries are two samples: the larger one counts."""
+    designs: dict[DrawUnit, dict[tuple[str, str], PairLabels]] = {
+        unit: select_drawn(people, unit) for unit in ("pair", "query")
+    }
+    return max(designs.items(), key=lambda design: len(design[1]))
+
+
+def _correct(judge: Floats, labels: Labels, queries: NDArray[np.int64] | None, confidence: float) -> CorrectedMean:
+    """The mean over all judged pairs that people would give; `queries` are those of all pairs, where whole ones were
+    drawn."""
+    if queries is None:
+        return correct_mean(judge, labels, confidence=confidence)
+    size = int(queries.max()) + 1
+    rows = np.unique(queries[labels.row])
+    totals = group_sums(labels.value, queries[labels.row], size)[rows]
+    by_query = Labels(rows, totals, Survey.even(len(rows), size))
+    one = correct_mean(group_sums(judge, queries, size), by_query, confidence=confidence)
+    factor = size / len(judge)  # from the mean of a query's total to that of a pair
+    interval, human = (
+        replace(i, estimate=factor * i.estimate, low=factor * i.low, high=factor * i.high)
+        for i in (one.interval, one.human)
+    )
+    return CorrectedMean(interval, factor * one.error, one.tuning, float(judge.mean()), human)
 
 
 def survey_by_grade(judge: Floats, where: NDArray[np.int64], path: str) -> Survey:
@@ -185,7 +222,7 @@ def survey_by_grade(judge: Floats, where: NDArray[np.int64], path: str) -> Surve
 def _biases(
     ids: Sequence[tuple[str, str]],
     errors: Floats,
-    weights: Floats,
+    units: Units,
     segments: Mapping[str, Mapping[str, str]],
     confidence: float,
 ) -> list[Bias]:
@@ -195,10 +232,9 @@ def _biases(
         parts += [(field, value, own == value) for value in sorted(set(own.tolist()) - {""})]
     out = []
     for by, value, mask in parts:
-        count = int(mask.sum())
-        units = Units.of(count, weights=weights[mask])
-        ends = student(errors[mask], units, confidence) if count > 1 else (np.nan, np.nan)
-        out.append(Bias(by, value, count, Interval(mean_of(errors[mask], units), *ends, "t", count)))
+        count, part = int(mask.sum()), units.take(mask)
+        ends = student(errors[mask], part, confidence) if count > 1 else (np.nan, np.nan)
+        out.append(Bias(by, value, count, Interval(mean_of(errors[mask], part), *ends, "t", count)))
     return out
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from karat.errors import InputError
 from karat.judge.calibration import Trait
 from karat.judge.judgments import Judge
+from karat.judge.pairs import DrawUnit
 from karat.model.dates import utc_now
 from karat.read.files import check_path, open_input
 from karat.store.codec import decode, rounded
@@ -126,6 +127,8 @@ class CalibrationJson(Struct, frozen=True, kw_only=True):
     people_alpha: EstimateJson | None
     """Krippendorff's alpha, where several people labelled the same pairs."""
     biases: list[BiasJson]
+    drawn: DrawUnit = "pair"
+    """What was drawn: single pairs, or whole queries."""
     people_agreement: PeopleAgreementJson | None = None
     traits: list[TraitBiasJson] = []
     """By length where texts were named, by rank where runs were."""
@@ -144,6 +147,7 @@ def describe_calibration(one: Calibration) -> CalibrationJson:
         judged=one.judged,
         labelled=one.labelled,
         people=one.people,
+        drawn=one.unit,
         usable=one.refusal is None,
         counts=one.matrix.counts.tolist(),
         shares=[[rounded(share) for share in row] for row in one.matrix.shares.tolist()],

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.errors import InputError
+from karat.errors import InputError, shown
 from karat.judge.judgments import Adjudicator, Person
+from karat.results.words import plural
 from karat.stats.agreement import kappa, krippendorff_alpha
 from karat.stats.defaults import CONFIDENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from karat.judge.judgments import Judgment, Judgments
+    from karat.judge.pairs import DrawUnit
     from karat.stats.intervals import Interval
 
 
@@ -46,9 +48,9 @@ class PairLabels:
         return grades[(len(grades) - 1) // 2]
 
     @property
-    def random(self) -> bool:
-        """Whether the pair was drawn at random, for everybody who judged it."""
-        return all(row.drawn.how == "random" for row in self.rows)
+    def draws(self) -> set[DrawUnit | None]:
+        """What was drawn at random for those who judged the pair; None for a pair that somebody chose."""
+        return {row.drawn.unit if row.drawn.how == "random" else None for row in self.rows}
 
 
 def group_labels(judgments: Judgments, scale: str) -> dict[tuple[str, str], PairLabels]:
@@ -71,9 +73,32 @@ def group_labels(judgments: Judgments, scale: str) -> dict[tuple[str, str], Pair
     return {ids: PairLabels(tuple(rows), adjudications.get(ids)) for ids, rows in labels.items()}
 
 
-def find_labels(judgments: Judgments, scale: str) -> dict[tuple[str, str], int]:
-    """The grade that people give to each pair that was drawn at random."""
-    return {ids: pair.grade for ids, pair in group_labels(judgments, scale).items() if pair.random}
+def select_drawn(people: Mapping[tuple[str, str], PairLabels], unit: DrawUnit) -> dict[tuple[str, str], PairLabels]:
+    """The labels that are a random sample of pairs, or of whole queries.
+
+    A pair of a query that was drawn whole may have its label from another sample: nobody is asked twice.
+    """
+    if unit == "pair":
+        return {ids: pair for ids, pair in people.items() if pair.draws == {"pair"}}
+    queries = {query for (query, _), pair in people.items() if "query" in pair.draws}
+    return {ids: pair for ids, pair in people.items() if ids[0] in queries}
+
+
+def find_labels(judgments: Judgments, scale: str, unit: DrawUnit = "pair") -> dict[tuple[str, str], int]:
+    """The grade that people give to each pair that was drawn at random, by itself or with its whole query."""
+    return {ids: pair.grade for ids, pair in select_drawn(group_labels(judgments, scale), unit).items()}
+
+
+def find_gap(pairs: Iterable[tuple[str, str]], labels: Collection[tuple[str, str]]) -> str:
+    """Why queries that were drawn whole cannot be used: some of their pairs have no label; empty if all have one."""
+    drawn = {query for query, _ in labels}
+    gaps = [pair for pair in pairs if pair[0] in drawn and pair not in labels]
+    if not gaps:
+        return ""
+    return (
+        f"{plural(len(gaps), 'pair')} of queries that were drawn whole {'has' if len(gaps) == 1 else 'have'} no label, "
+        f"such as query {shown(gaps[0][0])}, doc {shown(gaps[0][1])}; label all of them"
+    )
 
 
 @dataclass(frozen=True)

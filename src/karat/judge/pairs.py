@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 How = Literal["random", "value", "listed"]
+DrawUnit = Literal["pair", "query"]
 PAIR = 'expected one pair per line: {"query_id": "…", "doc_id": "…"}'
 
 
@@ -27,6 +28,8 @@ class Draw(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Of the pair being drawn, above 0 and at most 1; of `random` pairs alone."""
     stratum: str = ""
     """The part of all pairs that it was drawn from, where each part has its own probability."""
+    unit: DrawUnit = "pair"
+    """What was drawn: the pair itself, or its query with all pairs that the judge graded."""
 
     @property
     def problem(self) -> str | None:

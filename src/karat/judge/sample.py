@@ -1,4 +1,4 @@
-"""A sample for people to label, drawn from what a judge graded: by grade, with known probabilities."""
+"""A sample for people to label, drawn from what a judge graded: pairs by grade, or whole queries."""
 
 from __future__ import annotations
 
@@ -53,4 +53,16 @@ def draw_sample(rows: Sequence[Judgment], size: int, *, seed: int = SEED) -> tup
         own = strata[grade]
         draw = Draw("random", count / len(own), str(grade))
         pairs += [Pair(own[i].query_id, own[i].doc_id, draw) for i in rng.choice(len(own), count, replace=False)]
+    return tuple(pairs[i] for i in rng.permutation(len(pairs)))
+
+
+def draw_queries(rows: Sequence[Judgment], size: int, *, seed: int = SEED) -> tuple[Pair, ...]:
+    """All pairs of so many queries that a judge graded, in random order; each query has the same chance."""
+    if size < FEWEST:
+        raise UsageError(f"a sample of {size} query says nothing of how queries vary; draw at least {FEWEST}")
+    rng = np.random.default_rng(seed)
+    queries = sorted({row.query_id for row in rows})
+    chosen = {queries[i] for i in rng.choice(len(queries), min(size, len(queries)), replace=False)}
+    draw = Draw("random", len(chosen) / len(queries), unit="query")
+    pairs = [Pair(*ids, draw) for ids in sorted(row.ids for row in rows if row.query_id in chosen)]
     return tuple(pairs[i] for i in rng.permutation(len(pairs)))

@@ -4,8 +4,8 @@ Each pair's grade is predicted from the judge's grades and from what people say 
 the predictions miss, each weighted by 1 / the probability with which its pair was drawn (PPI++, pair by pair).
 Precision and dcg are sums over pairs, and right on average whatever the judge does. Hit and ndcg are not: they are
 linearised at the predictions. What is missed in one pair is corrected as for sums; several misses in one query count as
-if they were independent of each other, which they are not quite. Where whole queries are labelled, `correct_mean` of
-their values needs no such assumption.
+if they were independent of each other, which they are not quite. Where whole queries are labelled,
+`correct_by_query` (karat.stats) needs no such assumption.
 """
 
 from __future__ import annotations

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 def headline(one: Calibration) -> str:
     """Who labelled how many of the judge's pairs; the judge stands before it."""
-    return f": {plural(one.labelled, 'pair')} of {one.judged:,} labelled by {', '.join(one.people)}"
+    whole = ", all of the queries that were drawn," if one.unit == "query" else ""
+    return f": {plural(one.labelled, 'pair')} of {one.judged:,}{whole} labelled by {', '.join(one.people)}"
 
 
 def remarks(one: Calibration) -> list[str]:
     """What to know of the labels before believing the figures."""
-    left_out = f"{plural(one.left_out, 'label')} left out: not drawn at random, so they say nothing of other pairs"
+    left_out = (
+        f"labels of {plural(one.left_out, 'pair')} left out: not drawn at random, or not in the way of the others "
+        "(single pairs, whole queries)"
+    )
     return [*([left_out] if one.left_out else []), *one.notes]
 
 

@@ -125,11 +125,8 @@ def correct_mean(
     pairs (or `units` of them) are a sample.
     """
     level, survey = checked_share("confidence", confidence), labels.survey
-    mine, size = judge[labels.row], len(judge)
-    value, centre = labels.value, survey.mean(labels.value)
-    aside = mine - survey.mean(mine)
-    factor = _share(survey.covariance(value - centre, aside), survey.variance(aside)) if tuning is None else tuning
-    predicted = factor * judge + survey.mean(value - factor * mine)
+    value, centre, size = labels.value, survey.mean(labels.value), len(judge)
+    predicted, factor = predict_values(judge, labels, tuning=tuning)
     residual = value - predicted[labels.row]
     estimate = float(predicted.mean()) + survey.total(residual) / size
     alone = math.sqrt(survey.variance(value - centre)) / size
@@ -146,6 +143,14 @@ def correct_mean(
         float(judge.mean()),
         t_interval(centre, alone, free, level, "t", len(value)),
     )
+
+
+def predict_values(judge: Floats, labels: Labels, *, tuning: float | None = None) -> tuple[Floats, float]:
+    """What people would say of each pair, as a + λ · judge, and λ: the one with the least error unless it is stated."""
+    survey, mine = labels.survey, judge[labels.row]
+    value, aside = labels.value - survey.mean(labels.value), mine - survey.mean(mine)
+    factor = _share(survey.covariance(value, aside), survey.variance(aside)) if tuning is None else tuning
+    return factor * judge + survey.mean(labels.value - factor * mine), factor
 
 
 def _pseudo_values(predicted: Floats, residual: Floats, labels: Labels) -> Floats:
@@ -242,6 +247,59 @@ def tune_difference(difference: Floats, control: Floats, units: Units | None = N
     share = weight / weight.sum()
     aside = own - float(share @ own)
     return _share(-float(share @ (values * aside)), float(share @ aside**2))
+
+
+def correct_by_query(
+    values: Floats,
+    eligible: NDArray[np.bool_],
+    labels: Labels,
+    *,
+    units: Units | None = None,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> CorrectedValues:
+    """The mean of any figure over queries, where all pairs of randomly drawn queries have a label: nothing is assumed.
+
+    `values` are by the judge; `eligible` are the queries that have pairs without gold, and could be drawn; the labels
+    hold the figures by people of those that were drawn, and their rows are places among the eligible ones. The figure
+    of an eligible query is predicted as a + λ · the judge's, and the drawn ones show what is missing.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    level, survey, own = checked_share("confidence", confidence), labels.survey, _units(len(values), units)
+    rows, n = np.flatnonzero(eligible), len(labels.value)
+    share = own.weight / own.weight.sum()
+    predicted = values.copy()
+    predicted[rows], factor = predict_values(values[rows], labels)
+    at = rows[labels.row]
+    # a and λ fit their own labels: what is missing looks smaller than it is, by about 2/n.
+    stretch = 1 / (1 - min(2 / n, 0.5))
+    residual = (labels.value - predicted[at]) * stretch
+    error, free = math.sqrt(survey.variance(share[at] * residual)), float(n - 1)
+    # An interval over all queries does not know how few were drawn: their parts are as far apart as Student's t asks.
+    apart = float(stdtrit(free, 0.5 + level / 2) / ndtri(0.5 + level / 2)) if free > 0 else 1.0
+    corrected = predicted.copy()
+    corrected[at] += survey.weight * residual * apart
+    control = np.zeros(len(values))
+    control[rows] = values[rows] - survey.mean(values[at])
+    control[at] -= survey.weight * control[at] * stretch * apart
+    estimate = mean_of(corrected, own)
+    (around,) = intervals(corrected[None, :], own, confidence=level, resamples=resamples, seed=seed)
+    certain = float((share * values)[~eligible].sum())
+    alone = share[at] * labels.value
+    return CorrectedValues(
+        corrected,
+        t_interval(estimate, error, free, level, "ppi", n).clip(*bounds),
+        around.clip(*bounds),
+        error,
+        factor,
+        mean_of(values, own),
+        t_interval(certain + survey.total(alone), math.sqrt(survey.variance(alone)), free, level, "t", n).clip(*bounds),
+        linear=True,
+        control=control,
+    )
 
 
 def _units(size: int, units: Units | None) -> Units:

@@ -326,16 +326,25 @@ class _Job:
         """The same runs with what a judge's grades make of them: each is aligned again with the completed gold."""
         from karat.judge.by_judge import complete, measure_by_judge
         from karat.judge.false_evidence import rank_unanswerable
+        from karat.judge.whole_queries import RankingsByPeople, complete_by_people
 
         assert self.gold is not None
         no_answer = self.needs.pipeline.no_answer if self.needs is not None else ()
         completed = complete(self.gold.qrels, grading, self.policy, no_answer=no_answer)
+        by_people = complete_by_people(self.gold.qrels, grading.rows, grading.whole, self.policy, no_answer=no_answer)
         other = copy(self)
         other.gold, other.needs = Gold(completed.qrels), None
+        third = copy(other)
         out = []
         for run, (_, source) in zip(runs, sources, strict=True):
             assert run.rankings is not None
             own, aligned, _ = other._align(source, source, None, self.policy)
+            people = None
+            if by_people is not None:
+                third.gold = Gold(by_people.qrels)
+                own, again, _ = third._align(source, source, None, self.policy)
+                empty = rank_unanswerable(by_people, own, self.policy, no_answer)
+                people = RankingsByPeople(again.rankings, empty.both if empty is not None else None)
             by_judge = measure_by_judge(
                 measures,
                 run.rankings,
@@ -346,6 +355,7 @@ class _Job:
                 self.sampling,
                 self.policy,
                 rank_unanswerable(completed, own, self.policy, no_answer),
+                people,
             )
             out.append(replace(run, by_judge=by_judge))
         return out

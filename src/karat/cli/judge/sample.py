@@ -11,7 +11,13 @@ from karat.cli.judge.flags import JudgeName, ReadJudgments
 
 
 def sample(
-    size: Annotated[int, typer.Argument(metavar="N", min=1, help="How many pairs; about 200 calibrate a judge.")],
+    *,
+    size: Annotated[
+        int | None, typer.Argument(metavar="N", min=1, help="How many pairs; about 200 calibrate a judge.")
+    ] = None,
+    queries: Annotated[
+        int | None, o.option("All pairs of N queries instead: corrects ndcg too.", "--queries", metavar="N", min=2)
+    ] = None,
     judgments: ReadJudgments,
     output: Annotated[
         str, typer.Option("-o", "--output", "--out", metavar="FILE", help="Where the pairs go, one per line.")
@@ -24,10 +30,25 @@ def sample(
 
     karat judge sample 200 -j judged.jsonl -o sample.jsonl
 
-    Each grade is drawn with its own probability, which the file states: rare grades get more than their share.
+    karat judge sample --queries 30 -j judged.jsonl -o sample.jsonl
+
+    Each grade is drawn with its own probability, which the file states: rare grades get more than their share. Pairs
+    correct precision; whole queries also correct figures that are not sums over pairs, such as ndcg.
     """
+    from karat.errors import UsageError
     from karat.verbs.judge.sample import sample_pairs
 
+    if (size is None) == (queries is None):
+        raise UsageError("expected a number of pairs, or of queries: karat judge sample 200, or --queries 30")
+    if queries is not None:
+        pairs, total = sample_pairs(queries, judgments, output, judge=judge, seed=seed, whole_queries=True)
+        if not quiet:
+            count = len({pair.query_id for pair in pairs})
+            typer.echo(
+                f"{output}: {len(pairs):,} pairs to label, all that are judged of {count:,} of {total:,} queries"
+            )
+        return
+    assert size is not None
     pairs, total = sample_pairs(size, judgments, output, judge=judge, seed=seed)
     if not quiet:
         counts: dict[str, int] = {}
