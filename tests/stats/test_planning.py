@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from karat.errors import UsageError
 from karat.stats.aggregates import Statistic
-from karat.stats.planning import Dialogue, Population, tilt, units_for
+from karat.stats.planning import Dialogue, Population, UnitsNeeded, find_units, tilt
 from karat.stats.resample import Units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHARE = Statistic(bounds=(0.0, 1.0))
 
@@ -55,14 +59,22 @@ def test_stated_conversations_are_as_alike_as_stated() -> None:
     assert math.isnan(plain.correlation())
 
 
-def test_units_for_a_power_lie_between_the_sizes_that_surround_it() -> None:
+def test_the_units_for_a_power_are_those_at_which_the_chance_reaches_it() -> None:
     # Normal scores linear in √n: −1 + 0.1 √n, which is 0.8416 (a chance of .8) at √n = 18.416, so n = 340.
     from scipy.special import ndtr
 
-    sizes = (25, 100, 400, 1600)
-    chances = [float(ndtr(-1 + 0.1 * math.sqrt(n))) for n in sizes]
-    assert units_for(0.8, sizes, chances, most=16_000) == 340
-    assert units_for(0.8, sizes[:2], chances[:2], most=1000) == 340
-    assert units_for(0.8, sizes[:2], chances[:2], most=300) is None
-    assert units_for(0.8, sizes, [0.9, 0.95, 1.0, 1.0], most=16_000) == 25
-    assert units_for(0.8, sizes, [0.03, 0.02, 0.03, 0.02], most=16_000) is None
+    def chance(slope: float, start: float = -1.0) -> Callable[[int], float]:
+        return lambda n: float(ndtr(start + slope * math.sqrt(n)))
+
+    assert find_units(0.8, chance(0.1)) == UnitsNeeded(340, 3200, False)
+    assert find_units(0.8, chance(0.5)) == UnitsNeeded(14, 3200, False)
+    assert find_units(0.8, chance(0.02)) == UnitsNeeded(8479, 32_000, True)  # (1.8416 / 0.02)²
+    assert find_units(0.8, chance(0.002)) == UnitsNeeded(None, 32_000, True)
+    assert find_units(0.8, lambda _: 0.03) == UnitsNeeded(None, 3200, False)
+    assert find_units(0.8, lambda _: 0.9) == UnitsNeeded(2, 3200, False)
+
+
+def test_the_units_for_a_power_are_found_where_the_chance_jumps() -> None:
+    found = find_units(0.8, lambda n: 0.0 if n < 137 else 1.0).n
+    assert found is not None and 137 <= found <= 150
+    assert find_units(0.99999, lambda n: 0.99995 if n < 150 else 1.0).n == 200

@@ -97,6 +97,42 @@ def test_more_queries_and_a_better_truth_raise_the_chance_to_ship() -> None:
     assert far.needed is not None and near.needed is not None and far.needed < near.needed
 
 
+def test_the_number_needed_is_where_the_chance_reaches_the_power_whatever_numbers_are_printed() -> None:
+    result = result_of()
+    by_sizes = [
+        karat.plan(result, None, "mrr >= 0.45", truth=0.05, sizes=sizes, candidate="new").gates[0].truths[0]
+        for sizes in ((25, 50), (25, 3000), (800,))
+    ]
+    (needed,) = {truth.needed for truth in by_sizes}
+    assert needed is not None
+    (at_it,) = karat.plan(result, None, "mrr >= 0.45", truth=0.05, sizes=(needed,), candidate="new").gates
+    assert at_it.truths[0].curve[0].ship == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_number_beyond_all_simulated_ones_is_called_extrapolated() -> None:
+    outlook = karat.plan(result_of(), None, "mrr >= 0.45", truth=0.01, sizes=(25,), candidate="new")
+    (truth,) = outlook.gates[0].truths
+    assert truth.needed is not None and 3200 < truth.needed < 32_000
+    assert f"about {truth.needed:,} queries (extrapolated: chances are simulated up to 3,200)" in outlook.conclusion
+    (document,) = outlook.as_json()["plan"]["gates"][0]["truths"]  # type: ignore[index, call-overload]
+    assert (document["needed"], document["extrapolated"]) == (truth.needed, True)
+
+
+def test_what_no_sample_can_pass_has_no_chance_to_pass_and_truths_left_out_are_named() -> None:
+    gold = {f"q{i}": {"good": 1} for i in range(100)}
+    old = {f"q{i}": ["good"] for i in range(100)}
+    new = {f"q{i}": ["good"] if i > 2 else ["x", "good"] for i in range(100)}
+    result = karat.evaluate(gold, {"old": old, "new": new}, "mrr")
+    outlook = karat.plan(result, None, "mrr better than baseline", sizes=(25, 50, 100), baseline="old")
+    truths = outlook.gates[0].truths
+    assert [(c.ship, c.inconclusive > 0.9) for t in truths for c in t.curve if c.n < 100] == [(0.0, True)] * 4
+    assert all(c.ship == 0 for t in truths for c in t.curve)
+    assert [t.label for t in truths] == ["0.009 worse than the gate", "as observed (Δ -0.0150)"]
+    (note,) = (note for note in outlook.notes if "left out" in note)
+    assert "truths left out: at the gate and 0.009 better than the gate" in note
+    assert "reach from Δ -0.5000 to Δ +0.0000" in note
+
+
 def test_conversations_that_are_alike_need_more_queries() -> None:
     result = result_of()
     plan = [

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from karat.stats.planning import Population
 
     Floats = NDArray[np.float64]
-    Marks = NDArray[np.bool_]
+    Names = NDArray[np.str_]
 
 MOST_SAMPLES, LEAST_SAMPLES = 1000, 100
 VALUES = 100_000
 """Values that are judged per cell: many small samples, or few large ones, which Student's t predicts better."""
+FLAT = 1e-12
+"""Half-widths up to this part of a mean are rounding: all scores are equal."""
 EACH = 150
 """Samples at most where they have to be judged one at a time."""
 
@@ -73,13 +75,24 @@ def forecast(setting: GateSetting, population: Population, truth: float, n: int)
         outcomes += [judge(setting.gate, _evidence(setting, *one)).outcome for one in found]
         intervals += found
         rough.append(population.rough_means(sample))
-    seen = _Prediction(setting, population, n, intervals, RoughMeans.join(rough))
-    few, many = seen.outcomes(seen.means), seen.outcomes(population.many_means(shares, n, rng))
-    ship, block = (
-        float(np.clip(np.mean([o == name for o in outcomes]) - a.mean() + b.mean(), 0.0, 1.0))
-        for name, a, b in zip(("pass", "fail"), few, many, strict=True)
-    )
+    means = RoughMeans.join(rough)
+    prediction = _Prediction(setting, population, n, intervals, means)
+    few, many = prediction.classes(means), prediction.classes(population.many_means(shares, n, rng))
+    ship, block = (_share(name, np.array(outcomes), few, many) for name in ("pass", "fail"))
     return Chances(n, ship, min(block, 1 - ship))
+
+
+def _share(outcome: Outcome, judged: Names, few: Names, many: Names) -> float:
+    """How often samples have this outcome: as often as the judged ones of their class, which many samples weigh.
+
+    A class of which no sample was judged has the outcome that it is named after. What no judged sample shows, and no
+    prediction, has no chance at all.
+    """
+    total = 0.0
+    for name in np.unique(many):
+        own = judged[few == name]
+        total += float(np.mean(many == name)) * (float(np.mean(own == outcome)) if len(own) else float(name == outcome))
+    return min(total, 1.0)
 
 
 def _evidence(setting: GateSetting, passing: Interval, failing: Interval) -> GateEvidence:
@@ -121,16 +134,16 @@ class _Prediction:
             ends = [[statistic.to_score(getattr(one[place], side), n) for one in intervals] for side in ("low", "high")]
             self._stretch.append(tuple(_stretch(np.abs(np.array(side) - means.mean), half) for side in ends))
 
-    def outcomes(self, means: RoughMeans) -> tuple[Marks, Marks]:
-        """Which samples pass, and which fail."""
+    def classes(self, means: RoughMeans) -> Names:
+        """The outcome of each sample; without spread, where Student's t says nothing, that of a class of its own."""
         if self._at_mean:
-            inside = (means.mean >= self._low) & (means.mean <= self._high)
-            return inside, ~inside
+            return np.where((means.mean >= self._low) & (means.mean <= self._high), "pass", "fail")
         (down, up), (outer_down, outer_up) = self._stretch
         half, outer = (means.half_widths(level) for level in self._levels)
         passes = (means.mean - down * half >= self._low) & (means.mean + up * half <= self._high)
         fails = (means.mean + outer_up * outer < self._low) | (means.mean - outer_down * outer > self._high)
-        return passes, fails
+        flat = half <= FLAT * np.maximum(np.abs(means.mean), 1.0)
+        return np.select([flat, passes, fails], ["without spread", "pass", "fail"], "undecided")
 
 
 def _stretch(reaches: Floats, halves: Floats) -> float:

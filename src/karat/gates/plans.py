@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.results.plan_document import GatePlanJson, TruthJson, WorkJson
     from karat.results.words import UnitWord
+    from karat.stats.planning import UnitsNeeded
 
 
 def truth_text(gate: Gate, value: float) -> str:
@@ -37,8 +38,13 @@ class TruthForecast:
     verdict: Literal["SHIP", "BLOCK"] | None
     """The right one; None exactly at the gate."""
     curve: tuple[Chances, ...]
-    needed: int | None
-    """Units for the right verdict with the wanted power; None where no number within reach is enough."""
+    search: UnitsNeeded | None
+    """What was found of the units that the right verdict needs; None where there is none to look for."""
+
+    @property
+    def needed(self) -> int | None:
+        """Units for the right verdict with the wanted power; None where no number within reach is enough."""
+        return None if self.search is None else self.search.n
 
     def document(self) -> TruthJson:
         """This forecast as the JSON document has it."""
@@ -49,6 +55,7 @@ class TruthForecast:
             value=rounded(self.value),
             verdict=self.verdict,
             needed=self.needed,
+            extrapolated=self.search is not None and self.search.extrapolated,
             curve=[ChancesJson(c.n, *(round(x, 4) for x in (c.ship, c.block, c.inconclusive))) for c in self.curve],
         )
 

@@ -29,6 +29,9 @@ class TruthJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     needed: Annotated[
         int | None, Meta(description="Units for the wanted power; null where no number within reach is enough.")
     ]
+    extrapolated: Annotated[
+        bool, Meta(description="Whether `needed` (or its limit) is beyond all numbers whose chances were simulated.")
+    ]
     curve: list[ChancesJson]
 
 

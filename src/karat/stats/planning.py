@@ -20,7 +20,7 @@ from karat.stats.aggregates import estimate_figures, measure_changes, score_diff
 from karat.stats.resample import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,10 @@ ROUGH = 6000
 """Samples that are judged by Student's t alone."""
 LOT = 2_000_000
 """Values that are drawn at once."""
+LEAST, START, SIMULATED, EXTRAPOLATED = 2, 100, 3200, 32_000
+"""Numbers of units: the fewest, the one that a search begins with, and the largest simulated and named at all."""
+STEPS, NEAR = 4, 0.005
+"""A search narrows down this often at most, and ends where the chance is this near to the wanted one."""
 
 
 @dataclass(frozen=True)
@@ -319,26 +323,57 @@ def _draw(shares: Floats, size: tuple[int, ...], rng: np.random.Generator) -> Ro
     return np.where(spots - places < cut[places], places, other[places])
 
 
-def units_for(power: float, sizes: Sequence[int], chances: Sequence[float], *, most: float) -> int | None:
-    """The number of units from which on an outcome has this chance, from its chances at some sizes.
+@dataclass(frozen=True)
+class UnitsNeeded:
+    """How many units an outcome needs for a wanted chance."""
 
-    Between two sizes, and beyond the last, the normal score of the chance is linear in √n. None: more than `most`.
+    n: int | None
+    """None: more than `limit`."""
+    limit: int
+    """The largest number that was considered."""
+    extrapolated: bool
+    """Whether that is beyond all numbers whose chances were simulated."""
+
+
+def find_units(power: float, chance: Callable[[int], float]) -> UnitsNeeded:
+    """The number of units at which an outcome has this chance, from the chances that `chance` simulates.
+
+    The number is doubled, or halved, until the chance is on the other side of the power, and then narrowed down.
+    Between two numbers, and beyond the last, the normal score of the chance is taken to be linear in √n.
     """
+    low = high = START
+    if chance(START) < power:
+        while chance(high) < power:
+            if high == SIMULATED:
+                return _extrapolate(power, chance)
+            low, high = high, 2 * high
+    else:
+        while chance(low) >= power:
+            if low == LEAST:
+                return UnitsNeeded(LEAST, SIMULATED, False)
+            low, high = max(low // 2, LEAST), low
+    n = high
+    for _ in range(STEPS):
+        n = min(_cross(power, chance, low, high) or high, high)
+        if n == high or abs(chance(n) - power) <= NEAR:
+            break
+        low, high = (n, high) if chance(n) < power else (low, n)
+    return UnitsNeeded(n, SIMULATED, False)
+
+
+def _extrapolate(power: float, chance: Callable[[int], float]) -> UnitsNeeded:
+    n = _cross(power, chance, SIMULATED // 4, SIMULATED)
+    if n is None:
+        return UnitsNeeded(None, SIMULATED, False)
+    return UnitsNeeded(n if n <= EXTRAPOLATED else None, EXTRAPOLATED, True)
+
+
+def _cross(power: float, chance: Callable[[int], float], low: int, high: int) -> int | None:
+    """Where the line through the chances of two numbers reaches the power; None where it does not rise."""
     from scipy.special import ndtri
 
-    target = float(ndtri(power))
-    scores = ndtri(np.clip(np.asarray(chances, dtype=np.float64), 1e-4, 1 - 1e-4))
-    roots = np.sqrt(np.asarray(sizes, dtype=np.float64))
-    above = np.flatnonzero(scores < target)
-    if len(above) == 0:
-        return int(sizes[0])
-    last = int(above[-1])
-    if last == len(sizes) - 1:
-        if last == 0:
-            return None
-        last -= 1
-    rise = (scores[last + 1] - scores[last]) / (roots[last + 1] - roots[last])
+    first, last = (float(ndtri(min(max(chance(n), 1e-4), 1 - 1e-4))) for n in (low, high))
+    rise = (last - first) / (math.sqrt(high) - math.sqrt(low))
     if rise <= 0:
         return None
-    n = math.ceil(round(float(roots[last] + (target - scores[last]) / rise) ** 2, 6))
-    return n if n <= most else None
+    return math.ceil(round((math.sqrt(low) + (float(ndtri(power)) - first) / rise) ** 2, 6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -29,7 +30,7 @@ from karat.results.table import Table, Tabular
 from karat.results.words import BASELINE, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
-from karat.stats.planning import Dialogue, Population, units_for
+from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
 from karat.stats.power import POWER
 from karat.store.codec import as_plain
 from karat.verbs.check import check
@@ -54,8 +55,6 @@ STEP = 0.1
 """Truths near the gate are this many standard deviations away unless stated."""
 FEW = 25
 """The spread of fewer units is a rough guide."""
-BEYOND = 10
-"""The largest size times this is the most that a plan names."""
 RESAMPLES = 2000
 PLAN_HEADS = ("gate", "truth", "n", "SHIP", "BLOCK", "INCONCLUSIVE")
 
@@ -137,14 +136,14 @@ def _telling(gate: GateForecast) -> TruthForecast:
 
 def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
     """How many units the right verdict needs if the truth is this."""
-    if truth.verdict is None:
+    if truth.search is None:
         return f"if the truth is {truth.label}, no number of {gate.each} decides"
     chance = f"if the truth is {truth.label}, {truth.verdict} with a chance of {percent_text(power)} needs"
+    beyond = f" (extrapolated: chances are simulated up to {SIMULATED:,})" if truth.search.extrapolated else ""
     if truth.needed is None:
-        return f"{chance} more than {BEYOND * truth.curve[-1].n:,} {gate.each}"
+        return f"{chance} more than {truth.search.limit:,} {gate.each}{beyond}"
     each = " in each segment" if len(gate.segments) > 1 else ""
-    how = "at most" if truth.needed <= truth.curve[0].n else "about"
-    return f"{chance} {how} {units_text(truth.needed, gate.unit)}{each}"
+    return f"{chance} about {units_text(truth.needed, gate.unit)}{each}{beyond}"
 
 
 @takes_options
@@ -355,7 +354,7 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
     populations = _populations(gate, cases, wishes, notes)
     first = populations[0]
     observed = cases[0].row.found.estimate if len(cases) == 1 else math.nan
-    truths = _truths(gate, cases, populations, wishes)
+    truths = _truths(gate, cases, populations, wishes, notes)
     return GateForecast(
         gate,
         cases[0].row.run,
@@ -398,7 +397,9 @@ class _Truth:
     values: tuple[float, ...]
 
 
-def _truths(gate: Gate, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes) -> list[_Truth]:
+def _truths(
+    gate: Gate, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes, notes: list[str]
+) -> list[_Truth]:
     """The stated truth, or several: around the gate, and as observed."""
     direction, count = (1.0 if math.isfinite(gate.region.low) else -1.0), len(cases)
     if wishes.true_value is not None:
@@ -414,25 +415,33 @@ def _truths(gate: Gate, cases: Sequence[_Case], populations: Sequence[Population
         )
         label = f"as observed ({truth_text(gate, observed[0])})" if count == 1 else "as observed in each segment"
         stated.append(_Truth(label, observed))
-    out = []
-    for truth in stated:
-        try:
-            for p, value in zip(populations, truth.values, strict=True):
-                p.shares(p.statistic.to_score(value, 1))
-        except UsageError:
-            if len(stated) == 1:
-                means = [p.unit_sums[0] / p.unit_sums[1] for p in populations]
-                ends = (max(float(m.min()) for m in means), min(float(m.max()) for m in means))
-                reach = " to ".join(truth_text(gate, populations[0].statistic.to_figure(e, 1)) for e in ends)
-                raise UsageError(
-                    f"gate '{gate}': the truth {truth_text(gate, truth.values[0])} cannot be simulated from these "
-                    f"values, which reach from {reach}; state one between"
-                ) from None
-        else:
-            out.append(truth)
-    if not out:
-        raise InputError(f"gate '{gate}': no value at hand lies on the other side of the gate; state a truth")
-    return out
+    possible = [truth for truth in stated if _is_possible(truth, populations)]
+    others = [truth for truth in stated if truth not in possible]
+    if others:
+        means = [p.unit_sums[0] / p.unit_sums[1] for p in populations]
+        ends = (max(float(m.min()) for m in means), min(float(m.max()) for m in means))
+        reach = " to ".join(truth_text(gate, populations[0].statistic.to_figure(e, 1)) for e in ends)
+        if not possible:
+            raise UsageError(
+                f"gate '{gate}': the truth {truth_text(gate, others[0].values[0])} cannot be simulated from these "
+                f"values, which reach from {reach}; state one between"
+            )
+        labels = " and ".join(truth.label for truth in others)
+        notes.append(
+            f"{label_gate(gate)}: truths left out: {labels}; the values at hand reach from {reach}, and their "
+            "mean must lie between"
+        )
+    return possible
+
+
+def _is_possible(truth: _Truth, populations: Sequence[Population]) -> bool:
+    """Whether samples with this mean can be drawn from the values of each segment."""
+    try:
+        for p, value in zip(populations, truth.values, strict=True):
+            p.shares(p.statistic.to_score(value, 1))
+    except UsageError:
+        return False
+    return True
 
 
 def _offset(gate: Gate, offset: float, direction: float, count: int) -> _Truth:
@@ -460,17 +469,20 @@ def _forecast_truth(
     settings = [case.setting for case in cases]
     if wishes.dialogue is not None:
         settings = [replace(one, minimum=max(one.minimum, MIN_UNITS)) for one in settings]
-    curve = []
-    for n in wishes.sizes:
+
+    @cache
+    def chances(n: int) -> Chances:
         parts = [
             forecast(setting, p, value, n)
             for setting, p, value in zip(settings, populations, truth.values, strict=True)
         ]
         ship = math.prod(part.ship for part in parts)
         block = 1 - math.prod(1 - part.block for part in parts)
-        curve.append(Chances(n, ship, min(block, 1 - ship)))
+        return Chances(n, ship, min(block, 1 - ship))
+
     right = _right_verdict(settings[0].gate, truth.values)
-    chances = [c.ship if right == "SHIP" else c.block for c in curve]
-    needed = None if right is None else units_for(wishes.power, wishes.sizes, chances, most=BEYOND * wishes.sizes[-1])
+    search = None
+    if right is not None:
+        search = find_units(wishes.power, lambda n: chances(n).ship if right == "SHIP" else chances(n).block)
     value = truth.values[0] if len(set(truth.values)) == 1 else math.nan
-    return TruthForecast(truth.label, value, right, tuple(curve), needed)
+    return TruthForecast(truth.label, value, right, tuple(map(chances, wishes.sizes)), search)
