@@ -242,6 +242,48 @@ def write_whole(report: Report, samples: int) -> None:
     these, population = np.mean(coverage, axis=0)
     report.bar("for these queries they hold 93–97%, the mean of these", percent(these), 0.93 <= these <= 0.97)
     report.bar("for queries like them 92–97%", percent(population), 0.92 <= population <= 0.97)
+    report.note(f"ndcg@10, the difference of two systems, for queries like these; {samples // 2:,} samples.")
+    table, shares = [], []
+    for favours in (False, True):
+        for size, n in ((250, 25), (250, 50)):
+            truth, holds, length = measure_whole_differences(rng, size, n, favours, samples // 2)
+            shares.append(holds[0])
+            judge_name = "favours one" if favours else "fair"
+            table.append([f"{n} of {size}", judge_name, f"{truth:+.3f}", *map(percent, holds), f"{length:.2f}"])
+    report.table(("labelled", "judge", "truth", "corrected holds", "judge alone", "length / labels"), table)
+    report.bar("corrected differences hold at least 93.5%", percent(min(shares)), min(shares) >= 0.935)
+
+
+def measure_whole_differences(
+    rng: np.random.Generator, size: int, n: int, favours: bool, samples: int
+) -> tuple[float, tuple[float, float], float]:
+    """The truth, how often intervals hold it (corrected, judge alone), and the length beside that of labels alone."""
+    human, judge, ranks = plant_two(rng, 50_000, favours)
+    people, raw = ([ndcg(grade, rank) for rank in ranks] for grade in (human, judge))
+    truth = float((people[1] - people[0]).mean())
+    choice, figures = IntervalChoice(0.95, "auto", 500, 1, 1), np.empty((samples, 3))
+    for i in range(samples):
+        queries, drawn = rng.integers(0, len(human), size), rng.choice(size, n, replace=False)
+        levels = [
+            correct_by_query(
+                raw[system][queries],
+                np.ones(size, dtype=bool),
+                Labels(drawn, people[system][queries[drawn]], Survey.even(n, size)),
+                resamples=20,
+            )
+            for system in (0, 1)
+        ]
+        zero = levels[1].values - levels[0].values
+        zero -= levels[1].tuning * levels[1].control - levels[0].tuning * levels[0].control
+        control = levels[1].control - levels[0].control
+        rows = np.array([zero + tune_difference(zero, control) * control, zero, (raw[1] - raw[0])[queries]])
+        changes = measure_changes(
+            np.zeros_like(rows), rows, [Statistic("mean")] * 3, Units.of(size), [np.arange(size)], choice
+        )
+        tuned, alone, by_judge = (change.intervals[0] for change in changes[0])
+        figures[i] = truth in tuned, truth in by_judge, (tuned.high - tuned.low) / (alone.high - alone.low)
+    holds, by_judge_alone, length = figures.mean(axis=0).tolist()
+    return truth, (holds, by_judge_alone), length
 
 
 @dataclass(frozen=True)
