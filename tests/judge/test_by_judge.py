@@ -271,3 +271,56 @@ def test_false_evidence_without_grades_says_so(judged: str) -> None:
     one = karat.evaluate(GOLD, run, metric, judgments=judged, queries=table).runs[0].by_judge
     assert one is not None and not one.raw
     assert one.not_raw == {metric: "no query without an answer that the run returns has a grade"}
+
+
+def sampled_judgments(folder: Path, docs: int, *, seed: int = 3) -> tuple[str, dict[str, dict[str, int]]]:
+    """Judgments by a person on pairs that were drawn, more from the top, and the grades of all pairs."""
+    rng = np.random.default_rng(seed)
+    truth = {
+        f"q{q:02}": {f"d{d:03}": int(rng.random() < 0.5 - 0.45 * d / docs) for d in range(docs)} for q in range(60)
+    }
+    rows = []
+    for q, grades in truth.items():
+        for place, (doc, value) in enumerate(grades.items()):
+            chance, part = (0.6, "top") if place < 10 else (0.25, "rest")
+            if rng.random() < chance:
+                draw = Draw("random", chance, part)
+                rows.append(Judgment(q, doc, value, "0-1", Person("ana"), NOON, drawn=draw))
+    return write(folder / "sampled.jsonl", rows), truth
+
+
+def test_gold_of_known_probabilities_stands_for_all_of_it(tmp_path: Path) -> None:
+    path, truth = sampled_judgments(tmp_path, 120)
+    metrics = ["precision@10", "recall@10", "map", "ndcg@10", "recall(cap=true)@10", "hit@1"]
+    run = {q: list(grades) for q, grades in truth.items()}
+    whole = karat.evaluate(truth, run, metrics)
+    result = karat.evaluate(path, run, metrics, judgments=path)
+    one = result.runs[0].by_judge
+    assert one is not None and set(one.sampled) == {"precision@10", "recall@10", "map", "ndcg@10"}
+    assert set(one.not_sampled) == {"recall(cap=true)@10"}
+    assert all(whole.mean[name] in figure.these for name, figure in one.sampled.items())
+    assert whole.mean["precision@10"] > result.ci["precision@10"][1]  # undrawn docs count as irrelevant there
+    judged = describe_judged(result)
+    assert judged is not None and judged.sections[0].heads[4] == "sampled"
+    assert any(line.startswith("the gold is a random sample of") for line in judged.lines)
+    result.save(str(tmp_path / "r.json"))
+    assert karat.load(str(tmp_path / "r.json")).as_json() == result.as_json()
+
+
+def test_ratios_are_not_estimated_from_a_few_relevant_docs(tmp_path: Path) -> None:
+    path, truth = sampled_judgments(tmp_path, 30)
+    run = {q: list(grades) for q, grades in truth.items()}
+    one = karat.evaluate(path, run, ["precision@10", "ndcg@10"], judgments=path).runs[0].by_judge
+    assert one is not None and set(one.sampled) == {"precision@10"}
+    assert "relevant docs per query, and a ratio needs about 10" in one.not_sampled["ndcg@10"]
+
+
+def test_judgments_beside_gold_are_weighted_and_the_gold_is_certain(tmp_path: Path) -> None:
+    """q1 has gold on d1 alone; of three other docs, d2 was drawn with probability 1/3 and is relevant."""
+    row = Judgment("q1", "d2", 1, "0-1", Person("ana"), NOON, drawn=Draw("random", 1 / 3))
+    path = write(tmp_path / "j.jsonl", [row])
+    one = karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1", "d2"]}, "precision@4", judgments=path).runs[0].by_judge
+    assert one is not None and one.sampled["precision@4"].values.tolist() == pytest.approx([(1 + 3) / 4])
+    listed = write(tmp_path / "l.jsonl", [grade("q1", "d2", 1)])
+    one = karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1", "d2"]}, "precision@4", judgments=listed).runs[0].by_judge
+    assert one is not None and not one.sampled

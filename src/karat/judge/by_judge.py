@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,14 @@ from karat.judge.completed_gold import complete_gold
 from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.judge.labels import find_labels
+from karat.judge.sampled import estimate_sampled
 from karat.judge.whole_queries import correct_by_whole_queries
 from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
 from karat.metrics.grammar import parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import is_judged
-from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, ValueRange
+from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
 from karat.results.top_lists import find_gold_ranks
 from karat.results.values import aggregate
 from karat.stats.prediction_powered import Labels
@@ -70,6 +72,8 @@ class JudgeGrades:
     notes: tuple[str, ...] = ()
     whole: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Of pairs that were drawn with their whole query."""
+    is_gold: bool = False
+    """Whether the gold is a file of these judgments: its pairs were drawn, and are not certain."""
 
     @cached_property
     def identity(self) -> JudgeIdentity:
@@ -92,11 +96,17 @@ class JudgeGrades:
         return int(self.rows[0].scale.removeprefix("0-"))
 
 
-def read_grading(paths: Sequence[str], *, judge: str | None = None, calibration: str | None = None) -> JudgeGrades:
-    """The one judge of these files, or the one that is named; with a calibration, also the labels of people."""
+def read_grading(
+    paths: Sequence[str], *, judge: str | None = None, calibration: str | None = None, gold: str | None = None
+) -> JudgeGrades:
+    """The one judge of these files, or the one that is named; with a calibration, also the labels of people.
+
+    `gold` is the file of the gold, which may be one of them.
+    """
     judgments = read_all_judgments(paths)
     rows = rows_of_judge(judgments, judge)
-    grading = JudgeGrades(rows, judgments.path, None, judgments.notes)
+    is_gold = gold is not None and any(os.path.samefile(path, gold) for path in paths)
+    grading = JudgeGrades(rows, judgments.path, None, judgments.notes, is_gold=is_gold)
     if calibration is None:
         return grading
     document = read_calibration(calibration)
@@ -114,7 +124,7 @@ def read_grading(paths: Sequence[str], *, judge: str | None = None, calibration:
             f"{judgments.path}: no label of a person on a pair that was drawn at random, which corrected figures need; "
             "name the file of labels too: --judgments judged.jsonl --judgments labels.jsonl"
         )
-    return JudgeGrades(rows, judgments.path, labels, judgments.notes, whole)
+    return replace(grading, labels=labels, whole=whole)
 
 
 def complete(gold: Qrels, grading: JudgeGrades, policy: Policy, *, no_answer: Sequence[str] = ()) -> CompletedGold:
@@ -170,6 +180,7 @@ def measure_by_judge(
             not_corrected[m.name] = one
         else:
             corrected[m.name] = _figure(one, unanswerable.both.query_ids, query_ids)
+    sampled, not_sampled = _estimate_sampled(own, aligned, completed, grading, sampling, query_ids)
     top = completed.top if refusal or policy.binary else max(completed.top, float(grading.top))
     grades = np.unique(policy.regrade(np.arange(max(top, 1.0) + 1))).tolist()
     return RunByJudge(
@@ -183,7 +194,29 @@ def measure_by_judge(
         not_corrected,
         {m.name: bounds for m in own if (bounds := _bounds(m, rankings, grades, sampling)) is not None},
         shares,
+        sampled,
+        not_sampled,
     )
+
+
+def _estimate_sampled(
+    measures: Sequence[Measure],
+    aligned: Aligned,
+    completed: CompletedGold,
+    grading: JudgeGrades,
+    sampling: Sampling,
+    query_ids: Sequence[str],
+) -> tuple[dict[str, SampledFigure], dict[str, str]]:
+    """Figures from judgments of known probabilities, and why there are none of some metrics."""
+    pairs, names = _judged_pairs(aligned, completed)
+    drawn = {row.ids: row.drawn for row in grading.rows if grading.is_gold or row.ids not in completed.known}
+    ids = aligned.rankings.query_ids
+    estimates, reasons = estimate_sampled(measures, pairs, [drawn.get(pair) for pair in names], sampling, ids)
+    figures = {
+        name: SampledFigure(_in_order(one.values, ids, query_ids), one.population, one.these)
+        for name, one in estimates.items()
+    }
+    return figures, reasons
 
 
 def _scale_refusal(top: float, grading: JudgeGrades, policy: Policy) -> str:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 HEADS = ("metric", "gold only", "gold + judge", "corrected", "judged", "bounds")
 BASES: tuple[Basis, ...] = ("none", "raw", "corrected")
+SAMPLED = "sampled"
+SAMPLING = (
+    "sampled: each judgment stands for 1 / its probability pairs: docs without a judgment need not be irrelevant; "
+    "queries in whose sample nothing is relevant leave the mean of recall, map and ndcg"
+)
 BOUNDS = "bounds: whatever the grades of returned docs that the gold lacks"
 
 
@@ -64,13 +69,15 @@ def describe_judged(result: Result, decisions: ByBasis | None = None) -> JudgedF
     judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
     lines = {run.name: _lines(run, one, result.judge) for run, one in judged}
     first = next(iter(lines.values()), [])
+    sampled = any(one.sampled for _, one in judged)
+    heads = (*HEADS[:4], SAMPLED, *HEADS[4:]) if sampled else HEADS
     shared = [line for line in first if all(line in others for others in lines.values())]
     sections = [
         JudgedSection(
             run.name,
             f"{run.name} with the judge's grades",
-            HEADS,
-            _rows(run, one),
+            heads,
+            _rows(run, one, sampled),
             tuple(line for line in lines[run.name] if line not in shared),
         )
         for run, one in judged
@@ -112,13 +119,16 @@ def describe_judge(judge: JudgeIdentity) -> str:
     return f"judge: {judge.label}, fingerprint {judge.fingerprint}, scale {judge.scale}; {labels}"
 
 
-def _rows(run: RunResult, one: RunByJudge) -> tuple[tuple[str, tuple[JudgedCell, ...]], ...]:
-    names = [name for name in run.values if name in one.raw or name in one.not_raw or name in one.bounds]
-    return tuple((name, _cells(name, run, one)) for name in names)
+def _rows(run: RunResult, one: RunByJudge, sampled: bool) -> tuple[tuple[str, tuple[JudgedCell, ...]], ...]:
+    columns = (one.raw, one.not_raw, one.bounds, one.sampled)
+    names = [name for name in run.values if any(name in column for column in columns)]
+    return tuple((name, _cells(name, run, one, sampled)) for name in names)
 
 
 def _lines(run: RunResult, one: RunByJudge, judge: JudgeIdentity) -> list[str]:
     both = ""
+    if one.sampled and not one.pairs:
+        return [f"the gold is a random sample of {plural(one.shared, 'pair')}", *_describe_sampled(one), BOUNDS]
     if one.shared:
         both = f"; gold and judge both grade {plural(one.shared, 'pair')} and disagree on {one.disagreements:,}"
         both += " (relevant or not): there the gold counts"
@@ -131,8 +141,17 @@ def _lines(run: RunResult, one: RunByJudge, judge: JudgeIdentity) -> list[str]:
             f"corrected {name} for these queries alone: {estimate_figure(name, corrected.these)}"
             for name, corrected in one.corrected.items()
         ),
+        *_describe_sampled(one),
         *([BOUNDS] if one.bounds else ()),
     ]
+
+
+def _describe_sampled(one: RunByJudge) -> list[str]:
+    figures = [
+        f"sampled {name} for these queries alone: {estimate_figure(name, some.these)}"
+        for name, some in one.sampled.items()
+    ]
+    return [*figures, *_reasons("sampled", one.not_sampled), *([SAMPLING] if figures else ())]
 
 
 def _describe_false_evidence(run: RunResult, one: RunByJudge) -> list[str]:
@@ -155,11 +174,16 @@ def _reasons(column: str, reasons: Mapping[str, str]) -> list[str]:
     return [f"no {column} {', '.join(some)}: {reason}" for reason, some in names.items()]
 
 
-def _cells(name: str, run: RunResult, one: RunByJudge) -> tuple[JudgedCell, ...]:
-    corrected, bounds, share = one.corrected.get(name), one.bounds.get(name), one.judged.get(name)
-    raw = run.on_basis("raw").intervals[name] if name in one.raw else None
+def _cells(name: str, run: RunResult, one: RunByJudge, sampled: bool) -> tuple[JudgedCell, ...]:
+    bounds, share = one.bounds.get(name), one.judged.get(name)
+    intervals = [
+        run.intervals[name],
+        run.on_basis("raw").intervals[name] if name in one.raw else None,
+        one.corrected[name].interval if name in one.corrected else None,
+        *([one.sampled[name].interval if name in one.sampled else None] if sampled else ()),
+    ]
     return (
-        *(_figure(name, i) for i in (run.intervals[name], raw, corrected.interval if corrected is not None else None)),
+        *(_figure(name, interval) for interval in intervals),
         JudgedCell(f"{percent_text(share.gold)} → {percent_text(share.both)}" if share is not None else UNDEFINED),
         JudgedCell(
             f"{figure(name, bounds.low).text} to {figure(name, bounds.high).text}" if bounds is not None else UNDEFINED

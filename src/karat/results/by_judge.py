@@ -67,6 +67,18 @@ class CorrectedFigure:
 
 
 @dataclass(frozen=True)
+class SampledFigure:
+    """A figure as if all pairs that could be drawn had been judged: each judgment stands for 1 / its probability."""
+
+    values: Values
+    """By query: NaN where nothing relevant was drawn, of ratios."""
+    interval: Interval
+    """For queries like these."""
+    these: Interval
+    """For these queries alone."""
+
+
+@dataclass(frozen=True)
 class RunByJudge:
     """One run with the judge's grades where the gold has none. Values are in the order of the run's queries."""
 
@@ -88,3 +100,7 @@ class RunByJudge:
     bounds: Mapping[str, ValueRange] = field(default_factory=dict)
     judged: Mapping[str, JudgedShare] = field(default_factory=dict)
     """By metric: for its cutoff."""
+    sampled: Mapping[str, SampledFigure] = field(default_factory=dict)
+    """By metric, where judgments were drawn with known probabilities."""
+    not_sampled: Mapping[str, str] = field(default_factory=dict)
+    """By metric: why it is not estimated from such judgments."""

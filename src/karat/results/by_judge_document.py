@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, ValueRange
+from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
 from karat.results.json_numbers import Ends, Number
 from karat.stats.intervals import Interval
 from karat.store.codec import rounded
@@ -55,6 +55,16 @@ class CorrectedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
     tuning: Annotated[Number, Meta(description="λ: how much the judge counts, from 0 to 1.")]
 
 
+class SampledFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """A mean as if all pairs that could be drawn had been judged; `these` is for these queries alone."""
+
+    mean: Number
+    ci: Ends
+    ci_method: str
+    n: int
+    these: JudgedFigureJson
+
+
 class JudgedShareJson(Struct, forbid_unknown_fields=True, frozen=True):
     """The share of the metric's top k with a grade of the gold, and of gold or judge."""
 
@@ -71,6 +81,10 @@ class JudgedMetricJson(Struct, forbid_unknown_fields=True, frozen=True):
     not_corrected: Annotated[str | UnsetType, Meta(description="Why it is not corrected.")] = UNSET
     bounds: Bounds = UNSET
     judged: JudgedShareJson | UnsetType = UNSET
+    sampled: SampledFigureJson | UnsetType = UNSET
+    not_sampled: Annotated[
+        str | UnsetType, Meta(description="Why it is not estimated from judgments with known probabilities.")
+    ] = UNSET
 
 
 class RunByJudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -91,6 +105,7 @@ class JudgedValuesJson(Struct, forbid_unknown_fields=True, frozen=True):
     control: Annotated[Columns, Meta(description="What corrected values gain as λ goes from 0 to 1.")]
     bounds: dict[str, tuple[Number, Number]]
     judged: dict[str, tuple[Number, Number]]
+    sampled: Columns
 
 
 def judge_json(judge: JudgeIdentity) -> JudgeJson:
@@ -118,6 +133,8 @@ def by_judge_json(run: RunResult) -> RunByJudgeJson:
             one.not_corrected.get(name, UNSET),
             [rounded(bounds.low), rounded(bounds.high)] if bounds is not None else UNSET,
             JudgedShareJson(rounded(share.gold), rounded(share.both)) if share is not None else UNSET,
+            _sampled(one.sampled[name]) if name in one.sampled else UNSET,
+            one.not_sampled.get(name, UNSET),
         )
     nothing = JudgedMetricJson()
     metrics = {name: metric for name, metric in metrics.items() if metric != nothing}
@@ -132,6 +149,7 @@ def judged_values_json(one: RunByJudge) -> JudgedValuesJson:
         {name: figure.control.tolist() for name, figure in one.corrected.items()},
         {name: (bounds.low, bounds.high) for name, bounds in one.bounds.items()},
         {name: (share.gold, share.both) for name, share in one.judged.items()},
+        {name: figure.values.tolist() for name, figure in one.sampled.items()},
     )
 
 
@@ -148,8 +166,18 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
         own, control = (np.array(some, dtype=np.float64) for some in (column, values.control[name]))
         intervals = _interval(figure), _interval(figure.these)
         corrected[name] = CorrectedFigure(own, *intervals, _number(figure.tuning), control)
+    sampled = {}
+    for name, column in values.sampled.items():
+        estimate = head.metrics[name].sampled
+        if estimate is UNSET:
+            raise ValueError(f"{name} has sampled values and no sampled figure")
+        own = np.array(column, dtype=np.float64)
+        sampled[name] = SampledFigure(own, _interval(estimate), _interval(estimate.these))
     of_corrected = [some for one in corrected.values() for some in (one.values, one.control)]
-    if any(len(column) != queries for column in (*columns.values(), *of_corrected)):
+    if any(
+        len(column) != queries
+        for column in (*columns.values(), *of_corrected, *(one.values for one in sampled.values()))
+    ):
         raise ValueError(f"expected {queries} values by the judge")
     metrics = head.metrics.items()
     return RunByJudge(
@@ -163,6 +191,8 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
         {name: one.not_corrected for name, one in metrics if one.not_corrected is not UNSET},
         {name: ValueRange(*map(_number, ends)) for name, ends in values.bounds.items()},
         {name: JudgedShare(*map(_number, shares)) for name, shares in values.judged.items()},
+        sampled,
+        {name: one.not_sampled for name, one in metrics if one.not_sampled is not UNSET},
     )
 
 
@@ -177,11 +207,16 @@ def _corrected(one: CorrectedFigure) -> CorrectedFigureJson:
     )
 
 
+def _sampled(one: SampledFigure) -> SampledFigureJson:
+    whole = one.interval
+    return SampledFigureJson(rounded(whole.estimate), _ends(whole), whole.method, whole.n, _figure(one.these))
+
+
 def _ends(interval: Interval) -> Ends:
     return None if math.isnan(interval.low) else [rounded(interval.low), rounded(interval.high)]
 
 
-def _interval(figure: JudgedFigureJson | CorrectedFigureJson) -> Interval:
+def _interval(figure: JudgedFigureJson | CorrectedFigureJson | SampledFigureJson) -> Interval:
     low, high = figure.ci or (None, None)
     return Interval(_number(figure.mean), _number(low), _number(high), figure.ci_method, figure.n)
 

@@ -165,7 +165,13 @@ def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
     from karat.judge.by_judge import read_grading
 
     paths = [data.judgments] if isinstance(data.judgments, (str, os.PathLike)) else data.judgments
-    return read_grading([os.fspath(path) for path in paths], judge=data.judge, calibration=data.calibration)
+    source = os.fspath(gold.source) if isinstance(gold.source, (str, os.PathLike)) else None
+    return read_grading(
+        [os.fspath(path) for path in paths],
+        judge=data.judge,
+        calibration=data.calibration,
+        gold=source if source is not None and os.path.exists(source) else None,
+    )
 
 
 def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
