@@ -11,11 +11,12 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo demo-ontology test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+.PHONY: help demo demo-ontology demo-judge test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
 	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
+	@echo "make demo-judge   gold that lacks what a new search returns: pool, scripted judge, labels, calibration, figures"
 	@echo "make test         run the tests"
 	@echo "make fuzz         judge 50,000 broken inputs; FUZZ_CASES and FUZZ_SEED choose others (half an hour)"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
@@ -71,6 +72,9 @@ $(VENV)/.ontology: $(VENV)/.base
 
 demo-ontology: $(VENV)/.ontology
 	$(BIN)/karat demo --ontology
+
+demo-judge: $(VENV)/.base
+	$(BIN)/karat demo --judge
 
 # The tests of the report need a Chromium: the system's own is used, and installed where that is possible.
 browser:

