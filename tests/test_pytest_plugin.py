@@ -102,6 +102,19 @@ def test_an_undecided_check_fails_in_its_own_words_with_the_queries_needed(outco
     )
 
 
+def test_a_check_that_queries_do_not_decide_does_not_ask_for_them(outcome: Outcome, folder: pytest.Pytester) -> None:
+    folder.path.joinpath("short.yaml").write_text(config("good", gates="recall@50 >= 0.8"))
+    found = outcome("assert karat_check('short.yaml')")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(
+        [
+            "INCONCLUSIVE: recall@50 is 0.750*",
+            "No gate fails, but more queries alone would not decide 1 gate: recall@50 >= 0.8.",
+        ]
+    )
+    found.stdout.no_fnmatch_line("*too few*")
+
+
 def test_an_undecided_check_can_pass_or_be_skipped_with_its_reason(outcome: Outcome) -> None:
     outcome("assert karat_check('middling.yaml', inconclusive='pass')").assert_outcomes(passed=1)
     found = outcome("assert karat_check('middling.yaml', inconclusive='skip')", "-rs")

@@ -91,9 +91,11 @@ def pytest_runtest_makereport(
 
 def explained(check: Check) -> str:
     """The verdict and every gate that fails or is undecided: value, interval, number of queries, queries needed."""
+    from karat.gates.wording import explain_undecided
+
     lines = [f"{check.verdict}: {check.why}"]
     if check.verdict == "INCONCLUSIVE":
-        lines.append("No gate fails, but these queries are too few to tell whether all pass.")
+        lines.append(explain_undecided(check.rows))
     lines += check.notes
     for outcome, title in (("fail", "fails"), ("undecided", "undecided")):
         for level, kind in (("error", ""), ("warn", " (warning)")):

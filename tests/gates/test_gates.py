@@ -16,9 +16,10 @@ from statsmodels.stats.power import TTestPower
 import karat
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
+from karat.gates.evidence import JudgedGate
 from karat.gates.judge import Ruling
 from karat.gates.kinds import KINDS, GateKind
-from karat.gates.wording import more_text
+from karat.gates.wording import explain_undecided, more_text
 from karat.metrics.grammar import parse
 from karat.stats.aggregates import Statistic
 from karat.stats.groups import interval
@@ -189,6 +190,24 @@ def test_what_would_settle_a_gate_is_a_range_over_what_the_truth_may_be() -> Non
     assert more_text(judge(gate, mean(0.94, 0.89, 0.97))) == "about 97 to 1,708 more queries"
     assert more_text(Ruling("undecided", "", 90, 49, 51_869)) == "at least about 49 more queries"
     assert more_text(Ruling("undecided", "", 1)) == "1 more query"
+
+
+def test_a_verdict_without_a_decision_says_whether_more_queries_would_help() -> None:
+    def row(text: str, found: GateEvidence) -> JudgedGate:
+        gate = parse_gate(text)
+        return JudgedGate(gate, "a", None, found, judge(gate, found))
+
+    near = row("recall@5 >= 0.90", mean(0.92, 0.88, 0.95))
+    at_it = row("recall@5 >= 0.90", mean(0.90, 0.88, 0.95))
+    lacking = row("cost.tokens <= 5", GateEvidence(math.nan, missing="no cost"))
+    assert explain_undecided([near]) == "No gate fails, but these queries are too few to tell whether all pass."
+    assert explain_undecided([lacking, at_it]) == (
+        "No gate fails, but more queries alone would not decide 2 gates: cost.tokens <= 5, recall@5 >= 0.9."
+    )
+    assert explain_undecided([near, lacking]) == (
+        "No gate fails, but these queries are too few for 1 gate, and more queries alone would not decide 1 gate: "
+        "cost.tokens <= 5."
+    )
 
 
 def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:

@@ -272,5 +272,29 @@ def test_a_gate_that_short_lists_leave_undecided_asks_for_no_queries(tmp_path: P
     run = {f"q{i}": [f"d{i}", f"e{i}" if i % 3 else "x"] for i in range(30)}
     result = karat.evaluate(gold, {"new": run}, ["recall@1000"])
     outlook = karat.plan(result, None, "recall@1000 >= 0.6", truth=0.1, sizes=(25,))
-    assert outlook.work == ()
-    assert any("rank 2" in note for note in outlook.notes)
+    (item,) = outlook.work
+    assert item.ruling.more is None and item.ruling.fewest is None
+    assert item.statement.startswith("more queries alone do not decide it: lists of new end at rank 2")
+
+
+def test_gates_that_queries_do_not_decide_are_named_in_the_conclusion_of_a_config(tmp_path: Path) -> None:
+    gold = {f"q{i}": {f"d{i}": 1, f"e{i}": 1} for i in range(30)}
+    run = {f"q{i}": [f"d{i}" if i % 2 else "y", f"e{i}" if i % 3 else "x"] for i in range(30)}
+    for name, content in (("gold", gold), ("new", run)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    config: dict[str, object] = {
+        "dataset": {"qrels": str(tmp_path / "gold.json")},
+        "runs": {"new": str(tmp_path / "new.json")},
+        "gates": ["recall@1000 >= 0.6"],
+    }
+    alone = karat.plan(config)
+    assert alone.conclusion.startswith("recall@1000 >= 0.6: more queries alone do not decide it: lists of new end at")
+    both = karat.plan({**config, "gates": ["recall@1000 >= 0.6", "hit@1 >= 0.4", "hit@2 >= 0.1"]})
+    assert [item.ruling.needs_queries for item in both.work] == [True, False]
+    assert both.conclusion.startswith("hit@1 >= 0.4: judge ")
+    assert both.conclusion.endswith("; 1 more to decide, not by queries alone: recall@1000 >= 0.6")
+    assert karat.plan({**config, "gates": ["hit@2 >= 0.1"]}).conclusion == (
+        "every gate is decided by the queries at hand"
+    )
+    with pytest.raises(UsageError, match="name a gate to plan for"):
+        karat.plan(config, icc=0.3, turns=5)

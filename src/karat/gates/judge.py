@@ -98,6 +98,8 @@ class Ruling:
     """The same at the nearer end; None where the truth may be at the gate, and no number would be enough."""
     unsteady: bool = False
     """Whether the threshold is so near to an end that another seed of its random draws may decide otherwise."""
+    needs_queries: bool = False
+    """Whether an undecided gate lacks queries; otherwise more of them alone would not decide it."""
 
 
 def judge(gate: Gate, found: GateEvidence, *, power: float = POWER) -> Ruling:
@@ -122,7 +124,9 @@ def judge(gate: Gate, found: GateEvidence, *, power: float = POWER) -> Ruling:
         if found.method == ALL_EQUAL:
             what = "all values are equal" if gate.against is None else "the differences show no spread"
             return Ruling("undecided", f"{what}, which does not say how far the true value may be")
-        return Ruling("undecided", "one query gives no interval" if found.n == 1 else "no interval was computed")
+        alone = found.n == 1
+        reason = "one query gives no interval" if alone else "no interval was computed"
+        return Ruling("undecided", reason, needs_queries=alone)
     return replace(_by_interval(gate, found, power), unsteady=_is_unsteady(gate.region, found))
 
 
@@ -144,10 +148,12 @@ def _too_few(found: GateEvidence) -> Ruling:
     least = f"fewer than {found.minimum} are not judged alone"
     if math.isnan(found.n_eff):
         queries = "1 query" if found.n == 1 else f"{found.n} queries"
-        return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n)
+        return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n, needs_queries=True)
     count = f"{round(found.n_eff, 1):g}"
     more = max(math.ceil(found.n * (found.minimum / found.n_eff - 1)), 1) if found.n_eff > 0 else None
-    return Ruling("undecided", f"{found.n} queries count as {count} independent ones, and {least}", more)
+    return Ruling(
+        "undecided", f"{found.n} queries count as {count} independent ones, and {least}", more, needs_queries=True
+    )
 
 
 def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
@@ -158,22 +164,21 @@ def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
         return Ruling("pass", "the whole interval is on the right side")
     if is_outside(region, *found.outer):
         return Ruling("fail", "the whole interval is on the wrong side")
-    if any(unbounded):
-        side = "below" if unbounded[0] else "above"
-        return Ruling("undecided", f"too few queries to bound it from {side}", *_needed(gate, found, power))
-    if any(is_same(found.estimate, end) for end in region.bounds):
+    if not any(unbounded) and any(is_same(found.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
     needed = _needed(gate, found, power)
-    if is_outside(region, found.low, found.high):
+    if any(unbounded):
+        reason = f"too few queries to bound it from {'below' if unbounded[0] else 'above'}"
+    elif is_outside(region, found.low, found.high):
         level = level_text(found.fail_confidence)
-        return Ruling(
-            "undecided", f"the threshold is inside the interval at {level}, which a fail has to leave", *needed
-        )
-    if tie := describe_tie(gate, found):
-        return Ruling("undecided", tie, *needed)
-    if needed.here is None and not math.isnan(found.deviation):
+        reason = f"the threshold is inside the interval at {level}, which a fail has to leave"
+    elif tie := describe_tie(gate, found):
+        reason = tie
+    elif needed.here is None and not math.isnan(found.deviation):
         return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
-    return Ruling("undecided", "the threshold is inside the interval", *needed)
+    else:
+        reason = "the threshold is inside the interval"
+    return Ruling("undecided", reason, *needed, needs_queries=True)
 
 
 def describe_tie(gate: Gate, found: GateEvidence) -> str:

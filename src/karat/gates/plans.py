@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from karat.gates.judge import judge
 from karat.gates.wording import is_open, more_text
 from karat.results.figures import change_figure, figure
 from karat.results.words import segment_text
@@ -13,6 +14,7 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.gates.evidence import JudgedGate
     from karat.gates.forecast import Chances
     from karat.gates.judge import Ruling
     from karat.gates.language import Gate
@@ -106,7 +108,7 @@ class GateForecast:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """An undecided gate, and how many more queries would decide it: what `check` says of it."""
+    """An undecided gate, and how many more queries would decide it, or why none would: what `check` says of it."""
 
     gate: Gate
     run: str
@@ -117,6 +119,8 @@ class WorkItem:
     def statement(self) -> str:
         """What to do: `judge about 120 to 400 more queries where language = es-AR`."""
         where = f" where {segment_text(self.segment)}" if self.segment else ""
+        if not self.ruling.needs_queries:
+            return f"more queries alone do not decide it{where}: {self.ruling.why}"
         if self.ruling.more is None and self.ruling.fewest is None:
             return f"not known{where}: {self.ruling.why}"
         end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
@@ -135,3 +139,11 @@ class WorkItem:
             most=self.ruling.most,
             statement=self.statement,
         )
+
+
+def work_item(row: JudgedGate, power: float) -> WorkItem:
+    """What an undecided gate asks for: queries that would decide it with this chance, or what its reason says."""
+    ruling = row.judged
+    if ruling.needs_queries:
+        ruling = replace(judge(row.gate, row.found, power=power), why=ruling.why)
+    return WorkItem(row.gate, row.run, row.segment, ruling)

@@ -128,6 +128,8 @@ def note_pooling(rows: Sequence[JudgedGate]) -> str:
     return raw[0].found.not_pooled + (f" ({'; '.join(row.where for row in raw)})" if some else "")
 
 
+NAMED = 3
+"""Gates that a sentence names."""
 FAR = 100
 """A range whose ends are farther apart than this is open: the truth may as well be at the gate."""
 UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
@@ -141,6 +143,18 @@ def notes_of(row: JudgedGate) -> tuple[str, ...]:
 def advise(row: JudgedGate) -> str:
     """Why a gate is undecided, and what would settle it; of the others, what the interval does not show."""
     return "; ".join(part for part in (_explain(row), UNSTEADY if row.judged.unsteady else "") if part)
+
+
+def explain_undecided(rows: Sequence[JudgedGate]) -> str:
+    """Why a verdict is INCONCLUSIVE: too few queries, or gates that more queries alone would not decide."""
+    undecided = [row for row in rows if row.outcome == "undecided" and row.gate.level == "error"]
+    others = list(dict.fromkeys(label_gate(row.gate) for row in undecided if not row.judged.needs_queries))
+    if not others:
+        return "No gate fails, but these queries are too few to tell whether all pass."
+    few = {row.gate for row in undecided if row.judged.needs_queries}
+    lack = f"these queries are too few for {plural(len(few), 'gate')}, and " if few else ""
+    names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
+    return f"No gate fails, but {lack}more queries alone would not decide {plural(len(others), 'gate')}: {names}."
 
 
 def is_open(ruling: Ruling) -> bool:

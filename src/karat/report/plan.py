@@ -57,7 +57,7 @@ def legend(source: Plan) -> tuple[str, ...]:
             out.append(
                 f"a conversation has {round(gate.turns, 1):g} queries, whose values correlate by {round(gate.icc, 2):g}"
             )
-    if source.work:
+    if any(item.ruling.needs_queries for item in source.work):
         out.append(
             f"work list: a power of {percent_text(source.power)}, at both ends of the interval that holds the truth "
             f"with a chance of {percent_text(0.5)}"

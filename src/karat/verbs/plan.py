@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError
 from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
-from karat.gates.judge import judge
-from karat.gates.kinds import is_same
 from karat.gates.language import parse_gate
-from karat.gates.plans import GateForecast, TruthForecast, WorkItem, truth_text
+from karat.gates.plans import GateForecast, TruthForecast, work_item
+from karat.gates.truths import choose_truths, right_verdict
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from karat.config.reading import Read
     from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
+    from karat.gates.plans import WorkItem
+    from karat.gates.truths import Truth
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
     from karat.results.table import Cell
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from karat.verbs.check import Check
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
-STEP = 0.1
-"""Truths near the gate are this many standard deviations away unless stated."""
 FEW = 25
 """The spread of fewer units is a rough guide."""
 RESAMPLES = 2000
@@ -80,8 +79,11 @@ class Plan(Tabular):
             return f"{label_gate(gate.gate)}: {needed_text(gate, _telling(gate), self.power)}"
         if not self.work:
             return "every gate is decided by the queries at hand"
-        first = self.work[0]
-        more = f"; {len(self.work) - 1} more to decide" if len(self.work) > 1 else ""
+        first, *rest = self.work
+        more = f"; {len(rest)} more to decide" if rest else ""
+        others = list(dict.fromkeys(label_gate(item.gate) for item in rest if not item.ruling.needs_queries))
+        if others and first.ruling.needs_queries:
+            more += f", not by queries alone: {', '.join(others)}"
         return f"{label_gate(first.gate)}: {first.statement}{more}"
 
     def table(self) -> Table:
@@ -186,6 +188,8 @@ def plan(
         raise UsageError("expected at least one number of queries, such as 100")
     texts = [gates] if isinstance(gates, (str, dict)) else list(gates or ())
     named = [parse_gate(gate) for gate in texts] or _comparison(runs)
+    if dialogue is not None:
+        _need(named)
     judged, rule = _judged(source, runs, named, baseline, candidate, options)
     wishes = _Wishes(truth, true_value, power, tuple(counts), dialogue)
     notes: list[str] = []
@@ -195,30 +199,26 @@ def plan(
     texts_named = {str(gate) for gate in named}
     forecasts, work = [], []
     for (gate, _), rows in groups.items():
-        sequential = judged.result[rows[0].run].sampling.sequential
-        if reason := _unplannable(gate) or (rows[0].found.missing if sequential else ""):
-            if str(gate) in texts_named:
-                raise InputError(f"gate '{gate}': {reason}")
-            notes.append(f"{label_gate(gate)} left out: {reason}")
-            continue
-        cases = _cases(judged, gate, rows, rule)
         if str(gate) in texts_named:
-            forecasts.append(_forecast_gate(gate, cases, wishes, notes))
-        for case in cases if dialogue is None else ():
-            if case.row.outcome != "undecided":
-                continue
-            ruling = judge(case.row.gate, case.row.found, power=power)
-            if ruling.outcome == "undecided":
-                work.append(WorkItem(case.row.gate, case.row.run, case.row.segment, ruling))
-            else:  # not for want of queries
-                notes.append(f"{label_gate(gate)}: {case.row.judged.why}")
+            sequential = judged.result[rows[0].run].sampling.sequential
+            if reason := _unplannable(gate) or (rows[0].found.missing if sequential else ""):
+                raise InputError(f"gate '{gate}': {reason}")
+            forecasts.append(_forecast_gate(gate, _cases(judged, gate, rows, rule), wishes, notes))
+        if dialogue is None:
+            work += [work_item(row, power) for row in rows if row.outcome == "undecided"]
     if any(case.units < FEW for case in forecasts):
         notes.append(f"fewer than {FEW} units say how values are spread: take the figures as a rough guide")
     if any(run.sampling.sequential for run in judged.result.runs):
         notes.append(
             "sequential: the chances are those of one look at n queries; looks before it can only decide earlier"
         )
-    return Plan(judged.result, tuple(forecasts), tuple(work), power, tuple(dict.fromkeys(notes)))
+    return Plan(
+        judged.result,
+        tuple(forecasts),
+        tuple(sorted(work, key=lambda item: not item.ruling.needs_queries)),
+        power,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,8 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
     populations = _populations(gate, cases, wishes, notes)
     first = populations[0]
     observed = cases[0].row.found.estimate if len(cases) == 1 else math.nan
-    truths = _truths(gate, cases, populations, wishes, notes)
+    choice = choose_truths(gate, populations, _observe(cases, populations, wishes), wishes.truth, wishes.true_value)
+    notes += [choice.note] if choice.note else []
     return GateForecast(
         gate,
         cases[0].row.run,
@@ -365,7 +366,15 @@ def _forecast_gate(gate: Gate, cases: Sequence[_Case], wishes: _Wishes, notes: l
         first.turns,
         first.correlation() if first.clustered else math.nan,
         tuple(case.row.where for case in cases) if gate.every else (),
-        tuple(_forecast_truth(one, cases, populations, wishes) for one in truths),
+        tuple(_forecast_truth(one, cases, populations, wishes) for one in choice.truths),
+    )
+
+
+def _observe(cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes) -> tuple[float, ...]:
+    """What was measured in each segment; where it lends its values from another one, that one's mean."""
+    return tuple(
+        case.row.found.estimate if case.population is p or wishes.dialogue else p.statistic.to_figure(p.mean, 1)
+        for case, p in zip(cases, populations, strict=True)
     )
 
 
@@ -389,81 +398,8 @@ def _is_usable(population: Population, least: int) -> bool:
     return len(population.units) >= max(least, 2) and bool(np.ptp(population.scores) > 0)
 
 
-@dataclass(frozen=True)
-class _Truth:
-    """A truth in words, and as the figure of each segment."""
-
-    label: str
-    values: tuple[float, ...]
-
-
-def _truths(
-    gate: Gate, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes, notes: list[str]
-) -> list[_Truth]:
-    """The stated truth, or several: around the gate, and as observed."""
-    direction, count = (1.0 if math.isfinite(gate.region.low) else -1.0), len(cases)
-    if wishes.true_value is not None:
-        stated = [_Truth(truth_text(gate, wishes.true_value), (wishes.true_value,) * count)]
-    elif wishes.truth is not None:
-        stated = [_offset(gate, wishes.truth, direction, count)]
-    else:
-        step = _round_step(STEP * float(np.median([p.deviation for p in populations])))
-        stated = [_offset(gate, offset, direction, count) for offset in (-step, 0.0, step)]
-        observed = tuple(
-            case.row.found.estimate if case.population is p or wishes.dialogue else p.statistic.to_figure(p.mean, 1)
-            for case, p in zip(cases, populations, strict=True)
-        )
-        label = f"as observed ({truth_text(gate, observed[0])})" if count == 1 else "as observed in each segment"
-        stated.append(_Truth(label, observed))
-    possible = [truth for truth in stated if _is_possible(truth, populations)]
-    others = [truth for truth in stated if truth not in possible]
-    if others:
-        means = [p.unit_sums[0] / p.unit_sums[1] for p in populations]
-        ends = (max(float(m.min()) for m in means), min(float(m.max()) for m in means))
-        reach = " to ".join(truth_text(gate, populations[0].statistic.to_figure(e, 1)) for e in ends)
-        if not possible:
-            raise UsageError(
-                f"gate '{gate}': the truth {truth_text(gate, others[0].values[0])} cannot be simulated from these "
-                f"values, which reach from {reach}; state one between"
-            )
-        labels = " and ".join(truth.label for truth in others)
-        notes.append(
-            f"{label_gate(gate)}: truths left out: {labels}; the values at hand reach from {reach}, and their "
-            "mean must lie between"
-        )
-    return possible
-
-
-def _is_possible(truth: _Truth, populations: Sequence[Population]) -> bool:
-    """Whether samples with this mean can be drawn from the values of each segment."""
-    try:
-        for p, value in zip(populations, truth.values, strict=True):
-            p.shares(p.statistic.to_score(value, 1))
-    except UsageError:
-        return False
-    return True
-
-
-def _offset(gate: Gate, offset: float, direction: float, count: int) -> _Truth:
-    value = gate.threshold + direction * offset
-    size = f"{abs(offset):g}"
-    label = "at the gate" if offset == 0 else f"{size} {'better' if offset > 0 else 'worse'} than the gate"
-    return _Truth(label, (value,) * count)
-
-
-def _round_step(size: float) -> float:
-    """One significant digit."""
-    return round(size, -math.floor(math.log10(size))) if size > 0 and math.isfinite(size) else 0.01
-
-
-def _right_verdict(gate: Gate, values: Sequence[float]) -> Literal["SHIP", "BLOCK"] | None:
-    if any(is_same(value, end) for value in values for end in gate.region.bounds):
-        return None
-    return "SHIP" if all(gate.region.holds(value) for value in values) else "BLOCK"
-
-
 def _forecast_truth(
-    truth: _Truth, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes
+    truth: Truth, cases: Sequence[_Case], populations: Sequence[Population], wishes: _Wishes
 ) -> TruthForecast:
     """The chances against n: of a gate for every segment, all must pass, and one that fails is enough."""
     settings = [case.setting for case in cases]
@@ -480,7 +416,7 @@ def _forecast_truth(
         block = 1 - math.prod(1 - part.block for part in parts)
         return Chances(n, ship, min(block, 1 - ship))
 
-    right = _right_verdict(settings[0].gate, truth.values)
+    right = right_verdict(settings[0].gate, truth.values)
     search = None
     if right is not None:
         search = find_units(wishes.power, lambda n: chances(n).ship if right == "SHIP" else chances(n).block)
