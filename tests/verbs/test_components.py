@@ -864,9 +864,12 @@ BAD_LINES: dict[str, tuple[dict[str, Any], str]] = {
     "route": ({"route": 7}, "route must be text, found 7"),
     "retrieved": ({"retrieved": "yes"}, 'retrieved must be true or false, found "yes"'),
     "stages": ({"stages": {"rerank": "a"}}, "stages"),
-    "an id in stages": ({"stages": {"rerank": [1.5]}}, 'stage "rerank": an id must be text or an integer, found 1.5'),
-    "entities": ({"entities": "E1"}, 'entities must be a list of ids, found "E1"'),
-    "an entity": ({"entities": [None]}, "entities: an id must be text or an integer"),
+    "an id in stages": (
+        {"stages": {"rerank": [1.5]}},
+        'stage "rerank" must be a list of ids, such as ["d1", "d2"], found 1.5',
+    ),
+    "entities": ({"entities": "E1"}, 'entities must be a list of ids, such as ["d1", "d2"], found "E1"'),
+    "an entity": ({"entities": [None]}, "entities must be a list of ids"),
     "query": ({"query": 3}, "query must be text"),
     "rewritten_query": ({"rewritten_query": ["x"]}, "rewritten_query must be text"),
     "topk_original": ({"topk_original": [{"score": 1}]}, "no chunk_id and no doc_id"),
@@ -888,6 +891,21 @@ def test_a_bad_line_is_named_with_its_file_and_number(
     told = capsys.readouterr()
     assert told.out == ""
     assert "log.jsonl:2: " in told.err
+    errors = [(f.code, where) for f in karat.validate(runs=log).findings if f.severity == "error" for where in f.where]
+    assert errors == [("F001", f"{log}:2")]  # validate finds what other verbs refuse
+
+
+def test_a_fault_of_many_lines_is_one_problem(tmp_path: Path) -> None:
+    stages = {"retrieve": [{"doc_id": "a"}]}
+    log = written(
+        tmp_path / "log.jsonl", [line("q0", ["a"]), *(line(f"q{i}", ["a"], stages=stages) for i in range(1, 7))]
+    )
+    with pytest.raises(karat.InputError) as error:
+        karat.components({"q1": ["a"]}, log)
+    assert error.value.problems == (
+        f'{log}:2: stage "retrieve" must be a list of ids, such as ["d1", "d2"], found {{\'doc_id\': \'a\'}}; '
+        "the same on 5 more lines: 3, 4, 5, …",
+    )
 
 
 @pytest.mark.parametrize(("field", "value"), [("route", 7), ("retrieved", "yes")])

@@ -467,6 +467,13 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         ),
     ),
     "a negative latency": ("R312", "error", "dense.jsonl:9", field("dense.jsonl", 9, latency_ms={"retrieve": -3})),
+    "a latency that is null": (
+        "R312",
+        "error",
+        "dense.jsonl:9",
+        field("dense.jsonl", 9, latency_ms={"retrieve": None}),
+    ),
+    "a latency without its stage": ("F001", "error", "dense.jsonl:9", field("dense.jsonl", 9, latency_ms=12)),
     "two index versions": ("R313", "warning", "dense.jsonl:12", field("dense.jsonl", 12, index_version="v2")),
     "a gap in the ranks": ("R314", "warning", "dense.jsonl:5", items(5, lambda topk: topk[:1] + topk[2:])),
     "doc_version that is no date": (
@@ -621,6 +628,16 @@ def test_a_planted_defect_is_found_at_its_place(tmp_path: Path, name: str) -> No
 def test_every_check_but_the_one_for_large_files_has_a_planted_defect() -> None:
     # T706 needs an ontology by name: test_ids_of_another_ontology_than_the_one_named_are_an_error.
     assert set(LINT_RULES) - {code for code, *_ in DEFECTS.values()} == {"F004", "T706"}
+
+
+def test_a_negative_grade_is_no_judgment(tmp_path: Path) -> None:
+    """As everywhere else: validate and evaluate count the same docs as unjudged."""
+    files = clean()
+    columns("gold.txt", lambda c: [*c[:3], c[3] if c[3] == "2" else "-1"])(files)
+    files["gold.txt"] += "q0 0 d23 0\n"
+    message = next(f.message for f in found_in(tmp_path, files).findings if f.code == "X515" and "bm25" in f.file)
+    counts = karat.evaluate(tmp_path / "gold.txt", tmp_path / "bm25.run", "mrr").runs[0].counts
+    assert counts["unjudged_at_10"] == 36 and message == "75% of the top 10 has no judgment (36 of 48 results)"
 
 
 def test_a_file_is_named_in_one_role(tmp_path: Path) -> None:

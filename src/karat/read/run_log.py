@@ -7,8 +7,9 @@ field by field: what is legal (integers as ids) is taken, and what is not is exp
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 EXPECTED = "expected one JSON object with query_id and topk"
+IDS = 'such as ["d1", "d2"]'
+RESULTS = 'such as [{"doc_id": "d1"}, {"doc_id": "d2"}]'
+SOME_LINES = 3
+"""Further lines with the same fault that a message names."""
 
 
 class LooseItem(msgspec.Struct, frozen=True):
@@ -52,8 +57,46 @@ class LooseLine(RunFacts, frozen=True):
     entities: Any = None
 
 
-Complaint = tuple[str, str]
-"""A field of a line, and what is wrong with it."""
+class Complaint(NamedTuple):
+    """What is wrong with a field of a line: what is expected, and what was found instead."""
+
+    field: str
+    expected: str
+    found: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.expected}, found {self.found}" if self.found else self.expected
+
+
+class Complaints:
+    """Collects what is wrong with the lines of a log; one fault on many lines is one problem."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], Complaint] = {}
+        self._lines: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, line: int, complaint: Complaint) -> None:
+        key = (complaint.field, complaint.expected)
+        self._first.setdefault(key, complaint)
+        self._lines.setdefault(key, []).append(line)
+
+    def problems(self) -> list[LogProblem]:
+        """Each fault at the first line that has it, with the next lines and how many there are."""
+        out = [
+            LogProblem(lines[0], complaint.field, complaint.text + _describe_lines(lines[1:]))
+            for complaint, lines in zip(self._first.values(), self._lines.values(), strict=True)
+        ]
+        return sorted(out, key=lambda problem: problem.line)
+
+
+def _describe_lines(lines: Sequence[int]) -> str:
+    """The further lines that have a fault: the first few, and how many there are."""
+    if not lines:
+        return ""
+    some = ", ".join(map(str, lines[:SOME_LINES])) + (", …" if len(lines) > SOME_LINES else "")
+    return f"; the same on {len(lines):,} more {'line' if len(lines) == 1 else 'lines'}: {some}"
+
 
 _STRICT = msgspec.json.Decoder(Trace)
 _LOOSE = msgspec.json.Decoder(LooseLine)
@@ -63,15 +106,18 @@ def read_run_log(path: str, name: str, stdin: bytes | None = None) -> RunLog:
     """Every line of a run log."""
     traces: dict[str, Trace] = {}
     lines: dict[str, int] = {}
-    by_field: dict[str, list[LogProblem]] = {}
+    faults = Complaints()
     for number, query, line in log_lines(path, Problems(path), stdin):
         lines[query] = number
         traces[query], complaints = trace_of(line)
-        for field, text in complaints:
-            mine = by_field.setdefault(field, [])
-            if len(mine) <= MAX_PROBLEMS:  # one more than are shown
-                mine.append(LogProblem(number, field, text))
-    problems = sorted((p for mine in by_field.values() for p in mine), key=lambda p: p.line)
+        for complaint in complaints:
+            faults.add(number, complaint)
+    seen: Counter[str] = Counter()
+    problems = []
+    for problem in faults.problems():
+        seen[problem.field] += 1
+        if seen[problem.field] <= MAX_PROBLEMS + 1:  # one more than are shown
+            problems.append(problem)
     return RunLog(name, traces, path, lines, tuple(problems))
 
 
@@ -137,12 +183,12 @@ def trace_of(line: Trace | LooseLine) -> tuple[Trace, list[Complaint]]:
         trace, complaints = checker.trace(), checker.complaints
     for name, items in (("topk", trace.topk), ("topk_original", trace.topk_original)):
         if items is not None:
-            complaints += ((name, text) for text in _check_list(name, items))
+            complaints += (Complaint(name, text) for text in _check_list(name, items))
         elif name == "topk" and line.topk is None:
-            complaints.append((name, "no topk; expected a list of results (an empty list for none)"))
+            complaints.append(Complaint(name, "no topk; expected a list of results (an empty list for none)"))
     for name, amounts in (("latency_ms", trace.latency_ms), ("cost", trace.cost)):
         if amounts:
-            complaints += ((name, text) for text in _check_amounts(name, amounts))
+            complaints += (Complaint(name, text) for text in _check_amounts(name, amounts))
     return trace, complaints
 
 
@@ -208,31 +254,31 @@ class _Checker:
             **line.facts,
         )
 
-    def refuse(self, field: str, text: str) -> None:
-        self.complaints.append((field, text))
+    def refuse(self, field: str, expected: str, found: object) -> None:
+        self.complaints.append(Complaint(field, expected, shown(found)))
 
     def _text(self, field: str, value: Any) -> str | None:
         if value is None or isinstance(value, str):
             return value
-        self.refuse(field, f"{field} must be text, found {shown(value)}")
+        self.refuse(field, f"{field} must be text", value)
         return None
 
     def _flag(self, field: str, value: Any) -> bool | None:
         if value is None or isinstance(value, bool):
             return value
         if value != "":
-            self.refuse(field, f"{field} must be true or false, found {shown(value)}")
+            self.refuse(field, f"{field} must be true or false", value)
         return None
 
     def _ids(self, field: str, title: str, values: Any) -> tuple[str, ...] | None:
         if values is None:
             return None
         if not isinstance(values, list):
-            self.refuse(field, f"{title} must be a list of ids, found {shown(values)}")
+            self.refuse(field, f"{title} must be a list of ids, {IDS}", values)
             return None
         ids = [text_id(value) for value in values]
         if None in ids:
-            self.refuse(field, f"{title}: an id must be text or an integer, found {shown(values[ids.index(None)])}")
+            self.refuse(field, f"{title} must be a list of ids, {IDS}", values[ids.index(None)])
         return tuple(i for i in ids if i is not None)
 
     def _amounts(self, field: str, values: Any) -> dict[str, float]:
@@ -240,11 +286,11 @@ class _Checker:
         if values is None:
             return amounts
         if not isinstance(values, dict):
-            self.refuse(field, f'{field} must be an object of numbers such as {{"rerank": 22}}, found {shown(values)}')
+            self.refuse(field, f'{field} must be an object of numbers such as {{"rerank": 22}}', values)
             return amounts
         for key, value in values.items():
             if isinstance(value, bool) or not is_finite(value) or value < 0:
-                self.refuse(field, f"{field}: {shown(key)} must be a finite number from 0, found {shown(value)}")
+                self.refuse(field, f"{field}: {shown(key)} must be a finite number from 0", value)
             else:
                 amounts[key] = float(value)
         return amounts
@@ -255,25 +301,25 @@ class _Checker:
         try:
             loose = msgspec.convert(values, list[LooseItem])
         except msgspec.ValidationError:
-            self.refuse(field, f"{field} must be a list of results, found {shown(values)}")
+            self.refuse(field, f"{field} must be a list of results, {RESULTS}", values)
             return None
         before = len(self.complaints)
         items = tuple(self._item(field, f"{field} item {place}", item) for place, item in enumerate(loose, start=1))
-        return None if any(name == field for name, _ in self.complaints[before:]) else items
+        return None if any(one.field == field for one in self.complaints[before:]) else items
 
     def _item(self, field: str, place: str, item: LooseItem) -> LogItem:
         chunk, doc = text_id(item.chunk_id), text_id(item.doc_id)
         for key, value, id in (("chunk_id", item.chunk_id, chunk), ("doc_id", item.doc_id, doc)):
             if value is not None and id is None:
-                self.refuse(field, f"{place}: {key} must be text or an integer, found {shown(value)}")
+                self.refuse(field, f"{place}: {key} must be text or an integer", value)
         rank = item.rank if type(item.rank) is int and item.rank >= 1 else None
         if item.rank is not None and rank is None:
-            self.refuse(field, f"{place}: rank must be an integer from 1, found {shown(item.rank)}")
+            self.refuse(field, f"{place}: rank must be an integer from 1", item.rank)
         score = float(item.score) if is_finite(item.score) else None
         if item.score is not None and score is None:
-            self.refuse(field, f"{place}: score must be a finite number, found {shown(item.score)}")
+            self.refuse(field, f"{place}: score must be a finite number", item.score)
         version = item.doc_version
         if version is not None and (isinstance(version, bool) or not isinstance(version, (str, int))):
-            self.refuse("doc_version", f"{place}: doc_version {A_DATE}, found {shown(version)}")
+            self.refuse("doc_version", f"{place}: doc_version {A_DATE}", version)
             version = None
         return LogItem(chunk, doc, rank, score, None if version is None else str(version), text_id(item.source))

@@ -139,7 +139,7 @@ def _copies(data: FileSet) -> Iterator[LintFinding]:
             ids = dict.fromkeys(corpus.ids[i] for i in group)
             for d in ids:
                 for q in queries_of.get(d, ()):
-                    pairs += [(q, d, i) for i in group if corpus.ids[i] not in data.grades[q]]
+                    pairs += [(q, d, i) for i in group if corpus.ids[i] not in data.judged[q]]
         if pairs:
             q, d, i = pairs[0]
             copies = list(dict.fromkeys(i for _, _, i in pairs))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.ids import find_twins
-from karat.model.policy import is_relevant
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import FileSet, GoldFile, RunFile
@@ -184,13 +183,13 @@ def _run_and_gold(data: FileSet, run: RunFile) -> Iterator[LintFinding]:
 
 
 def _level(data: FileSet, run: RunFile, mine: dict[str, int]) -> tuple[bool, int]:
-    """Whether gold is matched with the docs of chunks, and how many judged docs are returned."""
+    """Whether gold is matched with the docs of chunks, and how many docs of the gold are returned."""
 
     def hits(names: list[str], codes: np.ndarray) -> int:
         number = {name: i for i, name in enumerate(names)}
-        is_judged = np.zeros(len(number), dtype=bool)
-        is_judged[[number[d] for d in data.judged_docs if d in number]] = True
-        rows = np.flatnonzero(is_judged[codes[run.doc]])
+        in_gold = np.zeros(len(number), dtype=bool)
+        in_gold[[number[d] for d in data.gold_docs if d in number]] = True
+        rows = np.flatnonzero(in_gold[codes[run.doc]])
         pairs = set((run.query[rows] * len(number) + codes[run.doc[rows]]).tolist())
         return sum(
             mine[q] * len(number) + number[d] in pairs
@@ -215,7 +214,7 @@ def _twin_docs(data: FileSet, run: RunFile, at_doc: bool, common: list[str]) -> 
     lonely = {d for q in common for d in data.grades[q] if d not in docs}
     pairs = [
         (d, other)
-        for d, other in find_twins(lonely, (d for d in docs if d not in data.judged_docs))
+        for d, other in find_twins(lonely, (d for d in docs if d not in data.gold_docs))
         if not (d in data.doc_ids and other in data.doc_ids)
     ]
     names = [((docs[other] or other) if at_doc else other, d) for d, other in sorted(pairs)]
@@ -229,7 +228,7 @@ def _top(data: FileSet, run: RunFile, at_doc: bool, common: list[str], mine: dic
     if at_doc:
         lists = {q: list(dict.fromkeys(data.parent(run, d) for d in docs)) for q, docs in lists.items()}
     yield from _gaps_in_gold(data, run, {q: lists[q][:TOP] for q in common}, mine)
-    sets = {"relevant": data.relevant, "judged": {q: list(docs) for q, docs in data.grades.items()}}
+    sets: dict[str, Mapping[str, Collection[str]]] = {"relevant": data.relevant, "judged": data.judged}
     for what, gold in sets.items():
         wide = [q for q in common if FEWEST_DOCS <= len(gold[q]) <= DEEPEST]
         own = [q for q in wide if set(lists[q][: len(gold[q])]) == set(gold[q])]
@@ -249,10 +248,10 @@ def _gaps_in_gold(
     data: FileSet, run: RunFile, tops: dict[str, list[str]], mine: dict[str, int]
 ) -> Iterator[LintFinding]:
     total = sum(map(len, tops.values()))
-    counts = {q: sum(d not in data.grades[q] for d in docs) for q, docs in tops.items()}
+    counts = {q: sum(d not in data.judged[q] for d in docs) for q, docs in tops.items()}
     count = sum(counts.values())
     if total and count > MOST_UNJUDGED * total:
-        pooled = any(not is_relevant(g) for docs in data.grades.values() for g in docs.values())
+        pooled = any(len(data.relevant[q]) < len(docs) for q, docs in data.judged.items())
         most = sorted(counts, key=lambda q: -counts[q])
         yield make_finding(
             "X515" if pooled else "X516",

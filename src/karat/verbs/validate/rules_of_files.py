@@ -9,7 +9,7 @@ RULES_OF_FILES = (
         "F001",
         "error",
         "Unreadable line or file",
-        "Karat refuses the file; it never skips a broken line.",
+        "Karat refuses the file, or a run log as soon as the field is needed; it never skips a broken line.",
         "Fix the line, or write the file again.",
     ),
     LintRule(

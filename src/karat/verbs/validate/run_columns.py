@@ -245,9 +245,9 @@ def _from_lists(path: str, run: Run) -> RunFile:
 
 def _from_log(path: str, problems: FileProblems) -> RunFile:
     from karat.model.run_log import ordered_items
-    from karat.read.run_log import log_lines, trace_of, versions_of
+    from karat.read.run_log import Complaints, log_lines, trace_of, versions_of
 
-    out, log, policy = _Columns(), list[LogLine](), Policy()
+    out, log, policy, faults = _Columns(), list[LogLine](), Policy(), Complaints()
     parents: dict[str, str] = {}
     whole = names_docs = True
     for place, query, line in log_lines(path, problems):
@@ -255,10 +255,12 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
             whole = False
             break
         trace, complaints = trace_of(line)
-        wrong = [text for field, text in complaints if field == "topk"]
-        for text in wrong:
-            problems.add(place, text)
-        if wrong or trace.topk is None:
+        latency = line.latency_ms if isinstance(line.latency_ms, dict) else {}
+        ruled = ["doc_version", *(["latency_ms"] if len(trace.latency_ms) < len(latency) else [])]
+        for complaint in complaints:
+            if complaint.field not in ruled:  # R312 and R315 say it
+                faults.add(place, complaint)
+        if trace.topk is None or any(complaint.field == "topk" for complaint in complaints):
             continue
         items = ordered_items(trace.topk, policy)
         ranks = [i.rank for i in items if i.rank is not None]
@@ -282,9 +284,11 @@ def _from_log(path: str, problems: FileProblems) -> RunFile:
                 len(items),
                 ranks,
                 line.facts,
-                line.latency_ms,
+                latency,
                 line.retrieved,
                 [(i.id, v) for i, v in zip(trace.topk, versions_of(line), strict=True) if v is not None],
             )
         )
+    for fault in faults.problems():
+        problems.add(fault.line, fault.text)
     return out.run(path, parents=parents, names_docs=names_docs, log=log, is_log=True, whole=whole)

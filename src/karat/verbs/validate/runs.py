@@ -218,10 +218,7 @@ def _latencies(run: RunFile) -> Iterator[LintFinding]:
     wrong: list[tuple[int, str]] = []
     stages: Counter[str] = Counter()
     for e in run.log:
-        latencies = e.latency if isinstance(e.latency, dict) else {"latency_ms": e.latency}
-        for stage, value in latencies.items():
-            if value is None:
-                continue
+        for stage, value in e.latency.items():
             stages[stage] += 1
             if isinstance(value, bool) or not is_finite(value) or value < 0:
                 wrong.append((e.line, f"{stage} {shown(value)}"))
@@ -238,7 +235,7 @@ def _latencies(run: RunFile) -> Iterator[LintFinding]:
     some = {stage: n for stage, n in stages.items() if n < total}
     if some:
         stage = min(some, key=lambda s: some[s])
-        lack = [e.line for e in run.log if _latency(e.latency, stage) is None]
+        lack = [e.line for e in run.log if stage not in e.latency]
         yield make_finding(
             "R311",
             run.path,
@@ -246,10 +243,6 @@ def _latencies(run: RunFile) -> Iterator[LintFinding]:
             (place(run.path, line) for line in lack),
             len(lack),
         )
-
-
-def _latency(latency: object, stage: str) -> object:
-    return latency.get(stage) if isinstance(latency, dict) else latency if stage == "latency_ms" else None
 
 
 def _facts(run: RunFile) -> Iterator[LintFinding]:

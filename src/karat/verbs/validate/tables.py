@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.docs import TEXT_FIELDS
-from karat.model.policy import SEPARATOR, is_relevant, parent_of
+from karat.model.policy import SEPARATOR, is_judged, is_relevant, parent_of
 from karat.model.queries import yes_or_no
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class LogLine:
     results: int
     ranks: Sequence[int]
     facts: Facts
-    latency: object
+    latency: Mapping[str, object]
     retrieved: object
     versions: Sequence[tuple[str, object]]
 
@@ -194,7 +194,7 @@ class FileSet:
 
     @cached_property
     def grades(self) -> dict[str, dict[str, float]]:
-        """The first grade of each judged doc, by query, over all files of gold."""
+        """The first grade of each doc of the gold, by query, over all files of gold."""
         out: dict[str, dict[str, float]] = {}
         for gold in self.gold:
             for q, d, g in zip(gold.queries, gold.docs, gold.grades.tolist(), strict=True):
@@ -207,8 +207,13 @@ class FileSet:
         return {q: [d for d, g in docs.items() if is_relevant(g)] for q, docs in self.grades.items()}
 
     @cached_property
-    def judged_docs(self) -> set[str]:
-        """Every doc that is judged for some query."""
+    def judged(self) -> dict[str, set[str]]:
+        """The judged docs of each query; a negative grade is not a judgment."""
+        return {q: {d for d, g in docs.items() if is_judged(g)} for q, docs in self.grades.items()}
+
+    @cached_property
+    def gold_docs(self) -> set[str]:
+        """Every doc that the gold names for some query."""
         return {d for docs in self.grades.values() for d in docs}
 
     @cached_property
