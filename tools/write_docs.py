@@ -146,9 +146,11 @@ explained by a wrong route or a failing segment are left out of the rules after 
 found, later rules look at gold, stages and final lists without them; a rule rests once one holds that explains the
 same loss. Queries without a relevant doc in the gold can lose nothing, and no rule is about them.
 
-The **weight** is what a finding costs on average over all queries, in points of recall@5 (order and unjudged docs:
-of ndcg and precision; newer docs: of the top 5; time: all of it weighs as much as half of the recall). Findings are
-listed by weight, after the queries that have no line in the run. A rule that lacks a field is named with it, and one
+The **weight** is what a finding costs on average over all queries, in points of recall@5 (routes and segments: of
+the recall that shows the gap, at 5 or of the pool; order and unjudged docs: of ndcg and precision; newer docs: of the
+top 5; time: all of it weighs as much as half of the recall). Findings are listed by weight, after the queries that have
+no line in the run. Ids that differ in spelling and scores that rise with the rank come before everything else: the
+findings rest on them. A rule that lacks a field is named with it, and one
 that the queries are too few to tell is named too. Recall is capped: `recall(cap=true)@5` is 1 when all 5 places hold
 relevant docs. The *pool* is the first 50 of the first stage of a run log, or of the run itself where it is that deep.
 Rules about time look at all queries of the log, with gold or without; the others at those with gold.
@@ -194,7 +196,7 @@ def diagnosis_page(before: str = "") -> str:
 
 _VALUES = {
     "misrouted": "the share of misrouted queries",
-    "gap": "recall here minus that of the rest",
+    "gap": "recall here, at 5 or of the pool at 50, minus that of the rest",
     "pool": "recall@50 of the pool",
     "pool of docs": "recall@50 of the pool by doc",
     "gap to docs": "recall@50 by doc minus that by chunk",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,34 @@ def test_compare_and_check_name_them_too(tmp_path: Path) -> None:
     assert f"r: 10 of 12 judged docs in 12 lists are not recognized: {ZEROS}" in " ".join(done.stdout.split())
     (tmp_path / "karat.yaml").write_text("dataset: {qrels: gold.txt}\nruns: [r.run]\ngates: [mrr >= 0.5]\n")
     assert ZEROS in " ".join(run_karat("check", cwd=tmp_path).stdout.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["diagnose", "gold.txt", "r.run"],
+        ["sweep", "gold.txt", "r.run"],
+        ["plan", "gold.txt", "r.run", "--gate", "mrr >= 0.9"],
+        ["reliability", "gold.txt", "good.run", "r.run", "-m", "mrr"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_scores_that_rise_with_the_rank_are_named_by_every_verb(tmp_path: Path, command: list[str]) -> None:
+    write(tmp_path)
+    (tmp_path / "r.run").rename(tmp_path / "good.run")
+    write(tmp_path, sign=-1)
+    with (tmp_path / "gold.txt").open("a") as gold:  # values that vary
+        gold.write("".join(f"{q} 0 D-{10 * q + 7:03} 1\n" for q in range(6)))
+    assert RISE in " ".join(run_karat(*command, cwd=tmp_path, COLUMNS="300").stdout.split())
+    document = json.loads(run_karat(*command, "--json", "-", cwd=tmp_path).stdout)
+    assert any(RISE in text for text in document["warnings"])
+
+
+def test_a_diagnosis_says_what_to_check_before_its_findings(tmp_path: Path) -> None:
+    run = write(tmp_path, sign=-1)
+    diagnosis = karat.diagnose(str(tmp_path / "gold.txt"), run)
+    assert diagnosis.summary.startswith(f"First check the data: {RISE}, and the highest score counts as the best")
+    assert not diagnosis.healthy
 
 
 def write_mixed(folder: Path) -> str:

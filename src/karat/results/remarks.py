@@ -45,6 +45,11 @@ def remarks_of(
     )
 
 
+def serious_remarks(runs: Sequence[RunResult]) -> list[str]:
+    """The warnings among what is said of the data of these runs."""
+    return [remark.text for remark in remarks_of(runs) if remark.serious]
+
+
 def data_remarks(
     runs: Sequence[RunResult], *, beside: Sequence[RunResult] = (), of_more: bool = False
 ) -> tuple[Remark, ...]:

@@ -23,6 +23,7 @@ from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
 from karat.results.figures import percent_text
 from karat.results.pairing import pair_on_basis, paired
+from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
@@ -124,6 +125,7 @@ class Plan(Tabular):
                 [item.document() for item in self.work],
             ),
             notes=list(self.notes) or UNSET,
+            warnings=serious_remarks(self.result.runs) or UNSET,
         )
 
     def as_json(self) -> JsonObject:

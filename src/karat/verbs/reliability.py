@@ -19,6 +19,7 @@ from karat.results.reliability import (
     ReliabilityPoint,
     coefficient_figure,
 )
+from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
@@ -149,6 +150,7 @@ class Reliability(Tabular):
                 [[one.metric for one in group] for group in self.ranking],
             ),
             notes=list(self.notes) or UNSET,
+            warnings=serious_remarks(self.result.runs) or UNSET,
         )
 
     def as_json(self) -> JsonObject:

@@ -12,6 +12,7 @@ from karat.errors import UsageError
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.results.figures import estimate_figure
+from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
@@ -134,7 +135,13 @@ class Sweep(Tabular):
         from karat.results.document import DocumentJson
 
         curves = [c.document() for c in self.curves]
-        return DocumentJson(format_version=FORMAT_VERSION, kind="sweep", curves=curves, notes=list(self.notes) or UNSET)
+        return DocumentJson(
+            format_version=FORMAT_VERSION,
+            kind="sweep",
+            curves=curves,
+            notes=list(self.notes) or UNSET,
+            warnings=serious_remarks(self.result.runs) or UNSET,
+        )
 
     def as_json(self) -> JsonObject:
         """The document that `--json` writes, as plain data."""

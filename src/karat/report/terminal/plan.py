@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karat.report.plan import legend, sections
 from karat.report.terminal.console import console, grid, line, note
+from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def show(source: Plan) -> None:
         for text in section.lines:
             out.print(line(plain(text)))
         out.print()
-    for text in source.notes:
+    for text in (*serious_remarks(source.result.runs), *source.notes):
         out.print(note(plain(text), serious=True))
     for text in legend(source):
         out.print(line(text, style="dim"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karat.report.reliability import legend, sections
 from karat.report.terminal.console import console, grid, line, note
-from karat.results.remarks import remarks_of
+from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def show(source: Reliability, *, verbose: bool = False) -> None:
         if i == 0:
             out.print(line(plain(source.best_statement)))
         out.print()
-    warnings = (remark.text for remark in remarks_of(source.result.runs) if remark.serious)
-    for text in (*warnings, *source.notes):
+    for text in (*serious_remarks(source.result.runs), *source.notes):
         out.print(note(plain(text), serious=True))
     for text in legend(source):
         out.print(line(text, style="dim"))

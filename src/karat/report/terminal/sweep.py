@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import estimate_figure, share_figure
+from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def show(sweep: Sweep) -> None:
                 table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
         out.print()
-    for text in sweep.notes:
+    for text in (*serious_remarks(sweep.result.runs), *sweep.notes):
         out.print(note(plain(text), serious=True))
     out.print(
         line(

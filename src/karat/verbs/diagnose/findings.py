@@ -100,6 +100,8 @@ class Diagnosis:
     measured: tuple[Evidence, ...]
     """The main values, to show when nothing is wrong."""
     thresholds: Mapping[str, float]
+    mismatches: tuple[str, ...] = ()
+    """Why run and gold may not belong together, or scores may not be what ranks docs: findings rest on both."""
 
     @property
     def skipped(self) -> dict[str, list[str]]:
@@ -111,19 +113,26 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether no rule holds, and enough queries say so."""
-        return not self.findings and self.in_scope >= FEW
+        """Whether no rule holds, enough queries say so, and run and gold belong together."""
+        return not self.findings and not self.mismatches and self.in_scope >= FEW
 
     @property
     def summary(self) -> str:
-        """The diagnosis in one sentence."""
+        """The diagnosis in one sentence, after what has to be checked first."""
+        return (
+            f"First check the data: {'; '.join(self.mismatches)}. {self._result}" if self.mismatches else self._result
+        )
+
+    @property
+    def _result(self) -> str:
+        """What the rules find, in one sentence."""
         if self.findings:
             first = self.findings[0]
             about = f" ({first.subject})" if first.subject else ""
             more = len(self.findings) - 1
             tail = f"; and {more} more finding{'' if more == 1 else 's'}" if more else ""
             return f"{first.title}{about}{tail}."
-        if not self.healthy:
+        if self.in_scope < FEW:
             return f"No problems found, but {self.in_scope:,} queries are too few to rule them out."
         return f"No problems that these {self.in_scope:,} queries can show."
 
@@ -137,6 +146,7 @@ class Diagnosis:
             "in_scope": self.in_scope,
             "healthy": self.healthy,
             "summary": self.summary,
+            "warnings": list(self.mismatches),
             "findings": [f.as_json() for f in self.findings],
             "unchecked": dict(self.unchecked),
             "undecided": list(self.undecided),

@@ -46,7 +46,17 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
     # A count comes first: it says which queries the other findings are about.
     ordered = tuple(sorted(findings, key=lambda f: (bool(f.evidence), -f.weight)))
-    return Diagnosis(signals.name, len(signals), in_scope, ordered, unchecked, tuple(undecided), main_figures, limits)
+    return Diagnosis(
+        signals.name,
+        len(signals),
+        in_scope,
+        ordered,
+        unchecked,
+        tuple(undecided),
+        main_figures,
+        limits,
+        signals.mismatches,
+    )
 
 
 def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Finding], bool, View]:

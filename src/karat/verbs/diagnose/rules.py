@@ -39,6 +39,7 @@ class Threshold:
     about: str
 
 
+_GAP = "recall(cap=true)@5, or @50 of the pool where that shows the gap more clearly,"
 THRESHOLDS: dict[str, Threshold] = {
     "recall@5.low": Threshold(0.75, "recall(cap=true)@5 of what the pool holds, below this, is low"),
     "recall@5.all": Threshold(0.70, "recall(cap=true)@5 of all that is relevant, below this, is low"),
@@ -49,9 +50,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "precision.low": Threshold(0.75, "precision at R below this is low, R the number of relevant docs of the query"),
     "mrr.high": Threshold(0.60, "mrr above this: the first relevant doc stands near the top"),
     "mrr.low": Threshold(0.60, "mrr below this is low"),
-    "segment.gap": Threshold(-0.05, "recall@5 of a segment minus that of the rest, below this, is a gap"),
+    "segment.gap": Threshold(-0.05, f"{_GAP} of a segment minus that of the rest, below this, is a gap"),
     "misrouted.high": Threshold(0.05, "a share of queries at the wrong source above this is high"),
-    "misrouted.gap": Threshold(-0.05, "recall@5 of misrouted queries minus that of the rest, below this, is a cost"),
+    "misrouted.gap": Threshold(-0.05, f"{_GAP} of misrouted queries minus that of the rest, below this, is a cost"),
     "fresh@5.low": Threshold(0.99, "fresh@5 below this: docs newer than as_of come back"),
     "judged@10.low": Threshold(0.60, "a share of judged docs in the top 10 below this is low"),
     "stage.share": Threshold(0.80, "a stage that takes more than this share of the time dominates"),

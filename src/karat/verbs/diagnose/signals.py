@@ -105,6 +105,8 @@ class Signals:
     """The values without docs that are newer than as_of; measured when they are needed."""
     absent: frozenset[str] = frozenset()
     """The queries that have no line in the run."""
+    mismatches: tuple[str, ...] = ()
+    """Why run and gold may not belong together."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -183,6 +185,7 @@ class _Reader:
             segments,
             self._without_newer,
             absent_queries(self.run),
+            self.run.mismatches,
         )
 
     def _read_lists(self) -> None:
