@@ -10,10 +10,13 @@ import pytest
 
 import karat
 from command import run_karat
+from karat.metrics.grammar import parse
 from karat.report.by_judge import describe_judged
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_of
 from karat.results.pairing import pair_on_basis
+from karat.results.values import statistic_of
+from karat.stats.aggregates import IntervalChoice, estimate_figures, measure_changes
 from karat.stats.prediction_powered import tune_difference
 from karat.stats.resample import Units
 from planted_judge import Planted
@@ -144,3 +147,46 @@ def test_a_judge_at_chance_and_a_calibration_of_another_judge_end_with_code_2(da
         (tmp_path / "calibration.json").write_text(json.dumps(calibration | change))
         out = run_karat("check", str(tmp_path / "karat.yaml"))
         assert out.returncode == 2 and reason in out.stderr and "SHIP" not in out.stdout
+
+
+def test_corrected_values_that_hardly_vary_leave_open_what_bounded_ones_do() -> None:
+    """Of 80 queries that all have 1, the next one may have 0: their interval is not shorter for being corrected."""
+    rng = np.random.default_rng(4)
+    values = 1 + 0.001 * rng.normal(size=80)
+    usual, beyond = (statistic_of(parse("precision@1"), unbounded=some) for some in (False, True))
+    choice, units, rows = IntervalChoice(0.95, "auto", 1000, 1, 1), Units.of(80), [np.arange(80)]
+    bounded = estimate_figures([np.clip(values, 0, 1)], [usual], units, rows, choice)[0][0]
+    one = estimate_figures([values], [beyond], units, rows, choice)[0][0]
+    assert one.low < 0.97 and one.estimate - one.low >= bounded.estimate - bounded.low - 1e-12 and one.high == 1
+    # Two runs that differ in one query of 80.
+    base = np.clip(values, 0, 1)[None] * 0.5
+    other = base.copy()
+    other[0, 0] += 0.1
+    widths = []
+    for statistic in (usual, beyond):
+        change = measure_changes(base, other, [statistic], units, rows, choice)[0][0]
+        widths.append(change.intervals[0].high - change.intervals[0].low)
+        assert change.p[max(change.p, key=lambda t: change.p[t])] > 0.05
+    assert widths[1] >= widths[0] - 1e-12
+
+
+def test_a_sweep_has_curves_by_judge(data: Planted) -> None:
+    options = {"judgments": data.files, "calibration": data.calibration}
+    curves = karat.sweep(data.qrels, data.run, ["precision", "recall"], ks=[1, 5, 10], **options)
+    assert [(c.metric, c.judged) for c in curves.curves] == [
+        ("precision", None),
+        ("recall", None),
+        ("precision", "raw"),
+        ("precision", "corrected"),
+    ]
+    by_judge = curves.result.runs[0].by_judge
+    assert by_judge is not None
+    assert curves.curves[2].values[-1] == pytest.approx(by_judge.raw["precision@10"].mean())
+    assert curves.curves[3].label.endswith(", gold + judge, corrected")
+    assert [c.get("judged") for c in curves.as_json()["curves"]] == [None, None, "raw", "corrected"]
+
+
+def test_a_diagnosis_takes_no_judgments(data: Planted) -> None:
+    files = data.write_inputs()
+    out = run_karat("diagnose", *files, "--judgments", data.files[0])
+    assert out.returncode == 2 and "a diagnosis rests on the gold alone" in out.stderr

@@ -28,7 +28,7 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import is_judged
 from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
 from karat.results.top_lists import find_gold_ranks
-from karat.results.values import aggregate
+from karat.results.values import aggregate, estimate
 from karat.stats.prediction_powered import Labels
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
     from karat.results.sampling import Sampling
+    from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedValues
 
     Values = NDArray[np.float64]
@@ -179,7 +180,7 @@ def measure_by_judge(
         if isinstance(one, str):
             not_corrected[m.name] = one
         else:
-            corrected[m.name] = _figure(one, unanswerable.both.query_ids, query_ids)
+            corrected[m.name] = _figure(m.name, one, unanswerable.both.query_ids, query_ids, sampling)
     sampled, not_sampled = _estimate_sampled(own, aligned, completed, grading, sampling, query_ids)
     top = completed.top if refusal or policy.binary else max(completed.top, float(grading.top))
     grades = np.unique(policy.regrade(np.arange(max(top, 1.0) + 1))).tolist()
@@ -213,7 +214,9 @@ def _estimate_sampled(
     ids = aligned.rankings.query_ids
     estimates, reasons = estimate_sampled(measures, pairs, [drawn.get(pair) for pair in names], sampling, ids)
     figures = {
-        name: SampledFigure(_in_order(one.values, ids, query_ids), one.population, one.these)
+        name: SampledFigure(
+            values := _in_order(one.values, ids, query_ids), _interval(name, values, query_ids, sampling), one.these
+        )
         for name, one in estimates.items()
     }
     return figures, reasons
@@ -273,7 +276,9 @@ def _correct_all(
             outcomes[m.name] = correct_by_whole_queries(m, *sides, pairs, grading.whole, sampling)
         elif m not in by_pair:
             outcomes[m.name] = BIASED
-    corrected = {name: _figure(one, ids, query_ids) for name, one in outcomes.items() if not isinstance(one, str)}
+    corrected = {
+        name: _figure(name, one, ids, query_ids, sampling) for name, one in outcomes.items() if not isinstance(one, str)
+    }
     return corrected, {name: one for name, one in outcomes.items() if isinstance(one, str)}
 
 
@@ -309,9 +314,16 @@ def _correct_by_pair(
     }
 
 
-def _figure(one: CorrectedValues, query_ids: Sequence[str], over: Sequence[str]) -> CorrectedFigure:
+def _figure(
+    name: str, one: CorrectedValues, query_ids: Sequence[str], over: Sequence[str], sampling: Sampling
+) -> CorrectedFigure:
     values, control = (_in_order(column, query_ids, over) for column in (one.values, one.control))
-    return CorrectedFigure(values, one.population, one.these, one.tuning, control)
+    return CorrectedFigure(values, _interval(name, values, over, sampling), one.these, one.tuning, control)
+
+
+def _interval(name: str, values: Values, query_ids: Sequence[str], sampling: Sampling) -> Interval:
+    """The interval for queries like these, as gates have it."""
+    return estimate({name: values}, query_ids, replace(sampling, by=()), 1, unbounded=(name,))[0][name]
 
 
 def _judged_pairs(aligned: Aligned, completed: CompletedGold) -> tuple[JudgedPairs, list[tuple[str, str]]]:

@@ -398,6 +398,9 @@ class CurveJson(Struct, forbid_unknown_fields=True, frozen=True):
     area: Number
     knee: int | None
     k98: int | None
+    judged: Annotated[Basis | UnsetType, Meta(description="What it rests on, where that is not the gold alone.")] = (
+        UNSET
+    )
 
 
 class StressQueryJson(Struct, forbid_unknown_fields=True, frozen=True):

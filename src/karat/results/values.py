@@ -64,12 +64,13 @@ def statistic_of(measure: Measure, *, unbounded: bool = False) -> Statistic:
 
     Corrected values are `unbounded`: a single one may lie outside the bounds of the metric.
     """
-    kind = measure.aggregate
+    kind, (least, most) = measure.aggregate, measure.metric.bounds
     return Statistic(
         kind,
         measure.quantile if kind == "quantile" else math.nan,
-        (-math.inf, None) if unbounded else measure.metric.bounds,
+        (-math.inf, None) if unbounded else (least, most),
         GM_FLOOR if kind == "geometric mean" else 0.0,
+        (least, most) if unbounded and most is not None else None,
     )
 
 
@@ -88,17 +89,14 @@ def estimate(
 ) -> list[Mapping[str, Interval]]:
     """Intervals of all metrics, over all queries and in each segment, from the same resamples.
 
-    Values of metrics that are `unbounded` may lie outside the metric's bounds; the ends of their intervals may not.
+    Values of metrics that are `unbounded` may lie outside the metric's bounds; the ends of their intervals do not.
     """
     groups = [np.arange(len(query_ids)), *(s.rows for s in sampling.segments(query_ids))]
     statistics = [statistic_of(parse(name), unbounded=name in unbounded) for name in values]
     estimates = estimate_figures(
         list(values.values()), statistics, sampling.units(query_ids), groups, sampling.choice(threads)
     )
-    out = [dict(zip(values, one, strict=True)) for one in estimates]
-    for one in out:
-        one.update((name, one[name].clip(*statistic_of(parse(name)).score_bounds())) for name in unbounded)
-    return list(out)
+    return [dict(zip(values, one, strict=True)) for one in estimates]
 
 
 def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling) -> list[Mapping[str, Interval]]:

@@ -61,6 +61,13 @@ class Statistic:
     bounds: tuple[float, float | None] = (-math.inf, None)
     floor: float = 0.0
     """In a geometric mean smaller values count as this one."""
+    usual: tuple[float, float] | None = None
+    """The bounds of the metric, where single values may lie beyond them, as corrected ones do."""
+
+    @property
+    def bounded(self) -> Statistic:
+        """The same figure of values that lie within the usual bounds."""
+        return replace(self, bounds=self.usual or self.bounds, usual=None)
 
     @property
     def change(self) -> ChangeScale:
@@ -162,7 +169,23 @@ def estimate_figures(
             for one, rows in zip(out, groups, strict=True):
                 n = int(np.count_nonzero(~np.isnan(values[rows])))
                 one[i] = Interval(statistic.figure(values[rows]), math.nan, math.nan, "none", n)
+    if beyond := [i for i, s in enumerate(statistics) if s.usual is not None]:
+        inner = [np.clip(columns[i], *(statistics[i].usual or ())) for i in beyond]
+        others = estimate_figures(inner, [statistics[i].bounded for i in beyond], units, groups, choice)
+        for one, of_inner in zip(out, others, strict=True):
+            for i, interval in zip(beyond, of_inner, strict=True):
+                one[i] = statistics[i].bounded.within(_widened(one[i], interval))
     return [[one[i] for i in range(len(columns))] for one in out]
+
+
+def _widened(interval: Interval, other: Interval) -> Interval:
+    """An interval whose ends are at least as far from the estimate as those of another are from theirs.
+
+    Values of no known scale that hardly vary have a short interval, though another query may be far from them: what the
+    same values within their usual bounds leave open stays open.
+    """
+    low, high = interval.estimate - (other.estimate - other.low), interval.estimate + (other.high - other.estimate)
+    return replace(interval, low=float(np.fmin(interval.low, low)), high=float(np.fmax(interval.high, high)))
 
 
 @dataclass(frozen=True)
@@ -279,6 +302,27 @@ def measure_changes(
         for g, i in _without_spread(columns, groups):
             blank = (replace(one, low=math.nan, high=math.nan, method=ALL_EQUAL) for one in intervals[g, i])
             intervals[g, i], p[g, i] = tuple(blank), dict.fromkeys(p[g, i], math.nan)
+    if beyond := [i for i, s in enumerate(statistics) if s.usual is not None]:
+        before, after = (
+            np.array([np.clip(side[i], *(statistics[i].usual or ())) for i in beyond]) for side in (base, candidate)
+        )
+        inner = measure_changes(
+            before,
+            after,
+            [statistics[i].bounded for i in beyond],
+            units,
+            groups,
+            choice,
+            levels=levels,
+            factor=factor,
+            test=test,
+            draws=draws,
+        )
+        for g, (j, i) in product(range(len(groups)), enumerate(beyond)):
+            one_inner = inner[g][j]
+            intervals[g, i] = tuple(map(_widened, intervals[g, i], one_inner.intervals))
+            names = dict.fromkeys((*p[g, i], *one_inner.p))
+            p[g, i] = {t: float(np.fmax(p[g, i].get(t, math.nan), one_inner.p.get(t, math.nan))) for t in names}
     out = []
     for g, rows in enumerate(groups):
         of_group = []

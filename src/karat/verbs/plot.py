@@ -119,7 +119,7 @@ def _draw(panel: Any, metric: str, curves: Sequence[Curve]) -> None:
     for i, curve in enumerate(curves):
         colour, style = COLOURS[i % len(COLOURS)], STYLES[i % len(STYLES)]
         low, high = [p.low for p in curve.points], [p.high for p in curve.points]
-        panel.plot(curve.ks, curve.values, style, color=colour, label=curve.run, markersize=4)
+        panel.plot(curve.ks, curve.values, style, color=colour, label=curve.label, markersize=4)
         panel.fill_between(curve.ks, low, high, color=colour, alpha=0.15, linewidth=0)
     panel.set_xscale("log")
     ticks = curves[0].ks

@@ -9,6 +9,7 @@ import numpy as np
 
 from karat.config.options import Settings, takes_options
 from karat.errors import UsageError
+from karat.gates.basis import WORDS
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
 from karat.results.figures import estimate_figure
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from karat.config.options import Options
     from karat.model.json_data import JsonObject
+    from karat.results.by_judge import Basis
     from karat.results.document import CurveJson, DocumentJson
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval
@@ -45,6 +47,13 @@ class Curve:
     points: tuple[Interval, ...]
     common: int | None = None
     """The deepest cutoff that all runs of a sweep reach: areas are compared up to it."""
+    judged: Basis | None = None
+    """What it rests on, where it is not by the gold alone."""
+
+    @property
+    def label(self) -> str:
+        """The run, and what its curve rests on."""
+        return self.run if self.judged is None else f"{self.run}, {WORDS[self.judged]}"
 
     @property
     def values(self) -> list[float]:
@@ -71,6 +80,8 @@ class Curve:
 
     def document(self) -> CurveJson:
         """The curve as the JSON document has it."""
+        from msgspec import UNSET
+
         from karat.results.document import CurveJson
 
         return CurveJson(
@@ -84,6 +95,7 @@ class Curve:
             area=rounded(self.area),
             knee=self.knee,
             k98=self.enough,
+            judged=UNSET if self.judged is None else self.judged,
         )
 
 
@@ -103,7 +115,7 @@ class Sweep(Tabular):
         """A row for each point of each curve; a reader sees a row for each curve."""
         columns = ("run", "metric", "segment", "k", "value", "low", "high", "n")
         rows = [
-            (c.run, c.metric, segment_text(c.segment) or None, k, p.estimate, p.low, p.high, p.n)
+            (c.label, c.metric, segment_text(c.segment) or None, k, p.estimate, p.low, p.high, p.n)
             for c in self.curves
             for k, p in zip(c.ks, c.points, strict=True)
         ]
@@ -111,7 +123,7 @@ class Sweep(Tabular):
         cells = []
         for c in self.curves:
             at = {k: str(estimate_figure(f"{c.metric}@{k}", p)) for k, p in zip(c.ks, c.points, strict=True)}
-            cells.append((c.run, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
+            cells.append((c.label, c.metric, segment_text(c.segment), *(at.get(k, "") for k in ks)))
         return Table(columns, rows, ("run", "metric", "segment", *(f"k = {k}" for k in ks)), cells)
 
     def plot(self) -> Any:
@@ -176,7 +188,7 @@ def sweep(
         result = (qrels if isinstance(qrels, Result) else load(qrels)).measure(measures)
     else:
         result = evaluate(qrels, runs, measures, **options)
-    curves = [c for run in result.runs for c in curves_of(run)]
+    curves = [c for run in result.runs for c in (*curves_of(run), *_curves_by_judge(run))]
     common = min((c.ks[-1] for c in curves), default=None)
     curves = [replace(c, common=common) for c in curves]
     notes = []
@@ -206,6 +218,19 @@ def curves_of(run: RunResult) -> list[Curve]:
         for by, segment in slices:
             out.append(Curve(run.name, base, by, tuple(k for k, _ in deep), tuple(segment[name] for _, name in deep)))
     return out
+
+
+def _curves_by_judge(run: RunResult) -> list[Curve]:
+    """The curves over all queries of the metrics that a judge's grades feed at every cutoff."""
+    if run.by_judge is None:
+        return []
+    fed: dict[Basis, Mapping[str, object]] = {"raw": run.by_judge.raw, "corrected": run.by_judge.corrected}
+    return [
+        replace(curve, judged=basis)
+        for basis, metrics in fed.items()
+        for curve in curves_of(run.on_basis(basis))
+        if curve.segment is None and all(f"{curve.metric}@{k}" in metrics for k in curve.ks)
+    ]
 
 
 def area(ks: Sequence[float], values: Sequence[float], *, log: bool = False) -> float:

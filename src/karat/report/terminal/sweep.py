@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
+from karat.report.by_judge import describe_judge
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import estimate_figure, share_figure
 from karat.results.remarks import serious_remarks
@@ -41,13 +42,15 @@ def show(sweep: Sweep) -> None:
             figures = [estimate_figure(f"{metric}@{k}", p) for k, p in zip(curve.ks, curve.points, strict=True)]
             cells = [one.short for one in figures] + [""] * (len(ks) - len(figures))
             last = (share_figure(curve.area).short, str(curve.knee or "–"), _enough(curve))
-            table.add_row(f"  {fields}" if fields else plain(curve.run), *cells, *last)
+            table.add_row(f"  {fields}" if fields else plain(curve.label), *cells, *last)
             if curve.segment is None and wide:
                 table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
         out.print()
     for text in (*serious_remarks(sweep.result.runs), *sweep.notes):
         out.print(note(plain(text), serious=True))
+    if sweep.result.judge is not None:
+        out.print(line(plain(describe_judge(sweep.result.judge)), style="dim"))
     out.print(
         line(
             "area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
@@ -81,7 +84,7 @@ def plot_lines(curves: list[Curve]) -> list[str]:
         lines.append(f"{label} │{''.join(cells).rstrip()}")
     lines.append("     └" + "─" * (STEP * len(ks)))
     lines.append("      " + "".join(f"{k:^{STEP}}" for k in ks).rstrip())
-    lines.append("      " + "   ".join(f"{m} {plain(c.run)}" for m, c in zip(MARKS, curves, strict=False)))
+    lines.append("      " + "   ".join(f"{m} {plain(c.label)}" for m, c in zip(MARKS, curves, strict=False)))
     return lines
 
 

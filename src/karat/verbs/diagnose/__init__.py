@@ -35,6 +35,8 @@ def diagnose(
     from karat.verbs.evaluate import evaluate, named_runs
 
     settings = Settings.of(options)
+    if settings.data.judgments:
+        raise UsageError("a diagnosis rests on the gold alone, whatever a judge says; leave out judgments")
     checked(thresholds)
     by = settings.intervals.by
     if isinstance(qrels, Result) or is_saved(qrels):
