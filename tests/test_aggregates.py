@@ -413,6 +413,13 @@ def test_changes_without_a_scale_and_without_spread_have_no_interval_and_decide_
         assert not row.significant, row.metric
     checked = karat.check(result, [f"{n} no worse than a by 9ms" for n in names], candidate="b")
     assert {row.outcome for row in checked.rows} == {"undecided"}
-    assert {row.judged.why for row in checked.rows} == {
-        "the differences show no spread, which does not say how far the true value may be"
-    }
+    amount = "+5.00 ms" if change else "0"
+    resamples = f"all resamples of these 60 queries differ by {amount}"
+    assert [row.judged.why for row in checked.rows] == [
+        f"{text}, and without spread nothing says how far other queries may be"
+        for text in (resamples, resamples, f"all 60 differences are {amount}")
+    ]
+    assert [row.conclusion for row in compared.rows] == [row.judged.why for row in checked.rows]
+    mean = compared["latency.mean"]
+    assert math.isnan(mean.p["t"]) and math.isnan(mean.p_adjusted) and math.isnan(mean.detectable)
+    assert (mean.outcome, mean.needed, mean.family) == ("not tested", None, None)

@@ -127,7 +127,13 @@ TABLE = [
     ("ndcg@10 >= 0.5 where topic = x", mean(0.1, 0.0, 0.2, n=1, minimum=10), "undecided", "only 1 query,", 9),
     ("ndcg@10 >= 0.5 where topic = x", mean(0.9, 0.8, 1.0, n=10, minimum=10), "pass", "right side", None),
     ("ndcg@10 >= 0.5 where topic = x at the mean", mean(0.9, 0.8, 1.0, n=9, minimum=10), "undecided", "only 9", 1),
-    ("ndcg@10 >= 0.5", mean(0.7, NAN, NAN, method="all equal"), "undecided", "all values are equal", None),
+    (
+        "ndcg@10 >= 0.5",
+        mean(0.7, NAN, NAN, method="all equal"),
+        "undecided",
+        "all 100 values are 0.7000, and without spread",
+        None,
+    ),
     # 1 − .025^(1/100) = .0362, which is 1 in 28; log(.025) / log(.99) = 367 queries have an interval of .01.
     (
         "recall@5 >= 0.99",

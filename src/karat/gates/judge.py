@@ -10,6 +10,7 @@ import numpy as np
 
 from karat.gates.kinds import is_same
 from karat.results.figures import level_text
+from karat.results.no_spread import describe_equal_changes, describe_equal_values
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -122,12 +123,18 @@ def judge(gate: Gate, found: GateEvidence, *, power: float = POWER) -> Ruling:
         return Ruling("pass" if holds else "fail", "the ranked lists are identical")
     if math.isnan(found.low) and math.isnan(found.high):
         if found.method == ALL_EQUAL:
-            what = "all values are equal" if gate.against is None else "the differences show no spread"
-            return Ruling("undecided", f"{what}, which does not say how far the true value may be")
+            return Ruling("undecided", _describe_no_spread(gate, found))
         alone = found.n == 1
         reason = "one query gives no interval" if alone else "no interval was computed"
         return Ruling("undecided", reason, needs_queries=alone)
     return replace(_by_interval(gate, found, power), unsteady=_is_unsteady(gate.region, found))
+
+
+def _describe_no_spread(gate: Gate, found: GateEvidence) -> str:
+    if gate.against is None:
+        return describe_equal_values(gate.metric, found.estimate, found.n)
+    single, factor = math.isnan(found.n_eff), gate.factor
+    return describe_equal_changes(gate.metric, found.estimate, found.n, scale=found.scale, single=single, factor=factor)
 
 
 def _is_unsteady(region: Region, found: GateEvidence) -> bool:

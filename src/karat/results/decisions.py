@@ -14,11 +14,12 @@ import numpy as np
 
 from karat.metrics.grammar import parse
 from karat.results.figures import change_figure, change_text, figure, p_text, ratio_figure
+from karat.results.no_spread import describe_equal_changes
 from karat.results.table import Table
 from karat.results.words import BASELINE, plural, queries_text, segment_text
 from karat.stats.aggregates import NEUTRAL
 from karat.stats.defaults import ALPHA
-from karat.stats.intervals import Interval
+from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.pooling import POOLED
 from karat.stats.power import detectable, queries_needed
 from karat.store.codec import rounded
@@ -252,7 +253,10 @@ class Decision:
     def conclusion(self) -> str:
         """The decision in words, without the metric and the segment."""
         test = f"{self.decided_by}, p adj. {p_text(self.p_adjusted)}"
-        if self.same_lists:
+        if self.without_spread:
+            single = math.isnan(self.difference.n_eff)
+            text = describe_equal_changes(self.metric, self.delta, self.n, scale=self.scale, single=single)
+        elif self.same_lists:
             text = f"no difference ({queries_text(self.n)}): the ranked lists are identical"
         elif self.significant:
             verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
@@ -270,6 +274,11 @@ class Decision:
             few = "; too few for an interval" if self.difference.method == "none" else ""
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
         return text + self._margins + self._ends + self._segments
+
+    @property
+    def without_spread(self) -> bool:
+        """Whether all changes are equal, and on no scale that says how far others may reach: nothing is tested."""
+        return self.difference.method == ALL_EQUAL and not self.small and not self.same_lists
 
     @property
     def _ends(self) -> str:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from karat.results.result import RunResult
     from karat.stats.aggregates import FigureChange
 
+OF_SPREAD = frozenset(("t", "bootstrap"))
+"""Tests that compare a mean with the spread of its differences."""
+
 
 @dataclass(frozen=True)
 class PairedComparison:
@@ -91,7 +94,12 @@ class PairedComparison:
         """One change, tested; it is significant only once its family is adjusted for."""
         moved = change.differences[~np.isnan(change.differences)]
         quantile = change.statistic.aggregate == "quantile"
+        same_lists = follows_lists(measure) and have_same_lists(self.base, run)
         p, deciding = self._tested(change, quantile, seed)
+        if p and not same_lists and change.intervals[0].method == ALL_EQUAL:
+            # Tests that look at spread are undefined, and one of them decides.
+            deciding = TEST if quantile else ONE_MORE
+            p |= dict.fromkeys((OF_SPREAD & p.keys()) | {deciding}, math.nan)
         spread, stretch = (math.nan, 1.0) if quantile else _planning_spread(change, run.sampling.confidence)
         higher = measure.metric.higher_is_better
         sign = -1 if higher is False else 1
@@ -127,7 +135,7 @@ class PairedComparison:
             equivalent=equivalent,
             noise=self.floors.get(measure.name) if by is None else None,
             depths=self._depths(measure, run),
-            same_lists=follows_lists(measure) and have_same_lists(self.base, run),
+            same_lists=same_lists,
         )
 
     def _tested(self, change: FigureChange, quantile: bool, seed: int) -> tuple[dict[str, float], str]:
@@ -174,9 +182,11 @@ def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, fl
     interval, units = change.intervals[0], change.intervals[0].units
     if interval.method in (BETTING, CONTRADICTION):  # when one of many looks decides is not foretold
         return math.nan, 1.0
+    if interval.method == ALL_EQUAL:
+        return math.nan, 1.0
     deviation = unit_deviation(change.differences, change.units)
     low, high = (change.statistic.to_score(end, interval.n) for end in (interval.low, interval.high))
-    if not (math.isfinite(high - low) and units > 1) or interval.method in ("none", ALL_EQUAL):
+    if not (math.isfinite(high - low) and units > 1) or interval.method == "none":
         return deviation, 1.0
     of_interval = (high - low) / 2 / float(stdtrit(units - 1, 0.5 + confidence / 2)) * math.sqrt(units)
     return (deviation, max(1.0, of_interval / deviation)) if deviation > 0 else (of_interval, 1.0)

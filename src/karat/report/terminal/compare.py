@@ -49,7 +49,7 @@ def show(comparison: Comparison, *, top: int = 5) -> None:
     parts = (
         "Δ = candidate − baseline" + (", × = candidate / baseline" if ratios else ""),
         f"intervals {level}",
-        describe_families(comparison.rows) or "nothing tested",
+        describe_families(comparison.rows) or "no p is adjusted",
         f"seed {sampling.seed}",
     )
     out.print(line(" · ".join(parts), style="dim"))
