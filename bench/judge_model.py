@@ -170,6 +170,8 @@ def serve(model: Path, threads: int) -> Iterator[str]:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().strip()
+            if not url:
+                raise SystemExit(f"the server of the model does not start: is port {PORT} in use?")
             wait_for(url)
             yield url
         finally:
