@@ -693,6 +693,24 @@ def test_every_metric_is_drawn_for_every_system_with_its_interval(browser: Any, 
         assert page.inner_text("#levels-title") == "Every metric by system" and page.logged == []
 
 
+def test_metrics_of_different_scales_share_no_axis(browser: Any, tmp_path: Path) -> None:
+    log = [
+        {"query_id": q, "topk": [{"doc_id": "a"}], "cost": {"tokens": 500 + i}, "latency_ms": {"total": 9 + i}}
+        for i, q in enumerate("pqrs")
+    ]
+    metrics = "ndcg@10,cost.tokens,mrr,cost.tokens.sum,latency.p50,latency.p90"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    runs = {name: tmp_path / f"{name}.jsonl" for name in ("one", "two")}
+    found = karat.evaluate({q: ["a"] for q in "pqrs"}, runs, metrics, details=True)
+    (tmp_path / "r.html").write_text(text_of(saved_document(found)), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        panels = page.evaluate("levelsSpec().vconcat.map(one => [...new Set(one.data.values.map(row => row.metric))])")
+        shares, units = ["ndcg@10", "mrr"], ["latency.p50", "latency.p90"]
+        assert panels == [shares, ["cost.tokens"], ["cost.tokens.sum"], units] and page.logged == []
+
+
 def test_what_is_known_of_runs_is_said_once_where_it_is_the_same(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         shared, own = page.inner_text("#facts dl"), page.inner_text("#facts .of-runs")

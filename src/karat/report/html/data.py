@@ -134,7 +134,11 @@ def _column(metric: str) -> Column:
     m = parse(metric)
     value_name = metric.rpartition(".")[0] if m.aggregate == "quantile" else metric
     decimals = figure(metric, 0.0).decimals
-    return Column(metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit)
+    high = m.metric.bounds[1]
+    scale = "" if high is not None and high <= 1 else m.metric.unit or metric
+    return Column(
+        metric, value_name or metric, m.metric.higher_is_better, decimals, least_of(decimals), m.metric.unit, scale
+    )
 
 
 def estimate(metric: str, interval: Interval) -> Estimate:

@@ -65,6 +65,8 @@ class Column(Struct, frozen=True):
     least: float
     """Smaller values get two significant digits instead."""
     unit: str
+    scale: str
+    """What values that may share an axis have in common: nothing to say of shares, a unit, or the metric itself."""
 
 
 class SegmentRow(Struct, frozen=True):

@@ -97,9 +97,9 @@ const toneColours = () => Object.fromEntries(Object.keys(TONES).map((t, i) => [t
 // A row for all queries and one for each segment; without segments, one for each metric.
 function forestRows() {
   const mine = data.changes.filter((c) => c.candidate === choice.run && c.delta !== null), bySegment = mine.some((c) => c.segment !== null);
-  // Ratios and differences share no axis: those of the chosen metric's kind are shown.
-  const neutral = mine.find((c) => c.metric === choice.metric)?.neutral ?? 0;
-  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => !columns.get(c.metric).unit && c.neutral === neutral)).map((c) => ({
+  // Scales share no axis, nor do ratios and differences: those of the chosen metric's kind are shown.
+  const neutral = mine.find((c) => c.metric === choice.metric)?.neutral ?? 0, { scale } = columns.get(choice.metric);
+  const rows = (bySegment ? mine.filter((c) => c.metric === choice.metric) : mine.filter((c) => columns.get(c.metric).scale === scale && c.neutral === neutral)).map((c) => ({
     ...c, name: !bySegment ? c.metric : c.segment ?? "all queries", whole: c.segment === null, kind: c.outcome === "too few queries" ? "few" : c.tone, small: c.outcome === "too few queries",
     low: c.low ?? c.delta, high: c.high ?? c.delta }));
   const worst = (a, b) => better(choice.metric, a.delta - b.delta);
@@ -190,12 +190,12 @@ function tradeoffSpec() {
 
 /* ---- every metric of every run ---- */
 
-// Units share no axis: a chart for each, one below the other.
+// Scales share no axis: a chart for shares, for each unit, and for each metric without one, one below the other.
 function levelsSpec() {
   const some = runs.length <= 6 ? runs : mainRuns();
   const rows = metrics.flatMap((metric) => some.filter((run) => data.estimates[metric][run]?.[0] != null).map((run) => {
     const [value, low, high, text, ends] = data.estimates[metric][run];
-    return { metric, run, unit: columns.get(metric).unit, value, low: low ?? value, high: high ?? value, text, ends };
+    return { metric, run, unit: columns.get(metric).unit, scale: columns.get(metric).scale, value, low: low ?? value, high: high ?? value, text, ends };
   }));
   if (!rows.length) return null;
   const names = Math.min(150, $("levels-chart").clientWidth / 3), width = Math.max(160, $("levels-chart").clientWidth - names - 30);
@@ -206,8 +206,8 @@ function levelsSpec() {
       x: { field: "low", type: "quantitative", title: unit || null, scale: { zero: true }, axis: { tickCount: 6 } } } },
     { mark: { type: "point", filled: true, size: 60, opacity: 1 }, encoding: { y, yOffset, color: colour(), tooltip, x: { field: "value", type: "quantitative" } } },
   ];
-  const units = [...new Set(rows.map((r) => r.unit))];
-  return { autosize: "pad", width: undefined, vconcat: units.map((unit) => ({ width, height: { step: 9, for: "offset" }, data: { values: rows.filter((r) => r.unit === unit) }, layer: layers(unit) })) };
+  const scales = [...new Set(rows.map((r) => r.scale))].map((scale) => rows.filter((r) => r.scale === scale));
+  return { autosize: "pad", width: undefined, vconcat: scales.map((values) => ({ width, height: { step: 9, for: "offset" }, data: { values }, layer: layers(values[0].unit) })) };
 }
 
 /* ---- distribution and pairs ---- */

@@ -67,7 +67,7 @@ function showForestNote() {
   const named = (some) => some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]);
   const worse = segments.filter((r) => r.kind === "down"), lower = segments.filter((r) => r.kind !== "down" && better(metric, r.delta - r.neutral) < 0);
   const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
-    : !segments.length ? ["Each metric, over all queries: ", own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
+    : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
     : worse.length ? [el("b", { class: "down" }, "Significantly worse: "), named(worse), "."]
     : lower.length ? ["No segment is significantly worse. Lower, possibly by chance: ", named(lower), "."]
     : ["No segment is worse."];
