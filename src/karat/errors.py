@@ -144,6 +144,13 @@ def shown(value: object, limit: int = 60) -> str:
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
 
 
+def unknown_run(name: str, names: Sequence[str], *, also: Sequence[str] = ()) -> str:
+    """What to say of a run that nobody knows; `also` may be meant, too."""
+    near = nearest(name, [*also, *names])
+    expected = f"one of {', '.join(names)}" if len(names) > 1 else "".join(names)
+    return f"no run is called {name!r}; " + (f"did you mean {near!r}?" if near else f"expected {expected}")
+
+
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The known word nearest to what was written, or None when nothing is near."""
     import difflib

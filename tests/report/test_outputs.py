@@ -593,8 +593,14 @@ def test_the_headline_counts_gates_and_not_their_segments_and_says_that_warnings
     two = karat.check(result, ["hit@1 >= 0.95 for every kind"], candidate="plain")
     assert two.why.endswith("at least 0.95 is required; 1 more segment fails")
     both = karat.check(result, ["hit@1 >= 0.1", "hit@1 >= 0.1 for every kind", "warn: mrr >= 0.9"], candidate="plain")
-    assert both.why == "all 2 gates pass; 1 warning"
+    assert both.why == "both gates pass; 1 warning"
     assert karat.check(result, "hit@1 >= 0.1", candidate="plain").why == "the gate passes"
+
+
+def test_sentences_are_cut_between_words() -> None:
+    assert markdown.cut("recall@50 fell in 6 segments, language = de among them", 28) == "recall@50 fell in 6…"
+    assert markdown.cut("x" * 40, 10) == "x" * 9 + "…"  # an id has no words
+    assert markdown.cut("short", 10) == "short"
 
 
 def test_what_is_odd_about_the_data_stands_beside_the_verdict(
@@ -633,7 +639,7 @@ def test_a_long_output_ends_with_files_and_verdict_and_has_only_the_segments_ask
     )
     assert run("check", config) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "SHIP: all 2 gates pass"
+    assert lines[-1] == "SHIP: both gates pass"
     assert lines[-2] == f"wrote {tmp_path / 'c.json'}"
     assert "8 segments have too few queries to judge alone (5; 10 are needed); use --verbose to show them" in lines
     text = "\n".join(lines)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import karat
-from karat.results.words import segment_text
+from karat.results.words import round_up, segment_text
 from karat.stats.groups import interval
 from places import DL19 as SHARED
 
@@ -135,6 +135,10 @@ def test_numbers_are_cut_into_quantiles() -> None:
     # thirds end at 2 and 4, and say which of their ends they hold
     thirds = karat.evaluate(gold, run, "mrr", queries=queries, by="level:3")
     assert [(s.by["level:3"], s.n) for s in thirds.segments] == [("1: ≤ 2", 24), ("2: > 2 to ≤ 4", 16), ("3: > 4", 16)]
+
+
+def test_numbers_that_are_about_right_have_two_digits_and_are_never_less() -> None:
+    assert [round_up(n) for n in (1, 97, 100, 101, 538, 995, 20_604)] == [1, 97, 100, 110, 540, 1_000, 21_000]
 
 
 def test_an_empty_value_of_a_field_is_shown_in_sentences() -> None:

@@ -111,6 +111,9 @@ def test_the_terminal_says_which_metric_the_segments_are_of(capsys: pytest.Captu
             "only mrr, the primary metric; others differ significantly in 2 segments: --markdown and --json show them"
         )
         assert (words in out) == says
+    show(karat.compare(gold, {"a": runs["base"], "b": runs["base"]}, "mrr,hit@1", queries=queries, by="language"))
+    out = " ".join(capsys.readouterr().out.split())
+    assert "only mrr, the primary metric; no other metric differs significantly in a segment" in out
 
 
 def test_a_segment_that_moves_against_the_whole_is_flagged() -> None:
@@ -244,8 +247,8 @@ def test_dl19_says_that_rm3_is_not_separable_and_how_many_queries_would_decide(
     assert command("compare", *files, "-m", "ndcg@10", *segments, "--all-pairs") == 0
     out = capsys.readouterr().out
     flat = " ".join(out.split())
-    assert "no significant difference (43 queries; one more unit, p adj. 0.8302)" in flat
-    assert "Detecting 0.0157 needs about 538 queries; 43 can detect 0.0874" in flat
+    assert "no significant difference (43 queries; test with one unseen query, p adj. 0.8302)" in flat
+    assert "Detecting 0.0157 needs about 540 queries; 43 can detect 0.0874" in flat
     assert "splade is better" in out
     assert "intent=description" in out
     assert "randomised Tukey HSD" in out

@@ -13,6 +13,7 @@ import karat
 from karat.cli.app import app
 from karat.errors import UsageError
 from karat.gates.wording import advise
+from karat.results.words import round_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +114,10 @@ def test_a_number_beyond_all_simulated_ones_is_called_extrapolated() -> None:
     outlook = karat.plan(result_of(), None, "mrr >= 0.45", truth=0.01, sizes=(25,), candidate="new")
     (truth,) = outlook.gates[0].truths
     assert truth.needed is not None and 3200 < truth.needed < 32_000
-    assert f"about {truth.needed:,} queries (extrapolated: chances are simulated up to 3,200)" in outlook.conclusion
+    assert (
+        f"about {round_up(truth.needed):,} queries (extrapolated: chances are simulated up to 3,200)"
+        in outlook.conclusion
+    )
     (document,) = outlook.as_json()["plan"]["gates"][0]["truths"]  # type: ignore[index, call-overload]
     assert (document["needed"], document["extrapolated"]) == (truth.needed, True)
 
@@ -169,9 +173,9 @@ def test_the_work_list_is_a_range_over_what_the_truth_may_be() -> None:
     (item,) = outlook.work
     fewest, most = item.ruling.fewest, item.ruling.most
     assert fewest is not None and most is not None and 1 <= fewest < most
-    assert item.statement == f"judge about {fewest:,} to {most:,} more queries"
+    assert item.statement == f"judge about {round_up(fewest):,} to {round_up(most):,} more queries"
     (row,) = karat.check(result, [str(item.gate)], candidate="new").rows
-    assert row.judged == item.ruling and f"about {fewest:,} to {most:,} more queries would settle it" in advise(row)
+    assert row.judged == item.ruling and f"{item.statement.removeprefix('judge ')} would settle it" in advise(row)
     at_it = karat.plan(result, None, f"mrr >= {value - 0.005:.4f}", truth=0.1, sizes=(25,), candidate="new").work[0]
     assert at_it.ruling.most is None and "the truth may be at the gate" in at_it.statement
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from karat.config.options import Settings, stated_options
 from karat.config.reading import default_config
-from karat.errors import InputError, KaratError, UsageError, nearest
+from karat.errors import InputError, KaratError, UsageError, nearest, unknown_run
 from karat.gates.evidence import NO_BASELINE
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
@@ -139,9 +139,8 @@ def check_gates(read: Read, gates: Sequence[Gate], *, compared: bool) -> None:
         for name in (gate.run, gate.against):
             if name is None or name in names or (name == BASELINE and name == gate.against):
                 continue
-            near = nearest(name, [BASELINE, *names] if name == gate.against else names)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-            problems.append(_problem(read, f"gate '{gate}': no run is called {name!r}{hint}", keys))
+            also = (BASELINE,) if name == gate.against else ()
+            problems.append(_problem(read, f"gate '{gate}': {unknown_run(name, names, also=also)}", keys))
         if gate.against == BASELINE and not compared and BASELINE not in names:
             problems.append(_problem(read, f"gate '{gate}': {NO_BASELINE}", keys))
     if problems:
@@ -181,13 +180,16 @@ def placed_errors(places: Mapping[str, str]) -> Iterator[None]:
         raise kind(f"{places[error.subject]}: {error}") from None
 
 
-def queries_of(read: Read, gates: Sequence[Gate], source: Any) -> Queries | None:
-    """The table of queries, which has every field that segments and gates slice by."""
+def queries_of(read: Read, gates: Sequence[Gate], source: Any, *, with_docs: bool) -> Queries | None:
+    """The table of queries, which has every field that segments and gates slice by; `gold.` is of the docs."""
     table = read_queries(source) if source is not None else None
     names = sorted({f for fields in table.fields.values() for f in fields}) if table is not None else []
     problems: list[str] = []
     for keys, name in _fields(read, gates):
         plain = plain_field(name)
+        if plain.startswith(GOLD) and not with_docs:
+            detail = f"no table of docs, whose field {plain.removeprefix(GOLD)!r} is asked for; expected dataset.corpus"
+            problems.append(_problem(read, detail, keys))
         if plain in names or plain.startswith(GOLD):
             continue
         if table is None:
@@ -279,7 +281,7 @@ def evaluation_of(
     if table is None:
         table = read_queries_of_gold(qrels, settings.data.qrels_format)
     settings = settings.change(
-        queries=queries_of(read, gates, table),
+        queries=queries_of(read, gates, table, with_docs=settings.data.docs is not None),
         by=[*slices, *dict.fromkeys(g.fields for g in gates if g.fields)] or None,
         details=settings.engine.details or "save" in config.outputs.places() or components,
     )

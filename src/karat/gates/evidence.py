@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from karat.errors import InputError, UsageError, nearest
+from karat.errors import InputError, UsageError, unknown_run
 from karat.gates.basis import choose_basis
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
@@ -183,9 +183,7 @@ def judge_gates(
             out += [replace(judged, basis=basis) for judged in views[place].judgments(gate)]
     for gate in gates:
         if gate.run is not None and gate.run not in names:
-            near = nearest(gate.run, names)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-            raise InputError(f"gate '{gate}': no run is called {gate.run!r}{hint}").about(gate)
+            raise InputError(f"gate '{gate}': {unknown_run(gate.run, names)}").about(gate)
         if gate.run is not None and gate.run not in candidates:
             raise InputError(f"gate '{gate}': {gate.run!r} is not judged here; name it as a candidate").about(gate)
     return explain_lack_of_gold(out, result)
@@ -208,9 +206,7 @@ def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult |
         return baseline
     names = [r.name for r in result.runs]
     if gate.against not in names:
-        near = nearest(gate.against, [BASELINE, *names])
-        hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-        raise InputError(f"gate '{gate}': no run is called {gate.against!r}{hint}").about(gate)
+        raise InputError(f"gate '{gate}': {unknown_run(gate.against, names, also=(BASELINE,))}").about(gate)
     return result[gate.against]
 
 

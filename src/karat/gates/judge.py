@@ -11,6 +11,7 @@ import numpy as np
 from karat.gates.kinds import is_same
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
+from karat.results.words import round_up
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -196,7 +197,8 @@ def describe_tie(gate: Gate, found: GateEvidence) -> str:
         return ""
     share = 1 - ((1 - found.confidence) / 2) ** (1 / found.units)
     what = "values" if gate.against is None else "differences"
-    return f"all {found.n:,} {what} are {found.estimate:g}, but about 1 query in {round(1 / share)} may still differ"
+    one_in = round_up(round(1 / share))
+    return f"all {found.n:,} {what} are {found.estimate:g}, but about 1 query in {one_in:,} may still differ"
 
 
 def is_outside(region: Region, low: float, high: float) -> bool:

@@ -10,7 +10,7 @@ from karat.gates.judge import describe_tie, is_outside
 from karat.gates.language import unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure, level_text
-from karat.results.words import BASELINE, plural
+from karat.results.words import BASELINE, plural, round_up
 from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ def describe(row: JudgedGate) -> str:
         whose = "the baseline" if row.gate.against == BASELINE else row.against
         return f"{head}{metric}{where} is {one.sentence}{level} of {whose}'s value; {limit(row.gate)}"
     if row.gate.relative:
-        below = "below" if row.gate.op.startswith(">") else "above"
-        return f"{head}{metric}{where} is {one.sentence}{level} from {reference(row)}; it must not be {below} it"
+        wrong = "below" if row.gate.op.startswith(">") else "above"
+        side = "below" if one.value < 0 else "above"
+        away = f"{one.size} {one.size_interval}".rstrip()
+        return f"{head}{metric}{where} is {away}{level} {side} {reference(row)}; it must not be {wrong}"
     if abs(one.value) <= SAME:
         moved = "did not change"
     else:
@@ -164,10 +166,10 @@ def is_open(ruling: Ruling) -> bool:
 
 def more_text(ruling: Ruling) -> str:
     """How many more queries, as a range over what the truth may be: `about 46 to 190 more queries`."""
-    fewest = ruling.fewest or ruling.more or 1
+    fewest = round_up(ruling.fewest or ruling.more or 1)
     if is_open(ruling):
         return f"at least about {plural(fewest, 'more query', 'more queries')}"
-    most = ruling.most or fewest
+    most = round_up(ruling.most or fewest)
     if most > fewest:
         return f"about {fewest:,} to {most:,} more queries"
     return ("" if fewest == 1 else "about ") + plural(fewest, "more query", "more queries")

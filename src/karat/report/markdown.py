@@ -36,8 +36,8 @@ NOTES = 2_400
 """Characters of notes from which on those are counted that are not serious and not about a gate."""
 ROWS = 200
 """The most segments that a table shows."""
-NAME, SENTENCE, COMMENT, PAGE = 60, 240, 4_900, 60_000
-"""The most characters of a name, of a sentence, of a comment with a verdict, and of tables without one."""
+NAME, SENTENCE, HEADLINE, COMMENT, PAGE = 60, 240, 480, 4_900, 60_000
+"""The most characters of a name, a sentence, a verdict with its reason, a comment, and tables without a verdict."""
 
 
 def render(view: View) -> str:
@@ -46,7 +46,7 @@ def render(view: View) -> str:
         return _render_plan(view)
     if view.reliability is not None:
         return _render_reliability(view)
-    head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, SENTENCE)}" if view.verdict else _headline(view)
+    head = f"{ICONS[view.verdict]} {view.verdict}: {text(view.why, HEADLINE)}" if view.verdict else _headline(view)
     first = [f"## {head}", text(view.scope, SENTENCE)]
     if view.forced:
         forced = "; ".join(map(str, view.forced))
@@ -267,7 +267,10 @@ def text(words: str, most: int = NAME) -> str:
 def cut(words: str, most: int) -> str:
     """The words on one line, and not more of them than a reader reads."""
     flat = plain(words)
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    if len(flat) <= most:
+        return flat
+    head, _, last = flat[:most].rpartition(" ")  # between words, unless one is very long
+    return (head.rstrip(",;:") if head and len(last) <= most // 2 else flat[: most - 1]) + "…"
 
 
 def code(words: str, most: int = NAME) -> str:

@@ -16,8 +16,9 @@ from karat.metrics.grammar import parse
 from karat.results.figures import change_figure, change_text, figure, p_text, ratio_figure
 from karat.results.no_spread import describe_equal_changes
 from karat.results.table import Table
-from karat.results.words import BASELINE, plural, queries_text, segment_text
+from karat.results.words import BASELINE, plural, queries_text, round_up, segment_text
 from karat.stats.aggregates import NEUTRAL
+from karat.stats.changes import ONE_MORE
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.pooling import POOLED
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from karat.results.result import RunResult
     from karat.stats.aggregates import ChangeScale
 
+TEST_LABELS = {ONE_MORE: "one unseen query"}
+"""What readers call tests whose names in JSON do not explain themselves."""
 CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg", "none": "no correction"}
 ComparisonOutcome = Literal[
     "better", "worse", "different", "no significant difference", "too few queries", "not tested"
@@ -252,7 +255,8 @@ class Decision:
     @property
     def conclusion(self) -> str:
         """The decision in words, without the metric and the segment."""
-        test = f"{self.decided_by}, p adj. {p_text(self.p_adjusted)}"
+        label = TEST_LABELS.get(self.decided_by)
+        test = f"{f'test with {label}' if label else self.decided_by}, p adj. {p_text(self.p_adjusted)}"
         if self.without_spread:
             single = math.isnan(self.difference.n_eff)
             text = describe_equal_changes(self.metric, self.delta, self.n, scale=self.scale, single=single)
@@ -302,7 +306,7 @@ class Decision:
         if self.needed is None and self.shift == 0:
             out.append(f"No number of queries would show a {self.scale} of {NEUTRAL[self.scale]:g}")
         elif self.needed is not None and self.needed > self.n:
-            out.append(f"Detecting {self.size(self.delta)} needs about {self.needed:,} queries")
+            out.append(f"Detecting {self.size(self.delta)} needs about {round_up(self.needed):,} queries")
         if self.detects_nothing:
             out.append(f"{self.n:,} can detect no difference, however large")
         elif self.detectable == self.detectable:

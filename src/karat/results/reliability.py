@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from karat.results.figures import share_figure
-from karat.results.words import plural, units_text
+from karat.results.words import plural, round_up, units_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -168,8 +168,9 @@ class MetricReliability:
             return "more queries would not help, as the systems do not differ beyond chance"
         if needed > self.units:
             doubt = ", if the systems differ at all" if self.relative.low == 0 else ""
-            return f"about {units_text(needed, self.unit_word)} would reach {TARGET:g}{doubt}"
-        return f"about {units_text(needed, self.unit_word)} {'is' if needed == 1 else 'are'} enough for {TARGET:g}"
+            return f"about {units_text(round_up(needed), self.unit_word)} would reach {TARGET:g}{doubt}"
+        enough = units_text(min(round_up(needed), self.units), self.unit_word)
+        return f"about {enough} {'is' if needed == 1 else 'are'} enough for {TARGET:g}"
 
     def document(self) -> MetricReliabilityJson:
         """These figures as the JSON document has them."""

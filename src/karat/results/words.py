@@ -30,6 +30,12 @@ def queries_text(n: int) -> str:
     return plural(n, "query", "queries")
 
 
+def round_up(n: int) -> int:
+    """A number that is only about right, to two significant digits and never less: 20,604 → 21,000."""
+    step: int = 10 ** max(0, len(str(n)) - 2)
+    return -(-n // step) * step
+
+
 UnitWord = Literal["query", "conversation"]
 
 

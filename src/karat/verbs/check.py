@@ -17,7 +17,7 @@ from karat.config.checks import (
 )
 from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
-from karat.errors import InputError, UsageError, nearest
+from karat.errors import InputError, UsageError, nearest, unknown_run
 from karat.gates.attainable import refuse_impossible
 from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import verdict_of
@@ -110,7 +110,7 @@ class Check(Tabular):
                 state = ": undecided" if reason and outcome == "undecided" else ""
                 return f"{run}{describe(rows[0])}{state}{f' ({reason})' if reason else ''}{_rest(rows, outcome)}"
         count = len({r.gate for r in serious})
-        passed = "the gate passes" if count == 1 else f"all {count} gates pass"
+        passed = {1: "the gate passes", 2: "both gates pass"}.get(count, f"all {count} gates pass")
         warned = len({r.gate for r in self.rows if r.gate.level == "warn" and r.judged.outcome != "pass"})
         warning = f"; {plural(warned, 'warning')}" if warned else ""
         return (passed if serious else "no gate is at level error") + warning
@@ -351,7 +351,7 @@ def _baseline(read: Read, result: Result) -> str | None:
             detail = f"{holds}; evaluate and save both, or name a file that `karat bless` wrote (--baseline)"
         else:
             near = nearest(name, names)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
+            hint = f"; did you mean {near!r}?" if near else f"; the runs: {', '.join(names)}"
             detail = f"baseline {name!r} is neither a run of this config nor a file{hint}"
         raise InputError(read.problem(detail, "baseline"))
     return path
@@ -413,9 +413,7 @@ def _judge(
     there, base, path = _resolved(result, baseline)
     for name in candidates:
         if name not in names:
-            near = nearest(name, names)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(names)}"
-            raise InputError(f"{at + ': ' if at else ''}no run is called {name!r}{hint}")
+            raise InputError(f"{at + ': ' if at else ''}{unknown_run(name, names)}")
     live = base is not None and path is None and there is result
     judged_runs = list(candidates) or [n for n in names if not (live and base is not None and n == base.name)]
     if not judged_runs:

@@ -27,7 +27,7 @@ from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
-from karat.results.words import BASELINE, units_text
+from karat.results.words import BASELINE, round_up, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
@@ -147,7 +147,7 @@ def needed_text(gate: GateForecast, truth: TruthForecast, power: float) -> str:
     if truth.needed is None:
         return f"{chance} more than {truth.search.limit:,} {gate.each}{beyond}"
     each = " in each segment" if len(gate.segments) > 1 else ""
-    return f"{chance} about {units_text(truth.needed, gate.unit)}{each}{beyond}"
+    return f"{chance} about {units_text(round_up(truth.needed), gate.unit)}{each}{beyond}"
 
 
 @takes_options

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, grid, line, note
 from karat.report.terminal.evaluate import show_judged
-from karat.results.decisions import describe_families
+from karat.results.decisions import TEST_LABELS, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of
 from karat.results.words import TOO_FEW, plain, plural, segment_text
@@ -59,7 +59,9 @@ def _overall(rows: list[Decision], comparison: Comparison, width: int) -> Table:
     """All figures where there is room, else those that decide."""
     tests = list(dict.fromkeys(t for r in comparison.rows for t in r.p))
     wide = width >= WIDE + 12 * len(tests)
-    means, extras = ([comparison.baseline, rows[0].candidate], [f"p {t}" for t in tests]) if wide else ([], [])
+    means, extras = (
+        ([comparison.baseline, rows[0].candidate], [f"p {TEST_LABELS.get(t, t)}" for t in tests]) if wide else ([], [])
+    )
     last = ["d_z", "won/tied/lost", "n"] if wide else ["won/tied/lost"]
     table = grid("metric", *map(plain, means), "Δ", "interval", *extras, "p adj.", *last)
     for r in rows:
@@ -102,8 +104,12 @@ def _segments(out: Console, rows: list[Decision]) -> None:
     out.print(table)
     if len(metrics) > 1:
         others = {tuple(r.segment.items()) for r in rows if r.segment and r.significant and r.metric != metric}
-        text = f"  only {metric}, the primary metric; others differ significantly in {plural(len(others), 'segment')}"
-        out.print(line(f"{text}: --markdown and --json show them", style="dim"))
+        rest = (
+            f"others differ significantly in {plural(len(others), 'segment')}: --markdown and --json show them"
+            if others
+            else "no other metric differs significantly in a segment"
+        )
+        out.print(line(f"  only {metric}, the primary metric; {rest}", style="dim"))
 
 
 def _movers(out: Console, comparison: Comparison, candidate: str, top: int) -> None:

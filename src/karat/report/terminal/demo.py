@@ -14,7 +14,7 @@ from karat.report.terminal.console import console, grid, line
 from karat.report.view import group_gates
 from karat.report.words import COLOURS, MARKS
 from karat.results.figures import estimate_figure, p_text
-from karat.results.words import plain
+from karat.results.words import plain, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def show(demo: Demo) -> None:
 def conclude(row: Decision, queries: str) -> str:
     """The decision in the few words that a newcomer reads; `queries` is what they are called there."""
     if not row.significant:
-        enough = f"; about {row.needed:,} would tell" if row.needed is not None else ""
+        enough = f"; about {round_up(row.needed):,} would tell" if row.needed is not None else ""
         return f"not sure: {row.n} {queries} are too few{enough}"
     return plain(f"{row.outcome} than {row.baseline} (p {p_text(row.p_adjusted)})")
 

@@ -17,7 +17,7 @@ from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.values import statistic_of
-from karat.results.words import BASELINE, condition_text
+from karat.results.words import BASELINE, condition_text, round_up
 from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
@@ -201,7 +201,7 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
         if total > n:
             where = f" where {segment.name}" if segment is not None else ""
             have = many(n, "query", "queries")
-            return f"'{gate}': {why} takes about {total:,} queries; there are {have}{where}"
+            return f"'{gate}': {why} takes about {round_up(total):,} queries; there are {have}{where}"
     return ""
 
 
