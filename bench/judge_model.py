@@ -75,10 +75,6 @@ class Outcome:
     calibration: Calibration
 
     @property
-    def skill(self) -> float:
-        return self.calibration.discrimination.skill.estimate
-
-    @property
     def refused(self) -> bool:
         return self.calibration.refusal is not None
 
@@ -107,24 +103,21 @@ def main() -> int:
         "pairs of the demo's English gold, as many of each grade, by the default template. Sensitivity and "
         "specificity are of relevant (grade 1 and more); skill is their sum less 1 (0 for a judge that guesses)."
     )
-    rows, outcomes = [], {}
+    rows = []
     with serve(join_model(HOME / "model"), choice.threads) as url, tempfile.TemporaryDirectory() as folder:
         for name, reason in (("grade alone", False), ("reason first", True)):
             progress(name)
             rows.append(judge_pairs(url, pairs, Path(folder), name, reason))
-            outcomes[name] = rows[-1]
     head = ["prompt", "judged", "failures", "seconds per call", "sensitivity", "specificity", "skill", "kappa", "judge"]
     report.table(head, [row.cells for row in rows])
     for row in rows:
         report.note(f"{row.name}, people's grades by the judge's, 0 to 3: {row.calibration.matrix.counts.tolist()}.")
     done = all(row.judged + row.failures == len(pairs) for row in rows)
     report.bar(f"every one of {len(pairs)} pairs has a grade or is a failure", "yes" if done else "no", done)
-    alone = outcomes["grade alone"]
+    alone = rows[0]
     report.bar(
         "the judge that gives a grade alone is refused", "refused" if alone.refused else "accepted", alone.refused
     )
-    better = outcomes["reason first"].skill > alone.skill
-    report.bar("a reason first has more skill", "yes" if better else "no", better)
     finish("judge-model", report, begun, choice.pairs < PAIRS)
     return 0 if all(bar.passed for bar in report.bars) else 1
 

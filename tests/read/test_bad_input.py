@@ -579,7 +579,7 @@ REFUSED = [
     run(
         "log-stage-float-id",
         log(more=', "stages": {"retrieve": [1.5]}'),
-        'stage "retrieve": an id must be text',
+        'stage "retrieve" must be a list of ids',
         "found 1.5",
         name="run.jsonl",
         args=("--stage", "retrieve"),

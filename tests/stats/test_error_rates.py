@@ -31,8 +31,6 @@ CHANGES: dict[str, Floats] = {
     "2% lost": np.repeat([-1.0, 0.0], [20, 980]),
     "ties": np.concatenate((np.zeros(850), RNG.choice([-0.5, 0.5, 1.0], 150))),
     "one outlier": np.concatenate((RNG.normal(0, 0.02, 42), [0.4])),
-    "2% lost among small changes": np.concatenate((np.repeat(-0.8, 20), RNG.normal(0, 0.02, 980))),
-    "5% lost among small changes": np.concatenate((RNG.uniform(-1, -0.6, 50), RNG.normal(0, 0.04, 950))),
     "dense": np.clip(RNG.normal(0.01, 0.15, 1000), -1, 1),
 }
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 STEPS = 60
 CLOSE = 1e-9
 """How far an end may be from its quantile, in standard deviations."""
-WHOLE = 0.2
-"""The share of the scale from which a difference counts in full for how far differences reach."""
 HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
 
@@ -86,20 +84,17 @@ class UnitMeans:
     def change_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The worst and the best difference that one more unit may have, by column.
 
-        With all units tied, or nearly so, it is what the scale allows. The more units k differ, the more is known of
-        how far they do: k^(-1/4) of the scale keeps the error rates of bench/error_rates.py. A small difference says
-        little of it: one of less than `WHOLE` of the scale counts by its square. Without a scale, it is the most
-        extreme difference seen.
+        With all units tied, or all but one, it is what the scale allows. The more units k differ, the more is known of
+        how far they do: k^(-1/4) of the scale keeps the error rates of bench/error_rates.py. Without a scale, it is the
+        most extreme difference seen.
         """
         values = self.values
-        changes, share = values if self.changes is None else self.changes, self.bottom / self.bottom.sum(axis=0)
+        moves = (values if self.changes is None else self.changes) != 0
+        apart = (self.bottom * moves).sum(axis=0) / self.bottom.sum(axis=0) * self.effective
+        reach = np.maximum(apart, 1.0) ** -0.25
         low, high = np.minimum(values.min(axis=0), 0), np.maximum(values.max(axis=0), 0)
-        out = []
-        for bound, seen in ((least, low), (most, high)):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                count = (share * np.minimum((changes / (WHOLE * bound)) ** 2, 1.0)).sum(axis=0) * self.effective
-                out.append(np.where(np.isfinite(bound), bound * np.maximum(count, 1.0) ** -0.25, seen))
-        return out[0], out[1]
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(least), least * reach, low), np.where(np.isfinite(most), most * reach, high)
 
     def level_weights(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The weight of one more unit at the lower and at the upper end, by column: the usual one, or down to half.

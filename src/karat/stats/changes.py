@@ -61,7 +61,7 @@ def estimate_changes(
     """The mean of each row of differences in each group of queries (columns).
 
     `bounds` are the least and the largest difference that each row can have. Differences from a share of a baseline
-    vary even if no query changed: `plain` are those from the baseline itself, which show how much did.
+    vary even if no query changed: `plain` are those from the baseline itself, which show the ties.
     """
     out: list[dict[int, MeanChange]] = [{} for _ in groups]
     for rows, part, own, places in defined_alike(differences, units, groups):
