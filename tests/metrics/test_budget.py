@@ -522,7 +522,7 @@ def test_the_command_line_says_the_same_and_ends_with_2(
 
 
 def test_up_to_twenty_problems_are_collected(tmp_path: Path) -> None:
-    run = timed(tmp_path, {q: {"x": -1} for q in numbered(30)})
+    run = timed(tmp_path, {q: {f"x{q}": -1} for q in numbered(30)})
     with pytest.raises(karat.InputError) as error:
         karat.evaluate(gold_of(numbered(30)), run, "latency.p50")
     assert len(error.value.problems) == 20

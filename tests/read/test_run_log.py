@@ -168,6 +168,13 @@ def test_problems_of_many_lines_are_cut(tmp_path: Path) -> None:
     assert len(error.value.problems) == 1
 
 
+def test_many_different_problems_are_cut(tmp_path: Path) -> None:
+    bad = [json.dumps({"query_id": f"q{i}", "topk": [{"doc_id": "a"}] * i + [{"rank": 0}]}) for i in range(100)]
+    with pytest.raises(karat.InputError, match="and more") as error:
+        karat.evaluate({"q1": {"a": 1}}, write(tmp_path, *bad), "mrr")
+    assert len(error.value.problems) == 20
+
+
 # --- one reader, one reading --------------------------------------------------------------------------
 
 
