@@ -179,7 +179,7 @@ def test_disagreements_are_settled_by_somebody_who_sees_the_labels_and_no_names(
     expect_dispute(terminal, 2)
     terminal.send("q")
     terminal.expect("1 settled, 2 left: run the same command to resume")
-    terminal.expect(r"ana and ben: weighted kappa 0\.\d+ \[.*\], over 10 pairs")
+    terminal.expect(r"ana and ben: weighted kappa 0\.\d+ \[[^\]]*\], over 10 pairs")
     terminal.expect(r"Krippendorff's alpha of the labels 0\.\d+")
     terminal.expect("3 of 10 pairs have different labels, 1 of them adjudicated; to settle them: karat judge label")
     terminal.close()

@@ -363,10 +363,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The longest that each pause may be, without waiting."""
+    """The longest that each pause may be, by a clock that only pauses move."""
     pauses: list[float] = []
     monkeypatch.setattr(client.random, "uniform", lambda low, high: high)
     monkeypatch.setattr(client.time, "sleep", pauses.append)
+    monkeypatch.setattr(client.time, "monotonic", lambda: sum(pauses))
     return pauses
 
 

@@ -79,7 +79,7 @@ def test_equal_values_away_from_a_bound_have_no_interval_and_decide_nothing() ->
     one_of_five = {q: ["a", "b", "c", "d", "e"] for q in gold}
     checked = karat.check(karat.evaluate(gold, one_of_five, "precision@5"), gates=["precision@5 >= 0.1"])
     assert checked.verdict == "INCONCLUSIVE"
-    assert checked.rows[0].judged.why.startswith("all values are equal")
+    assert checked.rows[0].judged.why.startswith("all 50 values are 0.2000, and without spread")
 
 
 def test_a_common_factor_of_all_weights_changes_nothing() -> None:
