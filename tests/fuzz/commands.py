@@ -23,7 +23,12 @@ from markdown_it import MarkdownIt
 import karat
 from command import run_karat
 from judge import UNCLEAR, Verdict
+from karat.judge.calibration_document import read_calibration
+from karat.judge.judgments import read_judgments
+from karat.store.codec import encode
 from mutations import VALUES, mutate_bytes, mutate_lines, mutate_tree
+from planted_judge import Planted
+from references import Refusal, json_lines
 from samples import SPACED, Case
 
 GOLD = "".join(f"q{i} 0 d{j} {j % 3}\n" for i in range(12) for j in range(4))
@@ -57,6 +62,12 @@ def refusal(done: Any, codes: tuple[int, ...]) -> Verdict | None:
             else Verdict("wrong", "a silent error")
         )
     return None if done.returncode in codes else Verdict("wrong", f"exit {done.returncode}: {done.stderr[:300]}")
+
+
+def refusal_in(message: str, case: Case) -> Verdict:
+    """What to say of an error of a function: it names the file, in words."""
+    clear = case.name in message and not UNCLEAR.search(message)
+    return Verdict("refused") if clear else Verdict("wrong", message[:400])
 
 
 # --- configs ------------------------------------------------------------------------------------------
@@ -297,6 +308,111 @@ def judge_outputs(case: Case, folder: Path) -> Verdict:
     return Verdict("equal")
 
 
+# --- judgments ----------------------------------------------------------------------------------------
+
+
+def make_judgments(rng: Random, kind: str) -> Case:
+    """Lines by two people and a model; some replace earlier ones, some take them back."""
+    judges: list[dict[str, Any]] = [
+        {"kind": "person", "name": "ana"},
+        {"kind": "person", "name": "ben"},
+        {"kind": "model", "model": "m", "prompt": "ab12"},
+    ]
+    rows: list[Any] = []
+    for _ in range(rng.randint(1, 8)):
+        row: dict[str, Any] = {
+            "query_id": f"q{rng.randrange(2)}",
+            "doc_id": f"d{rng.randrange(3)}",
+            "grade": rng.choice([0, 1, 2, 3, 3, None]),
+            "scale": "0-3",
+            "by": rng.choice(judges),
+            "at": "2026-11-16T12:00:00+00:00",
+        }
+        if rng.random() < 0.3:
+            row |= {"note": "é", "drawn": {"how": "random", "probability": 0.5}}
+        rows.append(row)
+    for _ in range(rng.choice([0, 1, 1])):
+        place = rng.randrange(len(rows))
+        rows[place] = mutate_tree(rng, rows[place])
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode("utf-8", "surrogatepass")
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        data = (mutate_lines if rng.random() < 0.5 else mutate_bytes)(rng, data)
+    return Case(kind, "judged.jsonl", data)
+
+
+def judge_judgments(case: Case, folder: Path) -> Verdict:
+    """A file is refused, or each judge's last grade of each pair counts, and nothing else."""
+    path = folder / case.name
+    path.write_bytes(case.data)
+    try:
+        rows = read_judgments(str(path)).rows
+    except karat.InputError as error:
+        return refusal_in(str(error), case)
+    data = case.data
+    if data and not data.endswith(b"\n"):  # half a line at the end may be what a crash left
+        whole, _, rest = data.rpartition(b"\n")
+        try:
+            json.loads(rest)
+        except ValueError:
+            data = whole + b"\n" if whole else b""
+    last: dict[str, Any] = {}
+    try:
+        for row in json_lines(data):
+            key = json.dumps([row["query_id"], row["doc_id"], row["scale"], row["by"]], sort_keys=True)
+            last.pop(key, None)
+            last |= {key: row["grade"]} if row["grade"] is not None else {}
+    except (Refusal, KeyError) as error:
+        return Verdict("wrong", f"is read, though {error}")
+    found = {
+        json.dumps([r.query_id, r.doc_id, r.scale, json.loads(encode(r.by))], sort_keys=True): r.grade for r in rows
+    }
+    plain = {"parameters": {}, "votes": 1}  # what a judge has unless it is stated
+    for key in [key for key in last if key not in found]:
+        *ids, by = json.loads(key)
+        bare = json.dumps([*ids, {n: v for n, v in by.items() if plain.get(n, ...) != v}], sort_keys=True)
+        last[bare] = last.pop(key)
+    return Verdict("equal") if found == last else Verdict("wrong", f"{found} instead of {last}")
+
+
+@cache
+def calibration_bytes() -> bytes:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        return Path(Planted(Path(folder), 100).calibration).read_bytes()
+
+
+def make_calibration(rng: Random, kind: str) -> Case:
+    data = calibration_bytes()
+    if rng.random() < 0.8:
+        data = json.dumps(mutate_tree(rng, json.loads(data))).encode("utf-8", "surrogatepass")
+    else:
+        data = mutate_bytes(rng, data)
+    return Case(kind, "calibration.json", data)
+
+
+def judge_calibration(case: Case, folder: Path) -> Verdict:
+    """A calibration is refused, or read as it stands."""
+    path = folder / case.name
+    path.write_bytes(case.data)
+    try:
+        calibration = read_calibration(str(path))
+    except karat.InputError as error:
+        return refusal_in(str(error), case)
+    stated, found = json.loads(case.data), json.loads(encode(calibration))
+    for name in ("judge", "fingerprint", "scale", "usable", "counts", "skill"):
+        if name in stated and name in found and not is_part(found[name], stated[name]):
+            return Verdict("wrong", f"{name} is {found[name]} instead of {stated[name]}")
+    return Verdict("equal")
+
+
+def is_part(found: Any, stated: Any) -> bool:
+    """Whether all that was read stands in the file; what is unknown there may be left out."""
+    if isinstance(found, dict) and isinstance(stated, dict):
+        return all(is_part(value, stated[key]) for key, value in found.items() if key in stated)
+    return bool(found == stated)
+
+
 Make = Callable[[Random, str], Case]
 Judge = Callable[[Case, Path], Verdict]
 COMMANDS: dict[str, tuple[Make, Judge]] = {
@@ -306,4 +422,6 @@ COMMANDS: dict[str, tuple[Make, Judge]] = {
     "cache entry": (make_entry, judge_entry),
     "options": (make_options, judge_options),
     "outputs": (make_outputs, judge_outputs),
+    "judgments": (make_judgments, judge_judgments),
+    "calibration": (make_calibration, judge_calibration),
 }

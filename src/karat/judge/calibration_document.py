@@ -169,6 +169,7 @@ def read_calibration(path: str) -> CalibrationJson:
     """A calibration that was saved."""
     data = b"".join(line for _, line in open_input(check_path(path)).lines())
     try:
+        data.decode("utf-8")  # fields that are not known are skipped, whatever bytes they hold
         return decode(data, CalibrationJson)
     except (ValueError, RecursionError) as error:
         raise InputError(
