@@ -31,7 +31,7 @@ def choose_basis(gate: Gate, run: RunResult, base: RunResult | None = None) -> B
     if gate.judged is None:
         return "none" if lack else "corrected"
     if gate.judged == "corrected" and lack:
-        raise _problem(gate, f"there is no corrected figure: {lack}; choose judged raw or judged none")
+        raise _problem(gate, f"the corrected figure is missing: {lack}; choose judged raw or judged none")
     if gate.judged == "raw":
         if gate.metric not in judged.raw:
             raise _problem(gate, judged.not_raw.get(gate.metric, f"judged grades do not feed {gate.metric}"))

@@ -30,7 +30,7 @@ BOUNDS = "bounds: whatever the grades of returned docs that the gold lacks"
 
 @dataclass(frozen=True)
 class JudgedCell:
-    """A figure in writing; its interval may be left out where there is no room."""
+    """A figure in writing; narrow tables may leave out its interval."""
 
     text: str
     interval: str = ""

@@ -48,7 +48,7 @@ class Figure:
 
     @property
     def interval(self) -> str:
-        """`[0.481, 0.571]`; a dash where too few queries leave a side open, and empty where there is no interval."""
+        """`[0.481, 0.571]`; a dash where too few queries leave a side open; empty without an interval."""
         return _range(self.low, self.high, self._interval_decimals)
 
     @property

@@ -27,7 +27,7 @@ def precedence(ids: Sequence[str]) -> Rows:
 
 
 def contenders(scores: Scores, k: int, slack: float = 0.0) -> Rows:
-    """The rows of all scores that are at most `slack` below the k-th largest; all rows where there are no more than k.
+    """The rows of all scores that are at most `slack` below the k-th largest; all rows if there are at most k.
 
     Cut into groups, the k groups with the largest maxima hold k scores from the least of these maxima up: what lies
     below it is out, which leaves few to look at.
