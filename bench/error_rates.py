@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from harness import Report, finish, machine, progress, source_digest
 from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
+from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import estimate_changes, p_with_one_more
 from karat.stats.defaults import ALPHA
 from karat.stats.groups import intervals
@@ -173,6 +174,8 @@ class Cell:
     n: int
     values: Floats
     scale: tuple[float, float] = (0.0, 1.0)
+    before: Floats | None = None
+    """Of a change, what the baseline has."""
     segments: int = 1
     unequal: bool = False
     weights: str = ""
@@ -214,13 +217,14 @@ def changes(population: Populations) -> Iterator[Cell]:
     for name, metric in dict.fromkeys((n, m) for n, _, m in population):
         runs = [r for n, r, m in population if (n, m) == (name, metric)]
         for a, b in combinations(runs, 2):
-            moved = population[name, a, metric] - population[name, b, metric]
+            after, before = population[name, a, metric], population[name, b, metric]
+            moved = after - before
             if not moved.any():
                 continue
             for n in SIZES:
-                yield Cell(f"{name} {a} − {b} {metric}", "change", n, moved, (-1.0, 1.0))
-                even = np.concatenate((moved, -moved))
-                yield Cell(f"{name} {a} − {b} {metric}, random signs", "change", n, even, (-1.0, 1.0))
+                yield Cell(f"{name} {a} − {b} {metric}", "change", n, moved, (-1.0, 1.0), before)
+                even, either = np.concatenate((moved, -moved)), np.concatenate((before, after))
+                yield Cell(f"{name} {a} − {b} {metric}, random signs", "change", n, even, (-1.0, 1.0), either)
 
 
 def losses(population: Populations) -> Iterator[Cell]:
@@ -233,14 +237,14 @@ def losses(population: Populations) -> Iterator[Cell]:
             lost = np.where(rng.random(len(values)) < share, -values, 0.0)
             if lost.any():
                 for n in SIZES:
-                    yield Cell(f"{name} {run} {metric}, {share:.0%} lost", "change", n, lost, (-1.0, 1.0))
+                    yield Cell(f"{name} {run} {metric}, {share:.0%} lost", "change", n, lost, (-1.0, 1.0), values)
 
 
 def small_changes(population: Populations) -> Iterator[Cell]:
     """The same, where the other queries change a little: two docs near the end of each list trade places."""
     rng = np.random.default_rng(6)
     for (name, run, metric), values in population.items():
-        if metric != "ndcg@10":
+        if metric not in ("ndcg@10", "map"):
             continue
         copies = np.tile(values, -(-1000 // len(values)))
         for share in BROKEN:
@@ -248,7 +252,8 @@ def small_changes(population: Populations) -> Iterator[Cell]:
                 little = np.clip(rng.normal(0, spread, len(copies)), -0.2, 0.2)
                 moved = np.where(rng.random(len(copies)) < share, -copies, little)
                 for n in SIZES:
-                    yield Cell(f"{name} {run}, {share:.0%} lost, ±{spread:g}", "change", n, moved, (-1.0, 1.0))
+                    label = f"{name} {run} {metric}, {share:.0%} lost, ±{spread:g}"
+                    yield Cell(label, "change", n, moved, (-1.0, 1.0), copies)
 
 
 def relative(population: Populations) -> Iterator[Cell]:
@@ -356,12 +361,14 @@ def _level(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
 
 
 def _change(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
-    values = _draw(cell, (count, cell.n), rng)
+    rows = rng.integers(0, len(cell.values), (count, cell.n))
+    values, before = cell.values[rows], np.ones(1) if cell.before is None else cell.before[rows]
     (found,) = estimate_changes(
         values,
         Units.of(cell.n),
         [np.arange(cell.n)],
         bounds=[cell.scale] * count,
+        shares=PairedShares(before, before + values),
         levels=(CONFIDENCE,),
         draws=DRAWS,
         seed=int(rng.integers(2**31)),
@@ -444,7 +451,7 @@ def compare_pairs(population: Populations, conversations: int, samples: int) -> 
         drawn = values[places[of].T, queries]
         p, _ = randomised_hsd(drawn, units, draws=DRAWS, seed=sample)
         alone += bool((p < ALPHA).any())
-        both += bool((np.maximum(p, p_with_one_more(drawn, units, (-1.0, 1.0))) < ALPHA).any())
+        both += bool((np.maximum(p, p_with_one_more(drawn, drawn, units, (-1.0, 1.0))) < ALPHA).any())
     return 100 * alone / samples, 100 * both / samples
 
 

@@ -29,6 +29,7 @@ from harness import Report, finish, machine, progress, source_digest
 from karat.gates.judge import is_outside
 from karat.gates.language import parse_gate
 from karat.results.result import Result, RunResult
+from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import intervals
 from karat.stats.intervals import Interval
@@ -121,19 +122,30 @@ def simulate(cell: Cell, samples: int) -> tuple[float, float]:
         if cell.conversations:
             own = np.repeat(rng.choice(len(scores), (count, cell.n), p=shares), TURNS, axis=1)
             rows = np.where(rng.random(rows.shape) < ICC**0.5, own, rows)
-        for one in intervals_of(scores[rows], units, cell.base is not None, int(rng.integers(2**31))):
+        for one in intervals_of(cell, rows, units, int(rng.integers(2**31))):
             ship += region.above_low(one.low) and region.below_high(one.high)
             block += is_outside(region, one.low, one.high)
     return ship / samples, block / samples
 
 
-def intervals_of(values: Floats, units: Units, changes: bool, seed: int) -> list[Interval]:
-    """The interval of every sample: of a level, or of a change."""
-    if not changes:
+def intervals_of(cell: Cell, rows: NDArray[np.int64], units: Units, seed: int) -> list[Interval]:
+    """The interval of every sample of queries: of a level, or of a change."""
+    values = cell.values[rows]
+    if cell.base is None:
         return intervals(values, units, bounds=[(0.0, 1.0)] * len(values))
+    shares = PairedShares(cell.base[rows], values)
     everything = [np.arange(values.shape[1])]
     bounds = [(-1.0, 1.0)] * len(values)
-    (found,) = estimate_changes(values, units, everything, bounds=bounds, levels=(CONFIDENCE,), draws=DRAWS, seed=seed)
+    (found,) = estimate_changes(
+        shares.after - shares.before,
+        units,
+        everything,
+        bounds=bounds,
+        shares=shares,
+        levels=(CONFIDENCE,),
+        draws=DRAWS,
+        seed=seed,
+    )
     return [one.intervals[0] for one in found]
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent))
 from error_rates import Populations, populations
 from harness import Report, finish, machine, progress, source_digest
-from karat.stats.bounded_means import UnitMeans
+from karat.stats.bounded_means import Moves, PairedShares, UnitMeans
 from karat.stats.interaction import measure_interaction
 from karat.stats.pooling import measure_segments, pool_segments
 from karat.stats.resample import Units
@@ -157,8 +157,12 @@ def _draw_lot(cell: Cell, truths: Floats, rng: np.random.Generator) -> tuple[Flo
     samples, exact = draw(cell.values, truths, cell.n, rng)
     count = len(samples)
     ones = np.ones((cell.n, count))
-    seen = [UnitMeans(np.ascontiguousarray(samples[:, j].T), ones, cell.n) for j in range(cell.segments)]
-    means = measure_segments(seen, bounds=np.tile(cell.bounds, (count, 1)), changes=cell.change)
+    seen = []
+    for j in range(cell.segments):
+        shares = PairedShares.at_top(samples[:, j], np.ones(count))
+        moves = Moves.of(shares, Units.of(cell.n)) if cell.change else None
+        seen.append(UnitMeans(np.ascontiguousarray(samples[:, j].T), ones, cell.n, moves))
+    means = measure_segments(seen, bounds=np.tile(cell.bounds, (count, 1)))
     _, low, high = pool_segments(means, confidence=0.95)
     slack = 1e-9
     return low - slack, high + slack, exact

@@ -115,7 +115,7 @@ def test_queries_that_only_the_gold_has_count() -> None:
     assert row.change.low == row.change.high == -0.5  # -1 and 0
 
 
-def test_pairs_that_can_change_nothing_are_left_out() -> None:
+def test_pairs_that_tell_the_runs_apart_come_first() -> None:
     same = {"q1": {"s": 2.0, "t": 1.0}}
     runs = [
         read_run(same | {"q2": {"u": 2.0, "v": 1.0}}, name="a"),
@@ -126,9 +126,9 @@ def test_pairs_that_can_change_nothing_are_left_out() -> None:
     many = {f"r{i}": {"u": 2.0, "v": 1.0} for i in range(9)}, {f"r{i}": {"v": 1.0, "w": 2.0} for i in range(9)}
     runs = [read_run(same | own, name=name) for own, name in zip(many, "ab", strict=True)]
     by_ndcg = build_pool(runs, depth=2, order="value")
-    assert {pair.query_id for pair in by_ndcg.pairs} == set(many[0])  # the lists of q1 are the same
+    assert "q1" not in {pair.query_id for pair in by_ndcg.pairs[:18]}  # its lists are the same
     by_precision = build_pool(runs, depth=2, order="value", metric="precision@2")
-    assert {pair.doc_id for pair in by_precision.pairs} == {"u", "w"}  # v counts for both
+    assert {pair.doc_id for pair in by_precision.pairs[:18]} == {"u", "w"}  # v counts for both
 
 
 @pytest.fixture

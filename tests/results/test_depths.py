@@ -164,8 +164,10 @@ def test_a_gate_below_the_end_of_the_lists_decides_nothing(gate: str, runs: str,
 
 
 def test_a_blessed_baseline_has_a_depth(tmp_path: Path) -> None:
-    path = karat.bless(evaluate("map,recall@100", {"main": RUNS["same"]}), str(tmp_path / "base.json"))
-    result = evaluate("map,recall@100", {"main": RUNS["short"]})
+    ranks = tuple(range(1, 21))
+    gold = {f"q{i}": {f"r{i}-{rank}": 1 for rank in ranks} for i in range(QUERIES)}
+    path = karat.bless(karat.evaluate(gold, {"main": lists(DEEP, ranks)}, "map"), str(tmp_path / "base.json"))
+    result = karat.evaluate(gold, {"main": lists(SHORT, ranks)}, "map")
     found = karat.check(result, ["map no worse than baseline by 0.01"], baseline=path)
     assert found.verdict == "INCONCLUSIVE"
     assert found.gates[0].judged.why.startswith(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
+from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import intervals
 from karat.stats.resample import Units
@@ -61,6 +62,29 @@ def test_changes_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> N
         drawn, Units.of(n), [np.arange(n)], bounds=[(-1.0, 1.0)] * SAMPLES, levels=(0.95,), draws=DRAWS
     )
     truth = values.mean()
+    assert sum(one.intervals[0].low > truth for one in found) <= allowed(n)
+    assert sum(one.intervals[0].high < truth for one in found) <= allowed(n)
+
+
+@pytest.mark.parametrize("n", [50, 100, 200])
+@pytest.mark.parametrize("level", [0.3, 0.75])
+def test_small_changes_hide_no_losses(level: float, n: int) -> None:
+    """Every query changes a little, and 5% of them lose all that they had."""
+    rng = np.random.default_rng([n, round(level * 100)])
+    before = rng.beta(4 * level, 4 * (1 - level), 2000)
+    after = np.where(rng.random(2000) < 0.05, 0.0, (before + rng.normal(0, 0.03, 2000)).clip(0, 1))
+    rows = rng.integers(0, 2000, (SAMPLES, n))
+    shares = PairedShares(before[rows], after[rows])
+    (found,) = estimate_changes(
+        shares.after - shares.before,
+        Units.of(n),
+        [np.arange(n)],
+        bounds=[(-1.0, 1.0)] * SAMPLES,
+        shares=shares,
+        levels=(0.95,),
+        draws=DRAWS,
+    )
+    truth = (after - before).mean()
     assert sum(one.intervals[0].low > truth for one in found) <= allowed(n)
     assert sum(one.intervals[0].high < truth for one in found) <= allowed(n)
 

@@ -130,7 +130,7 @@ def test_a_segment_that_shows_little_spread_counts_for_no_more_than_the_others()
     rng = np.random.default_rng(10)
     narrow, *wide = 0.7 + 0.001 * rng.standard_normal(30), *(rng.random(30) for _ in range(3))
     seen = [UnitMeans.of(one[None, :], Units.of(30)) for one in (narrow, *wide)]
-    segments = measure_segments(seen, bounds=np.array([[0.0, 1.0]]), changes=False)
+    segments = measure_segments(seen, bounds=np.array([[0.0, 1.0]]))
     usual = math.sqrt((segments.below[0, 1:] ** 2).mean())
     assert segments.below[0, 0] == pytest.approx(usual, rel=0.25)
 
@@ -187,7 +187,7 @@ def drawn(truths: Floats, n: int, rng: np.random.Generator) -> Floats:
 def intervals_of(samples: Floats) -> tuple[Floats, Floats]:
     count, segments, n = samples.shape
     seen = [UnitMeans(np.ascontiguousarray(samples[:, j].T), np.ones((n, count)), n) for j in range(segments)]
-    means = measure_segments(seen, bounds=np.tile([0.0, 1.0], (count, 1)), changes=False)
+    means = measure_segments(seen, bounds=np.tile([0.0, 1.0], (count, 1)))
     _, low, high = pool_segments(means, confidence=0.95)
     return low, high
 

@@ -880,7 +880,7 @@ def test_init_never_widens_the_gate_against_the_baseline_until_todays_loss_ships
         run_karat("init", cwd=small).returncode == 0
     )  # the candidate is bad, which lost 36 of 54 first ranks: −.369 each
     text = (small / "karat.yaml").read_text("utf-8")
-    assert "  - ndcg@10 no worse than baseline by 0.077\n" in text
+    assert "  - ndcg@10 no worse than baseline by 0.075\n" in text
     assert "  # The smallest loss of ndcg@10 that 60 queries can show. Today bad fails: Δ -0.2214 [" in text
     done = run_karat("check", cwd=small)
     assert done.returncode == 1 and "BLOCK: ndcg@10 fell by 0.221" in done.stdout
@@ -891,7 +891,7 @@ def test_init_never_widens_the_gate_against_the_baseline_until_todays_loss_ships
     assert run_karat("init", "--force", cwd=small).returncode == 0
     text = (small / "karat.yaml").read_text("utf-8")
     assert (
-        "  # 60 queries cannot show a loss of ndcg@10 below 0.1236: more are needed. Today bad is undecided: " in text
+        "  # 60 queries cannot show a loss of ndcg@10 below 0.1231: more are needed. Today bad is undecided: " in text
     )
     assert "  - ndcg@10 no worse than baseline by 0.1\n" in text
     assert run_karat("check", cwd=small).returncode == 3

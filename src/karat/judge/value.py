@@ -13,7 +13,7 @@ import numpy as np
 
 from karat.metrics.difference_bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
 from karat.stats.defaults import ALPHA
-from karat.stats.partial_changes import foresee_change
+from karat.stats.partial_changes import PartialChange, foresee_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 DOUBT = 3
 """How many judgments the first guess of a gain is worth."""
-BOUNDS = -1.0, 1.0
-"""Of a difference in ndcg or precision."""
 
 
 @dataclass(frozen=True)
@@ -74,29 +72,38 @@ def value_pairs(
     weight = {name: weigh_ranks(measure, own) for name, own in rank.items()}
     baseline, *candidates = ranks
     value = np.where(np.isnan(known), weight[baseline], 0.0) if not candidates else np.full(len(ids), -1.0)
+    partial = [bound_change(measure, docs, weight[baseline], weight[name], gains) for name in candidates]
     rows = []
-    for name in candidates:
-        pull = weight[name] - weight[baseline]
-        bounds = bound_differences(measure, docs, pull, gains)
-        change = foresee_change(bounds.low, bounds.high, BOUNDS, alpha=alpha, family=len(candidates))
-        matters = np.isnan(known) & (bounds.high > bounds.low)[docs.query] & (change.final is None)
-        if measure.metric.name == "precision":  # a doc that counts for both, or neither, changes nothing
-            matters &= pull != 0
+    for name, part, change in zip(candidates, partial, foresee_changes(partial, alpha=alpha), strict=True):
+        ends = ((part.low, part.high), part.before, part.after)
+        unsettled = np.any([high > low for low, high in ends], axis=0)
+        matters = np.isnan(known) & unsettled[docs.query] & (change.final is None)
+        if measure.metric.name == "precision":  # a doc below the top k changes nothing
+            matters &= (weight[baseline] > 0) | (weight[name] > 0)
         group = (rank[name] > 0) + 2 * (rank[baseline] > 0)
-        value = np.maximum(value, np.where(matters, _worth(measure, docs, pull, gains, group), -1.0))
+        worth = _worth(measure, docs, (weight[baseline], weight[name]), gains, group)
+        value = np.maximum(value, np.where(matters, worth, -1.0))
         rows.append(PoolComparison(measure.name, baseline, name, change, int(matters.sum())))
     return PoolValues(tuple(rows), {pair: worth for pair, worth in zip(ids, value.tolist(), strict=True) if worth >= 0})
 
 
-def _worth(measure: Measure, docs: PooledDocs, pull: Values, gains: Values, group: Counts) -> Values:
+def bound_change(measure: Measure, docs: PooledDocs, before: Values, after: Values, gains: Values) -> PartialChange:
+    """What two runs can have, and how they can differ; `before` and `after` are what their ranks weigh."""
+    ends = (bound_differences(measure, docs, weight, gains) for weight in (before, after, after - before))
+    first, second, moved = ((found.low, found.high) for found in ends)
+    return PartialChange(first, second, *moved)
+
+
+def _worth(measure: Measure, docs: PooledDocs, weights: tuple[Values, Values], gains: Values, group: Counts) -> Values:
     """How far the judgment of each doc is expected to move the bound that is in the way of a decision.
 
     With the gains that are expected the candidate is better, worse, or neither. To prove that it is better, the lower
     bound has to rise: by what a doc of the candidate gains, and by what one of the baseline could gain and does not.
     """
-    expected = _expect_gains(docs, group, gains)
-    guess = bound_differences(measure, PooledDocs(docs.queries, docs.query, expected), pull, gains)
-    likely = foresee_change(guess.low, guess.high, BOUNDS).final
+    expected, pull = _expect_gains(docs, group, gains), weights[1] - weights[0]
+    guessed = PooledDocs(docs.queries, docs.query, expected)
+    (guess,) = foresee_changes([bound_change(measure, guessed, *weights, gains)])
+    likely = guess.final
     missing = float(gains.max()) - expected
     rise = np.where(pull < 0, -pull * missing, pull * expected)
     drop = np.where(pull > 0, pull * missing, -pull * expected)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import MeanChange, estimate_changes
 from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED
 from karat.stats.groups import grouped_intervals
@@ -116,6 +117,13 @@ class Statistic:
         if self.change == "difference":
             return low, top
         return math.log(max(low, self.floor)), math.log(top) if top > 0 else -math.inf
+
+    def shares(self, values: Floats) -> Floats:
+        """Where the scores are on their scale, from 0 to 1; without a scale all are 0."""
+        low, high = self.score_bounds()
+        if not (math.isfinite(low) and low < high < math.inf):
+            return np.where(np.isnan(values), np.nan, 0.0)
+        return (self.scores(values) - low) / (high - low)
 
     def within(self, interval: Interval) -> Interval:
         """The interval of a figure, from that of its mean score: on the figure's scale, and not beyond its bounds."""
@@ -246,9 +254,8 @@ def measure_changes(
     """
     choices = [replace(choice, confidence=level) for level in levels or (choice.confidence,)]
     units_of = [units if s.weighted else units.unweighted() for s in statistics]
-    columns = list(zip(base, candidate, statistics, strict=True))
+    sides, columns = (base, candidate), list(zip(base, candidate, statistics, strict=True))
     differences = [score_differences(s, before, after, factor) for before, after, s in columns]
-    plain = differences if factor == 1.0 else [score_differences(s, before, after) for before, after, s in columns]
     intervals: dict[tuple[int, int], tuple[Interval, ...]] = {}
     p: dict[tuple[int, int], Mapping[str, float]] = {}
     for weighted in (True, False):
@@ -261,11 +268,11 @@ def measure_changes(
                     own,
                     groups,
                     bounds=[statistics[i].change_bounds(factor) for i in places],
+                    shares=PairedShares(*(np.array([statistics[i].shares(v[i]) for i in places]) for v in sides)),
                     levels=[one.confidence for one in choices],
                     test=test,
                     draws=draws,
                     seed=choice.seed,
-                    plain=np.array([plain[i] for i in places]) if factor != 1.0 else None,
                 )
             else:
                 named = [

@@ -8,6 +8,7 @@ distribution is that of a sum of exponentials, found by saddlepoint (Barndorff-N
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,74 @@ CLOSE = 1e-9
 """How far an end may be from its quantile, in standard deviations."""
 HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
+WHOLE = 0.4
+"""A difference counts in full from this share of what there is to lose or to win."""
+EQUAL = 1e-11
+"""Shares of the scale that are this close are equal."""
+
+
+@dataclass(frozen=True)
+class PairedShares:
+    """Where two runs are on the scale, query by query: 0 is its lowest value, 1 its highest (rows × queries)."""
+
+    before: Floats
+    after: Floats
+
+    @staticmethod
+    def at_top(differences: Floats, spans: Floats) -> PairedShares:
+        """Where only differences are known, of scales so long: the higher value of each pair is at the top."""
+        moved = differences / np.where(np.isfinite(spans), spans, math.inf)[:, None]
+        return PairedShares(1 - np.maximum(moved, 0), 1 + np.minimum(moved, 0))
+
+    def take(self, rows: list[int], queries: NDArray[np.int64]) -> PairedShares:
+        """Those of some rows and queries."""
+        return PairedShares(self.before[rows][:, queries], self.after[rows][:, queries])
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far units moved (units × columns), and how far they may: falls and rises, all in shares of the scale."""
+
+    sizes: Floats
+    fall: Floats
+    rise: Floats
+
+    @staticmethod
+    def of(shares: PairedShares, units: Units) -> Moves:
+        """No query falls by more than the baseline has, and none rises by more than the candidate has."""
+        top, bottom = units.sums(np.abs(shares.after - shares.before))
+        there = (bottom > 0).any(axis=1)
+        room = [typical_share(side, units.weight) for side in (shares.before, shares.after)]
+        return Moves(top[there] / bottom[there], *room)
+
+
+def typical_share(shares: Floats, weights: Floats) -> Floats:
+    """The mean of each row, each query counting by its share: of values of 0 and 1 it is 1.
+
+    Where one query after the other is lost at random, this is what those have that carry the loss. Rows of zeros say
+    nothing: 1.
+    """
+    total = (shares * weights).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        out: Floats = np.where(total > 0, (shares**2 * weights).sum(axis=1) / np.where(total > 0, total, 1.0), 1.0)
+    return out
+
+
+def reach_of_one_more(typical: Floats, apart: Floats, whole: Floats) -> Floats:
+    """How far one more unit may move, in shares of the scale, if so many units are apart, and so many in full.
+
+    With no unit apart, or one, it is the whole scale. The more there are, the nearer it comes to the typical share; and
+    the more of them count in full, the more is known of how far they go: the power of -1/4 keeps the error rates of
+    bench/error_rates.py.
+    """
+    out: Floats = (typical + (1 - typical) / np.maximum(apart, 1.0)) * np.maximum(whole, 1.0) ** -0.25
+    return out
+
+
+def counted_in_full(sizes: Floats, typical: Floats) -> Floats:
+    """How much each move says of how far others go: a small one says little."""
+    out: Floats = np.minimum(sizes / (WHOLE * typical), 1.0) ** 2
+    return out
 
 
 @dataclass(frozen=True)
@@ -34,16 +103,16 @@ class UnitMeans:
     top: Floats
     bottom: Floats
     queries: int
-    changes: Floats | None = None
-    """The differences from the baseline itself, where the values are those from a share of it."""
+    moves: Moves | None = None
+    """Of differences."""
 
     @staticmethod
-    def of(values: Floats, units: Units, changes: Floats | None = None) -> UnitMeans:
+    def of(values: Floats, units: Units, shares: PairedShares | None = None) -> UnitMeans:
         """Of rows of values without gaps; units without weight are left out."""
         top, bottom = units.sums(values)
         there = (bottom > 0).any(axis=1)
-        own = None if changes is None else units.sums(changes)[0][there] / bottom[there]
-        return UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()), own)
+        moves = None if shares is None else Moves.of(shares, units)
+        return UnitMeans(top[there], bottom[there], int((units.weight > 0).sum()), moves)
 
     @property
     def values(self) -> Floats:
@@ -84,17 +153,25 @@ class UnitMeans:
     def change_extremes(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The worst and the best difference that one more unit may have, by column.
 
-        With all units tied, or all but one, it is what the scale allows. The more units k differ, the more is known of
-        how far they do: k^(-1/4) of the scale keeps the error rates of bench/error_rates.py. Without a scale, it is the
-        most extreme difference seen.
+        Without a scale, it is the most extreme difference seen.
         """
-        values = self.values
-        moves = (values if self.changes is None else self.changes) != 0
-        apart = (self.bottom * moves).sum(axis=0) / self.bottom.sum(axis=0) * self.effective
-        reach = np.maximum(apart, 1.0) ** -0.25
+        values, moves = self.values, self.moves
+        if moves is None:
+            raise TypeError("differences alone do not say how far they may go")
+        apart = self._count(moves.sizes > EQUAL)
+        reach = [
+            reach_of_one_more(room, apart, self._count(counted_in_full(moves.sizes, room)))
+            for room in (moves.fall, moves.rise)
+        ]
         low, high = np.minimum(values.min(axis=0), 0), np.maximum(values.max(axis=0), 0)
         with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(least), least * reach, low), np.where(np.isfinite(most), most * reach, high)
+            worst, best = least * reach[0], most * reach[1]
+        return np.where(np.isfinite(least), worst, low), np.where(np.isfinite(most), best, high)
+
+    def _count(self, counts: Floats | NDArray[np.bool_]) -> Floats:
+        """How many of `effective` units count, by column."""
+        out: Floats = (self.bottom * counts).sum(axis=0) / self.bottom.sum(axis=0) * self.effective
+        return out
 
     def level_weights(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The weight of one more unit at the lower and at the upper end, by column: the usual one, or down to half.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.stats.betting import BETTING, CONTRADICTION, Bets
-from karat.stats.bounded_means import UnitMeans
+from karat.stats.bounded_means import PairedShares, UnitMeans
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
@@ -52,24 +52,27 @@ def estimate_changes(
     groups: Sequence[Rows],
     *,
     bounds: Sequence[tuple[float, float]],
+    shares: PairedShares | None = None,
     levels: Sequence[float],
     test: DecidingTest = "randomization",
     draws: int = DRAWS,
     seed: int = SEED,
-    plain: Floats | None = None,
 ) -> list[list[MeanChange]]:
     """The mean of each row of differences in each group of queries (columns).
 
-    `bounds` are the least and the largest difference that each row can have. Differences from a share of a baseline
-    vary even if no query changed: `plain` are those from the baseline itself, which show the ties.
+    `bounds` are the least and the largest difference that each row can have, `shares` where the two runs are on the
+    scale, which shows the ties too: differences from a share of a baseline vary even if no query changed.
     """
+    shares = shares or PairedShares.at_top(differences, np.array([most for _, most in bounds]))
     out: list[dict[int, MeanChange]] = [{} for _ in groups]
     for rows, part, own, places in defined_alike(differences, units, groups):
         for target, place in zip(out, places, strict=True):
             mine = own if len(place) == part.shape[1] else own.take(place)
             scale = np.array([bounds[i] for i in rows])
-            own_plain = None if plain is None else plain[rows][:, ~np.isnan(differences[rows[0]])][:, place]
-            changes = _of_group(part[:, place], mine, scale, levels, test, draws, seed, own_plain)
+            there = ~np.isnan(differences[rows[0]])
+            queries = np.flatnonzero(there)[place] if there.any() else place
+            pairs = shares.take(rows, queries)
+            changes = _of_group(part[:, place], mine, scale, pairs, levels, test, draws, seed)
             target.update(zip(rows, changes, strict=True))
     return [[one[i] for i in range(len(differences))] for one in out]
 
@@ -78,15 +81,15 @@ def _of_group(
     part: Floats,
     units: Units,
     bounds: Floats,
+    shares: PairedShares,
     levels: Sequence[float],
     test: DecidingTest,
     draws: int,
     seed: int,
-    plain: Floats | None,
 ) -> list[MeanChange]:
     """The changes of rows that all queries of a group have."""
     n = 0 if np.isnan(part).any() else part.shape[1]
-    seen = UnitMeans.of(part, units, plain)
+    seen = UnitMeans.of(part, units, shares)
     if n == 0 or len(seen.top) < 2:
         means = [mean_of(row, units) for row in part]
         return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
@@ -96,8 +99,8 @@ def _of_group(
     if bets.any():
         parts = []
         for own in (~bets, bets):
-            own_plain = None if plain is None else plain[own]
-            parts.append(iter(_of_group(part[own], units, bounds[own], levels, test, draws, seed, own_plain)))
+            pairs = PairedShares(shares.before[own], shares.after[own])
+            parts.append(iter(_of_group(part[own], units, bounds[own], pairs, levels, test, draws, seed)))
         return [next(parts[int(own)]) for own in bets]
     n_eff = math.nan if units.plain else float(seen.effective[0])
     estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
@@ -142,11 +145,15 @@ def _betting_changes(part: Floats, units: Units, bounds: Floats, levels: Sequenc
     return out
 
 
-def p_with_one_more(values: Floats, units: Units, bounds: tuple[float, float]) -> Floats:
-    """For every pair of rows (runs × queries): the p of no difference in means if there were one more unit."""
+def p_with_one_more(values: Floats, shares: Floats, units: Units, bounds: tuple[float, float]) -> Floats:
+    """For every pair of rows (runs × queries): the p of no difference in means if there were one more unit.
+
+    `shares` say where the values are on the scale, `bounds` how far they can be apart.
+    """
     there = np.asarray(~np.isnan(values).any(axis=0))
     first, second = np.triu_indices(len(values), 1)
-    seen = UnitMeans.of((values[first] - values[second])[:, there], units.only(there))
+    pairs = PairedShares(shares[second][:, there], shares[first][:, there])
+    seen = UnitMeans.of((values[first] - values[second])[:, there], units.only(there), pairs)
     out = np.ones((len(values), len(values)))
     if len(seen.top) > 1:
         scale = np.array([bounds] * len(first))

@@ -2,8 +2,8 @@
 
 The randomization test flips signs: whether it calls a mean higher is monotone in every difference, since each half of
 the units has a mean that grows with it. So does the mean with one more unit, whose extreme value depends on how many
-differences are not 0: the number that is worst within the ends is taken. What the test says at all lower ends and at
-all upper ends therefore bounds what it can say of any values between them.
+differences are not 0, how large they are and what the runs have to lose: what is worst within the ends is taken. What
+the test says at all lower ends and at all upper ends therefore bounds what it can say of any values between them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.stats.bounded_means import UnitMeans
+from karat.stats.bounded_means import EQUAL, UnitMeans, counted_in_full, reach_of_one_more, typical_share
 from karat.stats.changes import flip_signs
 from karat.stats.defaults import ALPHA, DRAWS, SEED
+from karat.stats.multiple import holm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ends = tuple[Floats, Floats]
 
 Direction = Literal["lower", "no significant difference", "higher"]
 DIRECTIONS: tuple[Direction, ...] = ("lower", "no significant difference", "higher")
+STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -41,37 +46,68 @@ class PossibleChange:
         return self.directions[0] if len(self.directions) == 1 else None
 
 
-def foresee_change(
-    low: Floats,
-    high: Floats,
-    bounds: tuple[float, float],
-    *,
-    alpha: float = ALPHA,
-    family: int = 1,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> PossibleChange:
-    """What the comparison of two runs may say of differences between `low` and `high`, one for each query.
+@dataclass(frozen=True)
+class PartialChange:
+    """The ends of two runs' values, as shares of the scale, and of their differences, query by query."""
 
-    `bounds` are the least and the largest difference that there can be. In a family of several comparisons p is
-    adjusted by Holm: below alpha / family it is significant whatever the others are, and from alpha on it is not.
-    """
-    fewest, most = int(((low > 0) | (high < 0)).sum()), int(((low != 0) | (high != 0)).sum())
+    before: Ends
+    after: Ends
+    low: Floats
+    high: Floats
 
-    def is_higher(values: Floats, least: float, apart: int, level: float) -> bool:
-        """Whether the mean of these values is significantly above 0, if so many differences are not 0."""
+    @property
+    def sides(self) -> tuple[PartialChange, PartialChange]:
+        """This change, and the one from the second run to the first."""
+        return self, PartialChange(self.after, self.before, -self.high, -self.low)
+
+    def p_higher(self, *, best: bool, draws: int, seed: int) -> float:
+        """The p of a mean above 0, for the values for which it is smallest, or largest; 1 if it is not above 0."""
+        values = self.high if best else self.low
         if len(values) < 2 or values.sum() <= 0:
-            return False
+            return 1.0
+        sizes = np.maximum(self.high, -self.low) if best else np.maximum(np.maximum(self.low, -self.high), 0)
+        room = np.array([_typical_ends(*self.before)[0 if best else 1]])
+        apart, whole = (sizes > EQUAL).sum(keepdims=True), counted_in_full(sizes, room).sum(keepdims=True)
         p, _ = flip_signs(values[:, None], np.ones(len(values)), levels=(), draws=draws, seed=seed)
-        if p[0] >= level:
-            return False
         units = UnitMeans(values[:, None], np.ones((len(values), 1)), len(values))
-        one_more = units.with_one_more(np.array([least * max(apart, 1) ** -0.25]))
-        return bool(2 * one_more.share_below(np.zeros(1))[0] < level)
+        one_more = units.with_one_more(-reach_of_one_more(room, apart, whole))
+        return max(float(p[0]), 2 * float(one_more.share_below(np.zeros(1))[0]))
 
-    sides = ((low, high, bounds[0]), (-high, -low, -bounds[1]))
-    certain = [is_higher(worst, least, fewest, alpha / family) for worst, _, least in sides]
-    possible = [is_higher(best, least, most, alpha) for _, best, least in sides]
-    chosen = (possible[1], not any(certain), possible[0])
-    directions = tuple(one for one, there in zip(DIRECTIONS, chosen, strict=True) if there)
-    return PossibleChange(float(low.mean()), float(high.mean()), directions)
+
+def foresee_changes(
+    changes: Sequence[PartialChange], *, alpha: float = ALPHA, draws: int = DRAWS, seed: int = SEED
+) -> list[PossibleChange]:
+    """What comparisons may say for all values between their ends.
+
+    They are one family: p is adjusted by Holm, which grows with the p of every one of them.
+    """
+    if not changes:
+        return []
+    lowest, highest = (
+        np.array([[s.p_higher(best=best, draws=draws, seed=seed) for s in c.sides] for c in changes])
+        for best in (True, False)
+    )
+    certain = holm(highest.min(axis=1).tolist())
+    out = []
+    for i, change in enumerate(changes):
+        possible = []
+        for own in lowest[i]:
+            family = lowest.min(axis=1)
+            family[i] = own
+            possible.append(holm(family.tolist())[i] < alpha)
+        chosen = (possible[1], certain[i] >= alpha, possible[0])
+        directions = tuple(one for one, there in zip(DIRECTIONS, chosen, strict=True) if there)
+        out.append(PossibleChange(float(change.low.mean()), float(change.high.mean()), directions))
+    return out
+
+
+def _typical_ends(low: Floats, high: Floats) -> tuple[float, float]:
+    """The least and the largest typical share that values between these ends can have (Dinkelbach 1967)."""
+
+    def share_of(values: Floats) -> float:
+        return float(typical_share(values[None], np.ones(len(values)))[0])
+
+    least, most = share_of(low), share_of(high)
+    for _ in range(STEPS):
+        least, most = (share_of(np.clip(least / 2, low, high)), share_of(np.where(low + high > most, high, low)))
+    return max(least, EQUAL), most if low.any() else 1.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.stats.aggregates import score_differences
-from karat.stats.bounded_means import UnitMeans
+from karat.stats.bounded_means import PairedShares, UnitMeans
 from karat.stats.groups import defined_alike
 from karat.stats.interaction import share_units
 from karat.stats.intervals import Interval
@@ -74,8 +74,8 @@ def pool_changes(
     if statistic.aggregate != "mean":
         return [() for _ in groups]
     differences = score_differences(statistic, base, candidate, factor)
-    plain = differences if factor == 1.0 else score_differences(statistic, base, candidate)
-    pooled = _pool(differences, units, groups, statistic.change_bounds(factor), levels, minimum, plain)
+    shares = PairedShares(statistic.shares(base), statistic.shares(candidate))
+    pooled = _pool(differences, units, groups, statistic.change_bounds(factor), levels, minimum, shares)
     return [tuple(statistic.change_within(one, factor) for one in segment) for segment in pooled]
 
 
@@ -86,11 +86,11 @@ def _pool(
     bounds: tuple[float, float],
     levels: Sequence[float],
     minimum: float,
-    plain: Floats | None = None,
+    shares: PairedShares | None = None,
 ) -> Pooled:
     """Pool the segments of at least `minimum` units, if there are enough and none shares a unit with another.
 
-    `plain` are differences from the baseline itself, for changes.
+    `shares` of the two runs are those of changes.
     """
     out: Pooled = [() for _ in groups]
     ((_, part, own, places),) = defined_alike(values[None, :], units, groups)
@@ -98,9 +98,13 @@ def _pool(
     chosen = _choose(members, minimum)
     if np.isnan(part).any() or _find_obstacle(own, places, chosen) is not None:
         return out
-    own_plain = part if plain is None else plain[None, ~np.isnan(values)]
-    seen = [UnitMeans.of(part[:, places[i]], members[i], own_plain[:, places[i]]) for i in chosen]
-    segments = measure_segments(seen, bounds=np.array([bounds]), changes=plain is not None)
+    there = np.flatnonzero(~np.isnan(values))
+    seen = []
+    for i in chosen:
+        queries = there[places[i]]
+        pairs = None if shares is None else PairedShares(shares.before[None, queries], shares.after[None, queries])
+        seen.append(UnitMeans.of(part[:, places[i]], members[i], pairs))
+    segments = measure_segments(seen, bounds=np.array([bounds]))
     if not segments.below.all():  # equal values without a scale say nothing of their error
         return out
     ends = [pool_segments(segments, confidence=level) for level in levels]
@@ -143,11 +147,12 @@ class SegmentMeans:
     """How many units of equal weight each segment has."""
 
 
-def measure_segments(segments: Sequence[UnitMeans], *, bounds: Floats, changes: bool) -> SegmentMeans:
+def measure_segments(segments: Sequence[UnitMeans], *, bounds: Floats) -> SegmentMeans:
     """The means of segments and their errors; `bounds` are those of each column's values or differences."""
     rows = []
     for seen in segments:
-        extremes = (seen.change_extremes if changes else seen.level_extremes)(bounds[:, 0], bounds[:, 1])
+        find = seen.level_extremes if seen.moves is None else seen.change_extremes
+        extremes = find(bounds[:, 0], bounds[:, 1])
         below, above = (seen.with_one_more(end).errors for end in extremes)
         below, above = np.where(below > 0, below, above), np.where(above > 0, above, below)  # all at one bound
         rows.append((seen.top.sum(axis=0) / seen.bottom.sum(axis=0), below, above, seen.effective))

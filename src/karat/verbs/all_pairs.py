@@ -66,7 +66,7 @@ def all_pairs_of(result: Result, draws: int, seed: int) -> dict[str, PairwiseTes
         values = np.array([[v for q, v in r.per_query(name).items() if q in shared] for r in result.runs])
         scores, own = statistic.scores(values), units if statistic.weighted else units.unweighted()
         p, used = randomised_hsd(scores, own, draws=draws, seed=seed)
-        p = np.maximum(p, p_with_one_more(scores, own, statistic.change_bounds()))
+        p = np.maximum(p, p_with_one_more(scores, statistic.shares(values), own, statistic.change_bounds()))
         names = [r.name for r in result.runs]
         out[name] = PairwiseTest(
             used, {a: {b: float(p[i, j]) for j, b in enumerate(names) if i != j} for i, a in enumerate(names)}, block
