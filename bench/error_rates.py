@@ -6,7 +6,7 @@ value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4
 
     error_rates.py              4,000 samples per cell; writes the section `error rates` of bench/RESULTS.md
     error_rates.py --quick      400 samples per cell, to try it; writes nothing
-    error_rates.py --screen     400 samples per cell, and 4,000 others for cells that miss in 2.5% or more; writes nothing
+    error_rates.py --screen     as --quick, and 4,000 other samples of cells that miss in 2.5% or more
     error_rates.py --only NAME  one part: levels, changes, losses, small-changes, relative, conversations, weights,
                                 segments, all-pairs
 
