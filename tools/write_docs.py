@@ -157,6 +157,11 @@ Rules about time look at all queries of the log, with gold or without; the other
 
 Why precision at R and not precision@5: whenever a query has no more than 5 relevant docs, precision@5 beside the best
 that the gold allows is the same number as recall@5, so that one cannot be low while the other is high.
+
+With `--judgments` (see [judges](judges.md)), precision, ndcg and judged@k count a judge's grades where the gold has
+none, as `judged: raw` does; so do the rules that say so below, and each value that rests on them names the judge. R
+stays the number of relevant docs in the gold. Recall, mrr and all other rules stay on the gold alone; one that thin
+gold would mislead is skipped, and named, where the gold alone is thin. A saved result brings its judgments.
 """
 _THRESHOLDS = """\
 ## Thresholds
@@ -217,10 +222,11 @@ def _rule(rule: Rule) -> list[str]:
     when = when or "there is any"
     of = ", for a segment" if rule.over == "segments" else ""
     rests = f" Skipped when one of {', '.join(f'`{c}`' for c in rule.unless)} holds." if rule.unless else ""
+    judge = " Takes a judge's grades." if rule.by_judge else ""
     return [
         f"## {rule.code}",
         "",
-        f"{rule.title}. When {when}{of}.{rests}",
+        f"{rule.title}. When {when}{of}.{rests}{judge}",
         "",
         f"- **Likely cause:** {rule.cause}",
         *(f"- **Try:** {advice}" for advice in rule.advice),

@@ -184,9 +184,3 @@ def test_a_sweep_has_curves_by_judge(data: Planted) -> None:
     assert curves.curves[2].values[-1] == pytest.approx(by_judge.raw["precision@10"].mean())
     assert curves.curves[3].label.endswith(", gold + judge, corrected")
     assert [c.get("judged") for c in curves.as_json()["curves"]] == [None, None, "raw", "corrected"]
-
-
-def test_a_diagnosis_takes_no_judgments(data: Planted) -> None:
-    files = data.write_inputs()
-    out = run_karat("diagnose", *files, "--judgments", data.files[0])
-    assert out.returncode == 2 and "a diagnosis rests on the gold alone" in out.stderr

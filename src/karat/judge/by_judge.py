@@ -15,7 +15,7 @@ import numpy as np
 from karat.errors import InputError
 from karat.judge.calibration import survey_by_grade
 from karat.judge.calibration_document import read_calibration
-from karat.judge.completed_gold import complete_gold
+from karat.judge.completed_gold import complete_gold, describe_scale_mismatch
 from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.judge.labels import find_labels
@@ -158,7 +158,7 @@ def measure_by_judge(
     """
     own = [m for m in measures if m.needs == GOLD_ALONE]
     fed = [m for m in own if m.metric.name in FED]
-    refusal = _scale_refusal(completed.top, grading, policy)
+    refusal = describe_scale_mismatch(completed.top, grading.identity.scale, policy)
     not_raw = {m.name: refusal for m in fed if refusal and m.metric.name != "precision"}
     by_both = [m for m in fed if m.name not in not_raw]
     both = aligned.rankings
@@ -220,13 +220,6 @@ def _estimate_sampled(
         for name, one in estimates.items()
     }
     return figures, reasons
-
-
-def _scale_refusal(top: float, grading: JudgeGrades, policy: Policy) -> str:
-    """Why grades of gold and judge cannot be mixed; empty if they can."""
-    if policy.binary or not (top > grading.top or top <= 1 < grading.top):
-        return ""
-    return f"the gold has grades up to {top:g}, the judge up to {grading.top}; --binary makes both 0 and 1"
 
 
 def _in_order(values: Values, query_ids: Sequence[str], over: Sequence[str]) -> Values:

@@ -32,6 +32,14 @@ class CompletedGold:
     """The largest grade of the gold."""
 
 
+def describe_scale_mismatch(top: float, scale: str, policy: Policy) -> str:
+    """Why grades of gold up to `top` and of a judge cannot be mixed; empty if they can."""
+    best = int(scale.removeprefix("0-"))
+    if policy.binary or not (top > best or top <= 1 < best):
+        return ""
+    return f"the gold has grades up to {top:g}, the judge up to {best}; --binary makes both 0 and 1"
+
+
 def complete_gold(
     gold: Qrels, rows: Sequence[Judgment], policy: Policy, *, no_answer: Sequence[str] = ()
 ) -> CompletedGold:

@@ -102,12 +102,26 @@ def drop_newer(run: RunResult, queries: Queries) -> RunResult:
         )
         for q, trace in run.log.traces.items()
     }
-    qrels, log = run.qrels, replace(run.log, traces=traces)
-    newer = [is_newer(qrels.query_ids[q], doc) for q, doc in zip(qrels.query_of.tolist(), qrels.docs, strict=True)]
-    gold = replace(qrels, grades=np.where(newer, np.minimum(qrels.grades, 0.0), qrels.grades))
+
+    def without_newer(qrels: Qrels) -> Qrels:
+        pairs = zip(qrels.query_of.tolist(), qrels.docs, strict=True)
+        newer = [is_newer(qrels.query_ids[q], doc) for q, doc in pairs]
+        return replace(qrels, grades=np.where(newer, np.minimum(qrels.grades, 0.0), qrels.grades))
+
+    gold, log = without_newer(run.qrels), replace(run.log, traces=traces)
+    completed = Gold(without_newer(run.completed_gold.qrels)) if run.completed_gold is not None else None
     policy = replace(run.policy, as_of_filter=False)  # done
     aligned, _ = align(gold, run_of(log, policy), policy, no_answer=queries.no_answer, threads=run.threads)
-    return replace(run, log=log, gold=Gold(gold), rankings=aligned.rankings, policy=policy, level=run.gold_level)
+    return replace(
+        run,
+        log=log,
+        gold=Gold(gold),
+        rankings=aligned.rankings,
+        policy=policy,
+        level=run.gold_level,
+        by_judge=None,  # its figures are of the lists before
+        completed_gold=completed,
+    )
 
 
 def measure_over(metrics: Iterable[str], rankings: Rankings, query_ids: Sequence[str]) -> Mapping[str, Values]:

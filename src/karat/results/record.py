@@ -150,6 +150,9 @@ class RunRecordJson(Struct, forbid_unknown_fields=True, frozen=True):
     log: LogJson | UnsetType = UNSET
     derived: DerivedJson | UnsetType = UNSET
     by_judge: JudgedValuesJson | UnsetType = UNSET
+    completed_gold: Annotated[
+        int | UnsetType, Meta(description="Among `gold`: the run's own with the judge's grades where it has none.")
+    ] = UNSET
 
 
 class RecordJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -179,12 +182,18 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
     """What the runs of a result share, and what each holds; the gold is written with lists alone."""
     numbers = DocNumbers()
     golds: list[Qrels] = []
+
+    def place(gold: Gold | None, run: RunResult) -> int | UnsetType:
+        """Where gold stands among all of it; nowhere without lists."""
+        if gold is None or run.gold_ranks is None:
+            return UNSET
+        if not any(gold.qrels is other for other in golds):
+            golds.append(gold.qrels)
+        return next(i for i, other in enumerate(golds) if other is gold.qrels)
+
     samplings: list[Sampling] = []
     runs = []
     for run in result.runs:
-        qrels = run.gold.qrels if run.gold is not None and run.gold_ranks is not None else None
-        if qrels is not None and not any(qrels is other for other in golds):
-            golds.append(qrels)
         if run.sampling not in samplings:
             samplings.append(run.sampling)
         ranked = run.rankings.query_ids if run.rankings is not None else run.query_ids
@@ -194,13 +203,14 @@ def write_record(result: Result) -> tuple[RecordJson, list[RunRecordJson]]:
                 values={name: _compact(values) for name, values in run.values.items()},
                 sampling=samplings.index(run.sampling),
                 ranked=UNSET if list(ranked) == list(run.query_ids) else list(ranked),
-                gold=next((i for i, other in enumerate(golds) if other is qrels), UNSET),
+                gold=place(run.gold, run),
                 rankings=_rankings_json(run.rankings) if run.rankings is not None else UNSET,
                 gold_ranks=run.gold_ranks.tolist() if run.gold_ranks is not None else UNSET,
                 top=_top_json(run.top, numbers) if run.top is not None else UNSET,
                 log=log_json(run.log, numbers.number) if run.log is not None else UNSET,
                 derived=_derived_json(run.derived) if run.derived is not None else UNSET,
                 by_judge=judged_values_json(run.by_judge) if run.by_judge is not None else UNSET,
+                completed_gold=place(run.completed_gold, run),
             )
         )
     gold = [_gold_json(qrels, numbers) for qrels in golds]
@@ -342,6 +352,9 @@ class RecordReader:
             top=self._top(record.top, ids) if record.top is not UNSET else None,
             log=read_log(record.log, self.docs) if record.log is not UNSET else None,
             derived=_derived(record.derived, n) if record.derived is not UNSET else None,
+            completed_gold=None
+            if record.completed_gold is UNSET
+            else self._at(self.golds, record.completed_gold, "gold"),
         )
 
     def _at(self, values: Sequence[T], number: int, what: str) -> T:

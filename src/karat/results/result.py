@@ -135,6 +135,8 @@ class RunResult(Tabular):
     """The components of the pipeline, where they were asked for."""
     by_judge: RunByJudge | None = field(default=None, repr=False)
     """What a judge's grades make of it, where judgments were named."""
+    completed_gold: Gold | None = field(default=None, repr=False)
+    """The gold with the judge's grades where it has none; None without a judge, and in results of older versions."""
     unbounded: frozenset[str] = field(default=frozenset(), repr=False)
     """The metrics whose values are corrected: their mean is within the metric's bounds, a single value may not be."""
     threads: int = field(default=1, repr=False)

@@ -363,7 +363,7 @@ class _Job:
                 rank_unanswerable(completed, own, self.policy, no_answer),
                 people,
             )
-            out.append(replace(run, by_judge=by_judge))
+            out.append(replace(run, by_judge=by_judge, completed_gold=other.gold))
         return out
 
     def _entry(self, source: Any) -> Entry | None:

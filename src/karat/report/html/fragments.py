@@ -105,6 +105,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:
         [_finding(f) for f in diagnosis.findings],
         list(diagnosis.undecided),
         list(diagnosis.skipped.items()),
+        [plain(note) for note in diagnosis.notes],
     )
 
 

@@ -231,6 +231,8 @@ class DiagnosisText(Struct, frozen=True):
     undecided: list[str]
     skipped: list[tuple[str, list[str]]]
     """What is missing, and the rules that need it."""
+    notes: list[str]
+    """Which values rest on a judge's grades."""
 
 
 class RunText(Struct, frozen=True):

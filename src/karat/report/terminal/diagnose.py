@@ -28,6 +28,8 @@ def show(diagnosis: Diagnosis, verbose: bool = False) -> None:
         for evidence in diagnosis.measured:
             out.print(line(f"  {plain(str(evidence))}"), soft_wrap=True)
     out.print()
+    for note in diagnosis.notes:
+        out.print(line(plain(note), style="dim"), soft_wrap=True)
     if diagnosis.undecided:
         out.print(line(f"too few queries for: {', '.join(diagnosis.undecided)}", style="dim"), soft_wrap=True)
     for reason, codes in diagnosis.skipped.items():

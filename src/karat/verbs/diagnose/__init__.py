@@ -23,8 +23,9 @@ def diagnose(
 
     A run log tells most: with its stages, routes, dates and latencies all rules can be asked; what other runs lack is
     named in `unchecked`. `queries` brings as_of, expected_source and the fields that are compared with the rest (all
-    with few values, or those of `by`). `qrels` may also be a saved result, or its path; `run` then names one of its
-    runs. `thresholds` changes what counts as low or high: see docs/diagnosis.md.
+    with few values, or those of `by`). With `judgments`, rules on precision, ndcg and the share of judged docs take a
+    judge's grades where the gold has none, and their evidence says so. `qrels` may also be a saved result, or its path;
+    `run` then names one of its runs. `thresholds` changes what counts as low or high: see docs/diagnosis.md.
     """
     from karat.errors import UsageError
     from karat.results.result import Result
@@ -35,13 +36,15 @@ def diagnose(
     from karat.verbs.evaluate import evaluate, named_runs
 
     settings = Settings.of(options)
-    if settings.data.judgments:
-        raise UsageError("a diagnosis rests on the gold alone, whatever a judge says; leave out judgments")
     checked(thresholds)
     by = settings.intervals.by
     if isinstance(qrels, Result) or is_saved(qrels):
         if run is not None and not isinstance(run, str):
             raise UsageError(f"with a saved result, run names one of its runs; found {type(run).__name__}")
+        if settings.data.judgments:
+            raise UsageError(
+                "a saved result brings its own judgments; leave out judgments, or name the gold and the run instead"
+            )
         result = qrels if isinstance(qrels, Result) else load(qrels)
         return judge(read_signals(result, run), thresholds)
     if run is None:

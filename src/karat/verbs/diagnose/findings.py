@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from karat.model.json_data import JsonObject
+    from karat.results.by_judge import JudgeIdentity
     from karat.stats.intervals import Interval
 
 FORMAT_VERSION = 1
@@ -31,13 +32,16 @@ class Evidence:
     threshold: float | None = None
     name: str = ""
     """The name of the threshold."""
+    judge: str = ""
+    """Whose grades count beside the gold; empty where the gold alone does."""
 
     def __str__(self) -> str:
         interval = self.interval
         beyond = {"low": "<", "high": ">"}.get(self.side, "")
         figure = share_figure(interval.estimate, interval.low, interval.high).sentence
         limit = f" {beyond} {self.threshold:g}" if beyond else ""
-        return f"{self.value} {figure}{limit} (n={interval.n:,})"
+        grades = f" with grades by {self.judge}" if self.judge else ""
+        return f"{self.value}{grades} {figure}{limit} (n={interval.n:,})"
 
     def as_json(self) -> JsonObject:
         interval = self.interval
@@ -48,7 +52,8 @@ class Evidence:
             "ci": [rounded(interval.low), rounded(interval.high)],
             "method": interval.method,
         }
-        return {**out, "side": self.side, "threshold": self.threshold, "name": self.name} if self.side else out
+        bound: JsonObject = {"side": self.side, "threshold": self.threshold, "name": self.name} if self.side else {}
+        return {**out, **bound, **({"judge": self.judge} if self.judge else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,10 @@ class Diagnosis:
     thresholds: Mapping[str, float]
     mismatches: tuple[str, ...] = ()
     """Why run and gold may not belong together, or scores may not be what ranks docs: findings rest on both."""
+    judge: JudgeIdentity | None = None
+    """Whose grades count where the gold has none, for values that judged grades feed."""
+    notes: tuple[str, ...] = ()
+    """Which values rest on a judge's grades, and why others do not."""
 
     @property
     def skipped(self) -> dict[str, list[str]]:
@@ -152,4 +161,15 @@ class Diagnosis:
             "undecided": list(self.undecided),
             "measured": [e.as_json() for e in self.measured],
             "thresholds": dict(self.thresholds),
+            **(self._judge_json() if self.judge is not None else {}),
         }
+
+    def _judge_json(self) -> JsonObject:
+        """Who judged what the gold lacks, and what rests on it."""
+        assert self.judge is not None
+        judge: JsonObject = {
+            "label": self.judge.label,
+            "fingerprint": self.judge.fingerprint,
+            "scale": self.judge.scale,
+        }
+        return {"judge": judge, "notes": list(self.notes)}

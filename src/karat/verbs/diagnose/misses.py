@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.options import Settings, doc_texts
@@ -72,6 +72,8 @@ class Misses:
 def misses(qrels: Any, run: Any = None, *, baseline: Any = None, **options: Unpack[Options]) -> Misses:
     """The queries with zero recall@10, with their gold and what came instead, and a baseline's top 10 beside."""
     settings = Settings.of({**options, "details": True, "cache": False})
+    by_gold = replace(settings.data, judgments=None, judge=None, calibration=None)  # a hit is one of the gold
+    settings = replace(settings, data=by_gold)
     texts: Mapping[str, str]
     if isinstance(qrels, Result) or is_saved(qrels):
         saved = qrels if isinstance(qrels, Result) else load(qrels)

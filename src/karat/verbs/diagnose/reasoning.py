@@ -8,16 +8,17 @@ import numpy as np
 
 from karat.stats.resample import mean_of
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
-from karat.verbs.diagnose.rules import RULES, thresholds
+from karat.verbs.diagnose.rules import RULES, THIN_GOLD, thresholds
 from karat.verbs.diagnose.view import TOTAL, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from karat.verbs.diagnose.rules import Rule
     from karat.verbs.diagnose.signals import Signals
 
 MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5")
+THIN_FOR_RULE = "rests on the gold alone, which judges too few docs of the top 10"
 FEW_LEFT = 5
 """Rules are not asked of fewer queries than this."""
 
@@ -30,19 +31,28 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     undecided: list[str] = []
+    gold_is_thin = False
     for rule in RULES:
         if any(f.code in rule.unless for f in findings):
             continue
+        if gold_is_thin and THIN_GOLD in rule.unless and not rule.by_judge:
+            unchecked[rule.code] = THIN_FOR_RULE
+            continue
         lack = _lacking(rule, signals)
-        if lack is not None:
+        if rule.code == THIN_GOLD and lack is None and signals.by_judge:
+            gold_is_thin = bool(_state(rule, view, limits))
+        if rule.by_judge and _lacking(rule, signals, signals.by_judge) is None:
+            confirmed, open_question, _ = _ask(rule, view.with_judge(), limits)  # the next rule has its own view
+        elif lack is None:
+            confirmed, open_question, view = _ask(rule, view, limits)
+        else:
             unchecked[rule.code] = lack
             continue
-        confirmed, open_question, view = _ask(rule, view, limits)
         findings += confirmed
         # Of many small segments one is always open, so that this would say nothing.
         if open_question and not confirmed and rule.over != "segments":
             undecided.append(rule.code)
-    main = View(signals, np.ones(len(signals), dtype=bool), signals.values)
+    main = View(signals, np.ones(len(signals), dtype=bool), signals.values, signals.by_judge).with_judge()
     main_figures = tuple(e for name in MAIN if (e := _evidence(main, name)) is not None)
     # A count comes first: it says which queries the other findings are about.
     ordered = tuple(sorted(findings, key=lambda f: (bool(f.evidence), -f.weight)))
@@ -56,6 +66,8 @@ def judge(signals: Signals, limits_changed: Mapping[str, float] | None = None) -
         main_figures,
         limits,
         signals.mismatches,
+        signals.judge,
+        signals.notes,
     )
 
 
@@ -86,8 +98,8 @@ def _ask(rule: Rule, view: View, limits: Mapping[str, float]) -> tuple[list[Find
     return findings, open_question, view
 
 
-def _lacking(rule: Rule, signals: Signals) -> str | None:
-    """The field that a rule needs and that is not there."""
+def _lacking(rule: Rule, signals: Signals, judged: Collection[str] = ()) -> str | None:
+    """The field that a rule needs and that is not there; a judge's grades bring the values of `judged`."""
     if rule.over == "segments" and "segments" in signals.missing:
         return signals.missing["segments"]
     if rule.over == "stages":
@@ -95,7 +107,7 @@ def _lacking(rule: Rule, signals: Signals) -> str | None:
     for bound in rule.when:
         if bound.value == "pool of docs" and "pool of docs" not in signals.values:
             return signals.missing.get("gap to docs")
-        if bound.value in signals.missing:
+        if bound.value in signals.missing and bound.value not in judged:
             return signals.missing[bound.value]
     return None
 
@@ -133,7 +145,7 @@ def _state(rule: Rule, view: View, limits: Mapping[str, float]) -> bool | None:
 
 def _evidence(view: View, name: str) -> Evidence | None:
     interval = view.interval(name)
-    return None if interval is None else Evidence(view.label(name), interval)
+    return None if interval is None else Evidence(view.label(name), interval, judge=view.judge(name))
 
 
 def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: str = "") -> Finding:
@@ -142,8 +154,8 @@ def _finding(rule: Rule, view: View, limits: Mapping[str, float], *, subject: st
     for bound in rule.when:
         interval = view.interval(bound.value)
         assert interval is not None
-        label = view.label(bound.value)
-        evidence.append(Evidence(label, interval, bound.side, limits[bound.threshold], bound.threshold))
+        limit, judge = limits[bound.threshold], view.judge(bound.value)
+        evidence.append(Evidence(view.label(bound.value), interval, bound.side, limit, bound.threshold, judge))
     evidence += [e for name in rule.shows if (e := _evidence(view, name)) is not None]
     order = np.argsort(-loss, kind="stable")
     queries = tuple(view.query_ids[i] for i in order.tolist() if loss[i] > 1e-9)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+THIN_GOLD = "thin-gold"
 TIME = 0.5
 """What all of the time weighs beside all of the recall."""
 
@@ -109,6 +110,8 @@ class Rule:
     """Whether the rules after it look at the final list without docs newer than as_of."""
     shows: tuple[str, ...] = ()
     """More values that belong to the evidence."""
+    by_judge: bool = False
+    """Whether a judge's grades count beside the gold, in the values that they feed; other rules stay on the gold."""
 
 
 def _of_rows(view: View, loss: Floats) -> Floats:
@@ -131,7 +134,8 @@ def _lost_after_pool(view: View) -> Floats:
 
 
 def _taken_places(view: View) -> Floats:
-    return _of_rows(view, view.values["recall@10 of pool"] - view.values["rprec of pool"])
+    filled = view.values.get("filled@10 of pool", view.values["recall@10 of pool"])
+    return _of_rows(view, filled - view.values["rprec of pool"])
 
 
 def _unjudged(view: View) -> Floats:
@@ -255,9 +259,10 @@ RULES: tuple[Rule, ...] = (
             "try another cross-encoder on the same pool",
         ),
         shows=("recall@5", "pool"),
+        by_judge=True,
     ),
     Rule(
-        "thin-gold",
+        THIN_GOLD,
         "Many docs in the top 10 are not judged",
         (Bound("judged@10", "low", "judged@10.low"),),
         _unjudged,
@@ -268,6 +273,7 @@ RULES: tuple[Rule, ...] = (
             "until then, compare with --condensed (in Python condensed=True), and look at recall and hit rates first",
         ),
         shows=("judged@5",),
+        by_judge=True,
     ),
     Rule(
         "distractors",
@@ -284,8 +290,9 @@ RULES: tuple[Rule, ...] = (
             "require the query's rare words (lexical constraints)",
             "favour distinct docs, and remove near-duplicates from the index",
         ),
-        unless=("reranker", "thin-gold"),
+        unless=("reranker", THIN_GOLD),
         shows=("precision@5",),
+        by_judge=True,
     ),
     Rule(
         "reranker-or-k",
@@ -304,7 +311,7 @@ RULES: tuple[Rule, ...] = (
         lambda v: _of_rows(v, v.values["recall@10"] - v.values["ndcg@10"]),
         "The order of the top: scores of several sources that are not comparable, or no reranking.",
         ("check how scores are fused and normalised", "rerank the top N", "try query expansion"),
-        unless=("reranker", "thin-gold", "reranker-or-k"),
+        unless=("reranker", THIN_GOLD, "reranker-or-k"),
         shows=("ndcg@10",),
     ),
     Rule(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError
+from karat.judge.completed_gold import describe_scale_mismatch
 from karat.model.intervals import Intervals
 from karat.model.policy import is_relevant
 from karat.read.objects import qrels_by_doc
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.model.intervals import Fields
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.model.run import OrderedLists
+    from karat.results.by_judge import JudgeIdentity
     from karat.results.result import Result, RunResult
 
     Floats = NDArray[np.float64]
@@ -88,6 +92,15 @@ MOST_SEGMENTS = 20
 
 
 @dataclass(frozen=True)
+class ListValues:
+    """Values per query of the final list and of the stages."""
+
+    gold: Mapping[str, Floats]
+    by_judge: Mapping[str, Floats] = field(default_factory=dict)
+    """Of gold + judge, for those that judged grades feed."""
+
+
+@dataclass(frozen=True)
 class Signals:
     """One run: values per query by name, and why others are missing."""
 
@@ -101,12 +114,18 @@ class Signals:
     """By stage: the time of each query of the log, with gold or without, in the order of `timed_ids`."""
     timed_ids: Sequence[str] = ()
     sampling: Sampling = field(default_factory=Sampling)
-    without_newer: Callable[[], Mapping[str, Floats]] = dict
+    without_newer: Callable[[], ListValues] = lambda: ListValues({})
     """The values without docs that are newer than as_of; measured when they are needed."""
     absent: frozenset[str] = frozenset()
     """The queries that have no line in the run."""
     mismatches: tuple[str, ...] = ()
     """Why run and gold may not belong together."""
+    judge: JudgeIdentity | None = None
+    """Whose grades count where the gold has none."""
+    by_judge: Mapping[str, Floats] = field(default_factory=dict)
+    """By name: the values of gold + judge."""
+    notes: tuple[str, ...] = ()
+    """What rests on the judge's grades, and what does not."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -144,13 +163,20 @@ def absent_queries(run: RunResult) -> frozenset[str]:
 
 def read_signals(result: Result, name: str | None = None, *, by: Fields | None = None) -> Signals:
     """All values of one run; the fields of the queries with few values are its segments, or those of `by`."""
-    return _Reader(result.queries, choose_run(result, name)).read(by)
+    return _Reader(result.queries, choose_run(result, name), judge=result.judge).read(by)
 
 
 class _Reader:
     """Collects the values of one run, and why others are missing."""
 
-    def __init__(self, queries: Queries | None, run: RunResult, ids: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        queries: Queries | None,
+        run: RunResult,
+        ids: Sequence[str] | None = None,
+        *,
+        judge: JudgeIdentity | None = None,
+    ) -> None:
         if run.policy.as_of_filter and queries is not None and run.log is not None:
             run = drop_newer(run, queries)  # from the stages and the gold too
         assert run.rankings is not None
@@ -160,6 +186,11 @@ class _Reader:
         self.values: dict[str, Floats] = {}
         self.missing: dict[str, str] = {}
         self.labels = dict(LABELS)
+        self.judge = judge
+        self.by_judge: dict[str, Floats] = {}
+        self.notes: list[str] = []
+        self.reranking: tuple[str, str] | None = None
+        """The stages before and after the reranker."""
 
     def read(self, by: Fields | None) -> Signals:
         """All values."""
@@ -186,6 +217,9 @@ class _Reader:
             self._without_newer,
             absent_queries(self.run),
             self.run.mismatches,
+            self.judge,
+            self.by_judge,
+            tuple(self.notes),
         )
 
     def _read_lists(self) -> None:
@@ -197,12 +231,52 @@ class _Reader:
         if "pool" in self.missing:
             self.missing["recall@5 of pool"] = self.missing["pool"]
         self.values |= _of_pool(self.values)
+        if self.judge is not None:
+            self._read_judged(self.judge)
 
-    def _without_newer(self) -> Mapping[str, Floats]:
+    def _read_judged(self, judge: JudgeIdentity) -> None:
+        """The values that judged grades feed, by gold + judge; R stays the number of relevant docs in the gold."""
+        if self.run.completed_gold is None:
+            self.notes.append(
+                f"the result does not hold the grades of {judge.label}: all findings rest on the gold alone; "
+                "evaluate again with --save FILE"
+            )
+            return
+        qrels, values = self.run.completed_gold.qrels, self.values
+        rankings = align_lists(self.run, final_lists(self.run), self._policy, queries=self.queries, qrels=qrels)
+        both = dict(measure_over(("precision@5", "precision@10", "judged@5", "judged@10"), rankings, self.ids))
+        gold = np.maximum(values["relevant"], 1.0)
+        places = dict(zip(self.ids, values["relevant"].tolist(), strict=True))
+        both["rprec"] = _count_relevant(rankings, places, self.ids) / gold
+        both["recall@10"] = np.minimum(both["precision@10"] * 10 / np.minimum(gold, 10.0), 1.0)
+        of_pool = _of_pool({**values, **both})
+        self.by_judge = {
+            "precision@5": both["precision@5"],
+            "relevant@5": both["precision@5"] * 5,
+            "rprec of pool": of_pool["rprec of pool"],
+            "filled@10 of pool": of_pool["recall@10 of pool"],
+        }
+        fed = ["precision"]
+        if np.mean(~is_relevant(qrels.grades)) >= ONLY_RELEVANT:
+            self.by_judge |= {name: both[name] for name in ("judged@5", "judged@10")}
+            fed.append("judged@k")
+        mismatch = describe_scale_mismatch(float(self.run.qrels.grades.max(initial=0.0)), judge.scale, self._policy)
+        if not mismatch:
+            self.by_judge |= measure_over(["ndcg@10"], rankings, self.ids)
+            fed.append("ndcg")
+            if self.reranking is not None:
+                before, after = (self._ndcg(stage, qrels) for stage in self.reranking)
+                self.by_judge["rerank gain"] = after - before
+        self.notes = [
+            f"with grades by {judge.label} where the gold has none: {', '.join(fed)}; all else by the gold alone",
+            *([f"ndcg is by the gold alone: {mismatch}"] if mismatch else []),
+        ]
+
+    def _without_newer(self) -> ListValues:
         assert self.queries is not None
-        reader = _Reader(self.queries, drop_newer(self.run, self.queries), self.ids)
+        reader = _Reader(self.queries, drop_newer(self.run, self.queries), self.ids, judge=self.judge)
         reader._read_lists()
-        return reader.values
+        return ListValues(reader.values, reader.by_judge)
 
     def _no(self, name: str) -> str:
         """That nothing says a field of a run log."""
@@ -233,12 +307,11 @@ class _Reader:
         """The pool's recall, by chunk and by doc, and what the reranker makes of its input."""
         names = self.log.stage_names if self.log is not None else ()
         raw, last = pool_stage(names), rerank_stage(names)
-        metrics = [POOL, "ndcg@10"]
         lists: OrderedLists | None = None
         before: Mapping[str, Floats] = {}
         if raw is not None:
             lists = stage_lists(self.run, raw)
-            before = self._measure(lists, metrics)
+            before = self._measure(lists, [POOL, "ndcg@10"])
             self.labels["pool"] = f"{POOL} of stage {raw}"
             if np.nanmean(before[POOL]) + 1e-9 < np.nanmean(self.values["recall@10"]) * 0.5:
                 # What was delivered must have been in the pool: the ids of this stage are written differently.
@@ -257,16 +330,22 @@ class _Reader:
         if raw is None or last is None or last == raw or "pool" not in self.values:
             self.missing["rerank gain"] = "needs two stages in a run log: `stages.retrieve` and `stages.rerank`"
             return
-        after = self._measure(stage_lists(self.run, last), metrics)
-        self.values["rerank gain"] = after["ndcg@10"] - before["ndcg@10"]
+        self.values["rerank gain"] = self._ndcg(last) - before["ndcg@10"]
         self.labels["rerank gain"] = f"ndcg@10 of {last} − ndcg@10 of {raw}"
+        self.reranking = raw, last
 
-    def _measure(self, lists: OrderedLists, metrics: Sequence[str]) -> Mapping[str, Floats]:
+    def _ndcg(self, stage: str, qrels: Qrels | None = None) -> Floats:
+        return self._measure(stage_lists(self.run, stage), ["ndcg@10"], qrels)["ndcg@10"]
+
+    @property
+    def _policy(self) -> Policy:
+        """How lists are aligned: by chunk where the gold is."""
+        return replace(self.run.policy, level="chunk") if self.run.gold_level == "chunk" else self.run.policy
+
+    def _measure(self, lists: OrderedLists, metrics: Sequence[str], qrels: Qrels | None = None) -> Mapping[str, Floats]:
         """Metrics of other lists, on the queries that have them."""
-        policy = replace(self.run.policy, missing="skip")
-        if self.run.gold_level == "chunk":
-            policy = replace(policy, level="chunk")
-        return measure_over(metrics, align_lists(self.run, lists, policy, queries=self.queries), self.ids)
+        policy = replace(self._policy, missing="skip")
+        return measure_over(metrics, align_lists(self.run, lists, policy, queries=self.queries, qrels=qrels), self.ids)
 
     def _read_docs(self, pool: OrderedLists | None) -> None:
         """The pool's recall of docs, where the gold is by chunk: a doc is as relevant as its best chunk."""
@@ -344,6 +423,18 @@ def _of_pool(values: Mapping[str, Floats]) -> dict[str, Floats]:
         best = np.minimum(places, np.maximum(pool, 1.0))
         out[f"{name} of pool"] = np.where(there, np.minimum(found / np.maximum(best, 1.0), 1.0), np.nan)
     return out
+
+
+def _count_relevant(rankings: Rankings, places: Mapping[str, float], query_ids: Sequence[str]) -> Floats:
+    """How many relevant docs stand in so many first places of each query."""
+    limit = np.array([places.get(q, 0.0) for q in rankings.query_ids])
+    counts = np.bincount(
+        rankings.query,
+        weights=is_relevant(rankings.grade) & (rankings.rank <= limit[rankings.query]),
+        minlength=len(limit),
+    )
+    known = dict(zip(rankings.query_ids, counts.tolist(), strict=True))
+    return np.array([known.get(q, np.nan) for q in query_ids])
 
 
 def _fields(table: Queries | None, minimum: int) -> list[str]:

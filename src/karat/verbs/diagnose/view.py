@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,10 @@ class View:
     rows: Mask
     """The queries with relevant gold whose loss no earlier finding explains."""
     values: Mapping[str, Floats]
+    by_judge: Mapping[str, Floats] = field(default_factory=dict)
+    """Those of gold + judge, for rules that take them."""
+    judged: bool = False
+    """Whether the values are those of gold + judge, where there are any."""
     segment: Segment | None = None
     stage: str = ""
     family: int = 1
@@ -58,7 +62,7 @@ class View:
     @classmethod
     def of(cls, signals: Signals) -> View:
         """All queries that rules can speak of."""
-        return cls(signals, have_relevant_gold(signals.values), signals.values)
+        return cls(signals, have_relevant_gold(signals.values), signals.values, signals.by_judge)
 
     @property
     def subject(self) -> str:
@@ -215,16 +219,30 @@ class View:
         beyond = np.where(mine > TAIL * np.nanmedian(mine), mine - np.nanmedian(mine), 0.0)
         return np.where(np.isnan(mine), np.nan, beyond / np.nanmean(self.total))
 
+    @property
+    def _whole(self) -> View:
+        """The same view, of no segment or stage."""
+        return replace(self, segment=None, stage="", family=1)
+
     def without(self, rows: Mask, code: str) -> View:
         """The same view without queries that a finding explains."""
         codes = tuple(dict.fromkeys((*self.explained_by, code)))
-        return View(self.signals, self.rows & ~rows, self.values, explained_by=codes, without_newer=self.without_newer)
+        return replace(self._whole, rows=self.rows & ~rows, explained_by=codes)
 
     def with_newer_dropped(self) -> View:
         """The same view without docs newer than as_of, in lists and gold."""
-        values = {**self.values, **self.signals.without_newer()}
+        newly = self.signals.without_newer()
+        values = {**self.values, **newly.gold}
         rows = self.rows & have_relevant_gold(values)
-        return View(self.signals, rows, values, explained_by=self.explained_by, without_newer=True)
+        return replace(self._whole, rows=rows, values=values, by_judge=newly.by_judge, without_newer=True)
+
+    def with_judge(self) -> View:
+        """The same view with the values of gold + judge, where there are any."""
+        return replace(self, values={**self.values, **self.by_judge}, judged=True) if self.by_judge else self
+
+    def judge(self, name: str) -> str:
+        """Whose grades a value rests on beside the gold; empty where it rests on the gold alone."""
+        return self.signals.judge.label if self.judged and name in self.by_judge and self.signals.judge else ""
 
     def about(self, *, segment: Segment | None = None, stage: str = "", family: int = 1) -> View:
         """This view of one segment or stage."""
