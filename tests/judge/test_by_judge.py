@@ -211,6 +211,54 @@ def test_terminal_markdown_and_page_show_the_figures_side_by_side(tmp_path: Path
     assert "<bdi>no corrected ndcg@10: labels of single pairs" in Path(places[2]).read_text()
 
 
+def test_every_output_has_the_calibration_of_the_judge(tmp_path: Path) -> None:
+    data = Planted(tmp_path, 200)
+    files, calibration = data.write_inputs(), json.loads(Path(data.calibration).read_text())
+    flags = ["--judgments", data.files[0], "--judgments", data.files[1], "--calibration", data.calibration]
+    places = {name: str(tmp_path / f"r.{name}") for name in ("json", "markdown", "html")}
+    outputs = [word for name, place in places.items() for word in (f"--{name}", place)]
+    out = run_karat("evaluate", *files, "-m", "precision@10", *flags, *outputs)
+    held = json.loads(Path(places["json"]).read_text())["judge"]["calibration"]
+    assert (held["labelled"], held["judged"], held["made"]) == (200, 1600, calibration["made"])
+    rows = {
+        "sensitivity": "sensitivity",
+        "specificity": "specificity",
+        "sensitivity + specificity − 1": "skill",
+        "weighted kappa": "weighted_kappa",
+    }
+    page = Path(places["html"]).read_text()
+    for name, key in rows.items():
+        one = calibration[key]
+        assert held[key] == {"estimate": one["estimate"], "ci": [one["low"], one["high"]], "n": one["n"]}
+        values = (f"{one['estimate']:.4f}", f"{one['low']:.3f}, {one['high']:.3f}", f"{one['n']:,}")
+        for lines in (out.stdout.splitlines(), Path(places["markdown"]).read_text().splitlines()):
+            (row,) = [line for line in lines if all(value in line for value in values)]
+            assert row.strip("| ").lstrip("`").startswith(name)
+        row = page[page.index(f'data-calibration="{name}"') :].partition("</tr>")[0]
+        assert all(value in row for value in values), (row, values)
+    for text in (out.stdout, Path(places["markdown"]).read_text(), page):
+        assert "Calibration of the judge" in text and "200 of 1,600 pairs labelled by people" in text
+
+
+def test_a_result_without_a_calibration_has_no_table_of_it(tmp_path: Path, judged: str) -> None:
+    result = karat.evaluate(GOLD, RUN, METRICS, judgments=judged)
+    one = describe_judged(result)
+    assert one is not None and one.calibration is None
+    # A result that an older version saved names the judge and its labels, and no more.
+    data = Planted(tmp_path, 200)
+    karat.evaluate(data.qrels, data.run, "precision@10", judgments=data.files, calibration=data.calibration).save(
+        str(tmp_path / "r.json")
+    )
+    old = json.loads((tmp_path / "r.json").read_text())
+    del old["judge"]["calibration"]
+    for run in old["runs"]:
+        run["record"].pop("completed_gold", None)
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    again = karat.load(str(tmp_path / "old.json"))
+    assert again.judge is not None and (again.judge.labels, again.judge.calibration) == (200, None)
+    assert again.runs[0].completed_gold is None
+
+
 def test_what_holds_for_all_runs_is_said_once(tmp_path: Path) -> None:
     data = Planted(tmp_path, 200)
     runs = {"a": data.run, "b": {q: docs[::-1] for q, docs in data.run.items()}}

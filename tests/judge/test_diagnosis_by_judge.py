@@ -214,8 +214,8 @@ def test_grades_of_another_scale_leave_ndcg_to_the_gold(tmp_path: Path) -> None:
     project = Project(tmp_path, (1, 4), lambda filler: 0, scale="0-1")
     diagnosis = project.by_judge()
     assert diagnosis.notes == (
-        f"with grades by {BY} where the gold has none: precision, judged@k; all else by the gold alone",
-        "ndcg is by the gold alone: the gold has grades up to 2, the judge up to 1; --binary makes both 0 and 1",
+        f"Grades by {BY} count where the gold has none, in precision@k, judged@k; all else rests on the gold alone",
+        "ndcg rests on the gold alone: the gold has grades up to 2, the judge up to 1; --binary makes both 0 and 1",
     )
     assert next(one for one in diagnosis.measured if one.value == "ndcg@10").judge == ""
 
@@ -226,7 +226,7 @@ def test_a_result_that_lacks_the_grades_says_so(tmp_path: Path) -> None:
     old = replace(result, runs=tuple(replace(run, completed_gold=None) for run in result.runs))
     diagnosis = karat.diagnose(old)
     assert codes(diagnosis) == codes(project.alone())
-    assert diagnosis.notes[0].startswith(f"the result does not hold the grades of {BY}: all findings rest on the gold")
+    assert diagnosis.notes[0].startswith(f"The result does not hold the grades of {BY}: all findings rest on the gold")
 
 
 def test_terminal_and_page_say_whose_grades_count(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_terminal_and_page_say_whose_grades_count(tmp_path: Path) -> None:
     out = run_karat("diagnose", *project.files, "--judgments", project.judgments, "--misses", "-")
     assert out.returncode == 0, out.stderr
     assert f"precision at R of what the pool holds with grades by {BY} 0.500" in out.stdout
-    note = f"with grades by {BY} where the gold has none: precision, judged@k, ndcg; all else by the gold alone"
+    note = f"Grades by {BY} count where the gold has none, in precision@k, judged@k, ndcg@k; all else"
     assert note in out.stdout
     path = tmp_path / "r.html"
     run_karat("evaluate", *project.files, "--judgments", project.judgments, "--html", str(path))

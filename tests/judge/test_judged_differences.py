@@ -110,6 +110,7 @@ def test_saved_comparisons_and_pages_say_the_same(comparison: karat.Comparison, 
     fresh, saved = (page_of(source_of(one)) for one in (comparison, str(tmp_path / "c.json")))
     assert [table.title for table in fresh.judged] == [section.title for section in judged.sections]
     assert fresh.judged == saved.judged and fresh.judged_lines == saved.judged_lines
+    assert fresh.calibration == saved.calibration and fresh.calibration is not None
     again = karat.load(str(tmp_path / "c.json"))
     tuned = [pair_on_basis(*some.runs, "corrected")[1].values["precision@10"] for some in (comparison.result, again)]
     assert tuned[1] == pytest.approx(tuned[0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from karat.errors import InputError
 from karat.judge.calibration import survey_by_grade
-from karat.judge.calibration_document import read_calibration
+from karat.judge.calibration_document import read_calibration, summarize_calibration
 from karat.judge.completed_gold import complete_gold, describe_scale_mismatch
 from karat.judge.false_evidence import NAME, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
+    from karat.results.by_judge import JudgeCalibration
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedValues
@@ -73,6 +74,7 @@ class JudgeGrades:
     notes: tuple[str, ...] = ()
     whole: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Of pairs that were drawn with their whole query."""
+    calibration: JudgeCalibration | None = None
     is_gold: bool = False
     """Whether the gold is a file of these judgments: its pairs were drawn, and are not certain."""
 
@@ -80,7 +82,8 @@ class JudgeGrades:
     def identity(self) -> JudgeIdentity:
         first = self.rows[0]
         labels = len(self.labels) + len(self.whole) if self.labels is not None else None
-        return JudgeIdentity(first.by.label, fingerprint_judge(first.by, first.scale), first.scale, labels)
+        fingerprint = fingerprint_judge(first.by, first.scale)
+        return JudgeIdentity(first.by.label, fingerprint, first.scale, labels, self.calibration)
 
     @cached_property
     def content(self) -> str:
@@ -125,7 +128,7 @@ def read_grading(
             f"{judgments.path}: no label of a person on a pair that was drawn at random, which corrected figures need; "
             "name the file of labels too: --judgments judged.jsonl --judgments labels.jsonl"
         )
-    return replace(grading, labels=labels, whole=whole)
+    return replace(grading, labels=labels, whole=whole, calibration=summarize_calibration(document))
 
 
 def complete(gold: Qrels, grading: JudgeGrades, policy: Policy, *, no_answer: Sequence[str] = ()) -> CompletedGold:

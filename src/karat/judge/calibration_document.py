@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -12,13 +13,14 @@ from karat.judge.judgments import Judge
 from karat.judge.pairs import DrawUnit
 from karat.model.dates import utc_now
 from karat.read.files import check_path, open_input
+from karat.results.by_judge import CALIBRATED, JudgeCalibration
+from karat.stats.intervals import Interval
 from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
     from karat.judge.calibration import Bias, Calibration
     from karat.judge.labels import PeopleAgreement
     from karat.judge.systems import SystemsByJudge
-    from karat.stats.intervals import Interval
     from karat.stats.prediction_powered import CorrectedMean
 
 
@@ -175,6 +177,17 @@ def read_calibration(path: str) -> CalibrationJson:
         raise InputError(
             f"{path}: is not a calibration ({error}); expected what `karat judge calibrate -o FILE` writes"
         ) from None
+
+
+def summarize_calibration(document: CalibrationJson) -> JudgeCalibration:
+    """What a result that rests on this judge holds of its calibration."""
+    estimates = (document.sensitivity, document.specificity, document.skill, document.weighted_kappa)
+    return JudgeCalibration(document.made, document.judged, document.labelled, *map(_interval, estimates))
+
+
+def _interval(one: EstimateJson) -> Interval:
+    estimate, low, high = (math.nan if end is None else end for end in (one.estimate, one.low, one.high))
+    return Interval(estimate, low, high, CALIBRATED, one.n)
 
 
 def _estimate(interval: Interval) -> EstimateJson:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import parse
-from karat.results.figures import UNDEFINED, estimate_figure, figure, percent_text
+from karat.results.figures import UNDEFINED, estimate_figure, figure, percent_text, share_figure
 from karat.results.words import plural, queries_text
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class JudgedFigures:
 
     sections: tuple[JudgedSection, ...]
     lines: tuple[str, ...]
+    calibration: JudgedSection | None = None
+    """What the judge is worth beside people, where a calibration was named; it comes last."""
 
 
 def describe_judged(result: Result, decisions: ByBasis | None = None) -> JudgedFigures | None:
@@ -67,23 +69,52 @@ def describe_judged(result: Result, decisions: ByBasis | None = None) -> JudgedF
     if result.judge is None:
         return None
     judged = [(run, run.by_judge) for run in result.runs if run.by_judge is not None]
-    lines = {run.name: _lines(run, one, result.judge) for run, one in judged}
-    first = next(iter(lines.values()), [])
+    by_run = {run.name: _lines(run, one, result.judge) for run, one in judged}
+    first = next(iter(by_run.values()), [])
     sampled = any(one.sampled for _, one in judged)
     heads = (*HEADS[:4], SAMPLED, *HEADS[4:]) if sampled else HEADS
-    shared = [line for line in first if all(line in others for others in lines.values())]
+    shared = [line for line in first if all(line in others for others in by_run.values())]
     sections = [
         JudgedSection(
             run.name,
             f"{run.name} with the judge's grades",
             heads,
             _rows(run, one, sampled),
-            tuple(line for line in lines[run.name] if line not in shared),
+            tuple(line for line in by_run[run.name] if line not in shared),
         )
         for run, one in judged
     ]
     sections += _changes(decisions or {})
-    return JudgedFigures(tuple(sections), (*shared, describe_judge(result.judge)))
+    lines = (*shared, describe_judge(result.judge))
+    return JudgedFigures(tuple(sections), lines, _describe_calibration(result.judge))
+
+
+def _describe_calibration(judge: JudgeIdentity) -> JudgedSection | None:
+    """How far the judge agrees with people, in figures."""
+    one = judge.calibration
+    if one is None:
+        return None
+    figures = {
+        "sensitivity": one.sensitivity,
+        "specificity": one.specificity,
+        "sensitivity + specificity − 1": one.skill,
+        "weighted kappa": one.weighted_kappa,
+    }
+    return JudgedSection(
+        "",
+        "Calibration of the judge",
+        ("against people", "judge", "pairs"),
+        tuple((name, (_agreement(interval), JudgedCell(f"{interval.n:,}"))) for name, interval in figures.items()),
+        (
+            f"{judge.label}: {one.labelled:,} of {plural(one.judged, 'pair')} labelled by people, {one.made[:10]}; "
+            "relevant is a grade from 1, and sensitivity + specificity − 1 of 0 is chance",
+        ),
+    )
+
+
+def _agreement(interval: Interval) -> JudgedCell:
+    one = share_figure(interval.estimate, interval.low, interval.high)
+    return JudgedCell(one.text, one.interval)
 
 
 def _changes(decisions: ByBasis) -> list[JudgedSection]:

@@ -20,9 +20,10 @@ from karat.results.remarks import Remark
 from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from karat.gates.evidence import JudgedGate
+    from karat.report.by_judge import JudgedSection
     from karat.report.formats import Problem
     from karat.report.view import GateGroup, View
     from karat.results.decisions import Decision, SharedLevels
@@ -140,13 +141,13 @@ def _judged(view: View) -> list[str]:
     judged = describe_judged(view.result, {"none": view.decisions, **view.decisions_by_judge})
     if judged is None:
         return []
-    out = []
-    for section in judged.sections:
-        rows = [[code(name), *(text(str(cell)) for cell in cells)] for name, cells in section.rows]
-        out.append(
-            f"**{text(section.title)}**\n\n{lay_table(list(section.heads), rows)}\n\n{_bullets(section.lines)}".strip()
-        )
-    return [*out, _bullets(judged.lines)]
+    last = [_judged_table(judged.calibration, text)] if judged.calibration is not None else []
+    return [*(_judged_table(section, code) for section in judged.sections), _bullets(judged.lines), *last]
+
+
+def _judged_table(section: JudgedSection, name: Callable[[str], str]) -> str:
+    rows = [[name(first), *(text(str(cell)) for cell in cells)] for first, cells in section.rows]
+    return f"**{text(section.title)}**\n\n{lay_table(list(section.heads), rows)}\n\n{_bullets(section.lines)}".strip()
 
 
 def _bullets(lines: Sequence[str]) -> str:

@@ -15,8 +15,26 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
+CALIBRATED = "calibration"
+"""The method of intervals that a calibration states."""
 Basis = Literal["none", "raw", "corrected"]
 """What a figure rests on beside the gold: nothing, a judge's grades, or these corrected by people."""
+
+
+@dataclass(frozen=True)
+class JudgeCalibration:
+    """What a judge is worth beside people, as the calibration says that was named."""
+
+    made: str
+    judged: int
+    """Pairs that the judge graded: what the figures are about."""
+    labelled: int
+    """Those of them that people labelled."""
+    sensitivity: Interval
+    specificity: Interval
+    skill: Interval
+    """Sensitivity + specificity − 1."""
+    weighted_kappa: Interval
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,8 @@ class JudgeIdentity:
     scale: str
     labels: int | None = None
     """The labels of people on pairs that were drawn at random; None without a calibration of this judge."""
+    calibration: JudgeCalibration | None = None
+    """None without one, and in results of older versions."""
 
 
 @dataclass(frozen=True)

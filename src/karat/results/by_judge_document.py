@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
+from karat.results.by_judge import (
+    CALIBRATED,
+    CorrectedFigure,
+    JudgeCalibration,
+    JudgedShare,
+    JudgeIdentity,
+    RunByJudge,
+    SampledFigure,
+    ValueRange,
+)
 from karat.results.json_numbers import Ends, Number
 from karat.stats.intervals import Interval
 from karat.store.codec import rounded
@@ -24,6 +33,26 @@ Bounds = Annotated[
 ]
 
 
+class AgreementJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """How far the judge and people agree, with its interval and the number of pairs."""
+
+    estimate: Number
+    ci: Ends
+    n: int
+
+
+class JudgeCalibrationJson(Struct, forbid_unknown_fields=True, frozen=True):
+    """What the judge is worth beside people; relevant is a grade from 1."""
+
+    made: str
+    judged: Annotated[int, Meta(description="Pairs that the judge graded: what the figures are about.")]
+    labelled: Annotated[int, Meta(description="Those of them that people labelled.")]
+    sensitivity: AgreementJson
+    specificity: AgreementJson
+    skill: Annotated[AgreementJson, Meta(description="Sensitivity + specificity − 1: 0 is chance.")]
+    weighted_kappa: AgreementJson
+
+
 class JudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
     """The judge of the pairs that the gold lacks."""
 
@@ -33,6 +62,7 @@ class JudgeJson(Struct, forbid_unknown_fields=True, frozen=True):
     labels: Annotated[
         int | UnsetType, Meta(description="Labels of people on random pairs; left out without a calibration.")
     ] = UNSET
+    calibration: JudgeCalibrationJson | UnsetType = UNSET
 
 
 class JudgedFigureJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -110,12 +140,24 @@ class JudgedValuesJson(Struct, forbid_unknown_fields=True, frozen=True):
 
 def judge_json(judge: JudgeIdentity) -> JudgeJson:
     """The judge of a result."""
-    return JudgeJson(judge.label, judge.fingerprint, judge.scale, UNSET if judge.labels is None else judge.labels)
+    one = judge.calibration
+    calibration: JudgeCalibrationJson | UnsetType = UNSET
+    if one is not None:
+        figures = (one.sensitivity, one.specificity, one.skill, one.weighted_kappa)
+        calibration = JudgeCalibrationJson(one.made, one.judged, one.labelled, *map(_agreement, figures))
+    labels = UNSET if judge.labels is None else judge.labels
+    return JudgeJson(judge.label, judge.fingerprint, judge.scale, labels, calibration)
 
 
 def read_judge(judge: JudgeJson) -> JudgeIdentity:
     """The judge that a document names."""
-    return JudgeIdentity(judge.label, judge.fingerprint, judge.scale, None if judge.labels is UNSET else judge.labels)
+    one = judge.calibration
+    calibration = None
+    if one is not UNSET:
+        figures = (one.sensitivity, one.specificity, one.skill, one.weighted_kappa)
+        calibration = JudgeCalibration(one.made, one.judged, one.labelled, *map(_read_agreement, figures))
+    labels = None if judge.labels is UNSET else judge.labels
+    return JudgeIdentity(judge.label, judge.fingerprint, judge.scale, labels, calibration)
 
 
 def by_judge_json(run: RunResult) -> RunByJudgeJson:
@@ -194,6 +236,15 @@ def read_by_judge(head: RunByJudgeJson, values: JudgedValuesJson, queries: int) 
         sampled,
         {name: one.not_sampled for name, one in metrics if one.not_sampled is not UNSET},
     )
+
+
+def _agreement(interval: Interval) -> AgreementJson:
+    return AgreementJson(rounded(interval.estimate), _ends(interval), interval.n)
+
+
+def _read_agreement(figure: AgreementJson) -> Interval:
+    low, high = figure.ci or (None, None)
+    return Interval(_number(figure.estimate), _number(low), _number(high), CALIBRATED, figure.n)
 
 
 def _figure(interval: Interval) -> JudgedFigureJson:

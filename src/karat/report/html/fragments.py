@@ -23,7 +23,7 @@ from karat.results.figures import p_text, share_figure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.report.by_judge import JudgedFigures
+    from karat.report.by_judge import JudgedFigures, JudgedSection
     from karat.report.html.model import Tone
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
@@ -123,13 +123,15 @@ def _finding(finding: Finding) -> FindingText:
 
 def judged_tables(judged: JudgedFigures) -> list[JudgedTable]:
     """The figures of each run that a judge completed, as terminal and Markdown have them."""
-    return [
-        JudgedTable(
-            section.run,
-            plain(section.title),
-            list(section.heads),
-            [(metric, [(typeset(c.text), typeset(c.interval)) for c in cells]) for metric, cells in section.rows],
-            [plain(line) for line in section.lines],
-        )
-        for section in judged.sections
-    ]
+    return [judged_table(section) for section in judged.sections]
+
+
+def judged_table(section: JudgedSection) -> JudgedTable:
+    """One table of figures by a judge, or of the judge."""
+    return JudgedTable(
+        section.run,
+        plain(section.title),
+        list(section.heads),
+        [(metric, [(typeset(c.text), typeset(c.interval)) for c in cells]) for metric, cells in section.rows],
+        [plain(line) for line in section.lines],
+    )

@@ -343,5 +343,7 @@ class Page(Struct, frozen=True, kw_only=True):
     judged: list[JudgedTable]
     """Empty where nobody judged what the gold lacks."""
     judged_lines: list[str]
+    calibration: JudgedTable | None
+    """What the judge is worth beside people."""
     footer: str
     script: ScriptData

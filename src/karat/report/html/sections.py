@@ -25,7 +25,7 @@ from karat.report.html.data import (
     segment_name,
     typeset,
 )
-from karat.report.html.fragments import diagnosis_text, funnels_of, judged_tables, parts_of
+from karat.report.html.fragments import diagnosis_text, funnels_of, judged_table, judged_tables, parts_of
 from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
@@ -136,6 +136,7 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         parts=parts,
         diagnoses=[diagnosis_text(d) for d in source.diagnoses],
         judged=judged_tables(judged) if judged is not None else [],
+        calibration=judged_table(judged.calibration) if judged is not None and judged.calibration is not None else None,
         judged_lines=[plain(line) for line in judged.lines] if judged is not None else [],
         footer=_footer(script),
         script=script,

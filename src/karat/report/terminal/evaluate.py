@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from karat.report.by_judge import JudgedSection
     from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
     from karat.stats.intervals import Interval
@@ -143,16 +144,24 @@ def show_judged(out: Console, result: Result, decisions: ByBasis | None = None) 
         return
     out.print()
     for section in judged.sections:
-        out.print(line(plain(section.title), style="bold"))
-        table = grid(*section.heads)
-        for metric, cells in section.rows:
-            table.add_row(metric, *(str(cell) if out.width >= WIDE else cell.text for cell in cells))
-        out.print(table)
-        for text in section.lines:
-            out.print(line(plain(text), style="dim"))
+        _show_judged_table(out, section, whole=out.width >= WIDE)
     for text in judged.lines:
         out.print(line(plain(text), style="dim"))
     out.print()
+    if judged.calibration is not None:
+        _show_judged_table(out, judged.calibration, whole=True)
+        out.print()
+
+
+def _show_judged_table(out: Console, section: JudgedSection, *, whole: bool) -> None:
+    """A table and its lines; figures have their intervals where they are to be whole."""
+    out.print(line(plain(section.title), style="bold"))
+    table = grid(*section.heads)
+    for metric, cells in section.rows:
+        table.add_row(metric, *(str(cell) if whole else cell.text for cell in cells))
+    out.print(table)
+    for text in section.lines:
+        out.print(line(plain(text), style="dim"))
 
 
 def show_remarks(out: Console, result: Result, gold: str, verbose: bool) -> None:

@@ -238,7 +238,7 @@ class _Reader:
         """The values that judged grades feed, by gold + judge; R stays the number of relevant docs in the gold."""
         if self.run.completed_gold is None:
             self.notes.append(
-                f"the result does not hold the grades of {judge.label}: all findings rest on the gold alone; "
+                f"The result does not hold the grades of {judge.label}: all findings rest on the gold alone; "
                 "evaluate again with --save FILE"
             )
             return
@@ -256,20 +256,21 @@ class _Reader:
             "rprec of pool": of_pool["rprec of pool"],
             "filled@10 of pool": of_pool["recall@10 of pool"],
         }
-        fed = ["precision"]
+        fed = ["precision@k"]
         if np.mean(~is_relevant(qrels.grades)) >= ONLY_RELEVANT:
             self.by_judge |= {name: both[name] for name in ("judged@5", "judged@10")}
             fed.append("judged@k")
         mismatch = describe_scale_mismatch(float(self.run.qrels.grades.max(initial=0.0)), judge.scale, self._policy)
         if not mismatch:
             self.by_judge |= measure_over(["ndcg@10"], rankings, self.ids)
-            fed.append("ndcg")
+            fed.append("ndcg@k")
             if self.reranking is not None:
                 before, after = (self._ndcg(stage, qrels) for stage in self.reranking)
                 self.by_judge["rerank gain"] = after - before
         self.notes = [
-            f"with grades by {judge.label} where the gold has none: {', '.join(fed)}; all else by the gold alone",
-            *([f"ndcg is by the gold alone: {mismatch}"] if mismatch else []),
+            f"Grades by {judge.label} count where the gold has none, in {', '.join(fed)}; all else rests on the gold "
+            "alone",
+            *([f"ndcg rests on the gold alone: {mismatch}"] if mismatch else []),
         ]
 
     def _without_newer(self) -> ListValues:
