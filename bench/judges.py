@@ -2,11 +2,13 @@
 
 Planted grades: a share and ndcg@10 by a judge with known errors, corrected by people's labels on 200 pairs or queries.
 Real grades (judge-rag25: people and an LLM judge on the same 10,284 pairs): a random tenth of people's grades corrects
-the judge's mean grade and share of relevant pairs. TREC DL 2019: a fifth of the judgments stands for all of them;
-planted judges, one fair and one that favours a run, order the five systems.
+the judge's mean grade and share of relevant pairs. TREC DL 2019: a fifth of the judgments stands for all of them, and
+samples with more and fewer relevant docs per query say from how many on ratios can be estimated; planted judges, one
+fair and one that favours a run, order the five systems.
 
     judges.py          all samples; writes the section `judges` of bench/RESULTS.md
     judges.py --quick  a tenth of them, to try it; writes nothing
+    judges.py --only ratios  only the samples with more and fewer relevant docs; writes nothing
     judges.py --files FOLDER  only writes what a planted judge and people say of DL19, for `karat judge calibrate`
 
 Needs ../shared/data. Takes about five minutes on two idle cores.
@@ -30,6 +32,7 @@ from harness import HERE, Report, finish, machine, progress, source_digest
 from karat.judge.calibration import survey_by_grade
 from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments
 from karat.judge.sample import allocate, draw_sample
+from karat.judge.sampled import RELEVANT_DOCS
 from karat.judge.systems import compare_systems
 from karat.metrics import parse
 from karat.metrics.corrected import JudgedPairs, correct_metric
@@ -55,6 +58,7 @@ SAMPLES = {
     "rag25": 2000,
     "systems": 400,
     "sampled": 400,
+    "ratios": 200,
 }
 LABELS, JUDGED, THETA, SENSITIVITY, SPECIFICITY = 200, 5000, 0.4, 0.95, 0.75
 CONFUSION = np.array([[0.75, 0.17, 0.06, 0.02], [0.1, 0.5, 0.3, 0.1], [0.03, 0.12, 0.55, 0.3], [0.01, 0.04, 0.2, 0.75]])
@@ -65,6 +69,8 @@ TOP_SHARE, SHARE = 0.5, 0.2
 """Of the docs that any run has in its top 10, and of all docs, how many are drawn."""
 DOCS, SHOWN = 20, 10
 SYSTEM_LABELS = 400
+RELEVANT_SAMPLED = (3, 5, 7, 10, 14, 20)
+"""Relevant docs in the sample of a query, on average."""
 
 
 def main() -> int:
@@ -73,6 +79,7 @@ def main() -> int:
     options.add_argument("--quick", action="store_true")
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--files", type=Path, metavar="FOLDER")
+    options.add_argument("--only", choices=("ratios",))
     choice = options.parse_args()
     if not SHARED.exists():
         raise SystemExit(f"{SHARED} is missing: judge-rag25 and DL19 are needed")
@@ -83,6 +90,10 @@ def main() -> int:
     begun = source_digest()
     report = Report("Judges and incomplete gold")
     report.note(machine())
+    if choice.only is not None:
+        write_ratios(report, samples["ratios"])
+        finish("judges", report, begun, partial=True)
+        return 0 if all(bar.passed for bar in report.bars) else 1
     with ProcessPoolExecutor(choice.processes) as pool:
         jobs = [(run, even) for even in (False, True) for run in RUNS]
         sampled = [
@@ -98,6 +109,7 @@ def main() -> int:
         write_systems(report, samples["systems"])
         progress("sampled gold")
         write_sampled(report, [(job, future.result()) for job, future in zip(jobs, sampled, strict=True)])
+        write_ratios(report, samples["ratios"])
     finish("judges", report, begun, choice.quick)
     return 0 if all(bar.passed for bar in report.bars) else 1
 
@@ -523,28 +535,28 @@ def read_dl19() -> Collection:
     return Collection(list(places), np.array([numbers[row[0]] for row in rows]), grades, ranks, best)
 
 
-def sample_design(data: Collection, even: bool) -> tuple[Counts, Floats]:
-    """The stratum of each pair, and the probability with which it is drawn: 20% of all in either design."""
+def sample_design(data: Collection, even: bool, share: float = SHARE) -> tuple[Counts, Floats]:
+    """The stratum of each pair, and the probability with which it is drawn: as many of all in either design."""
     top = np.zeros(len(data.best), dtype=bool) if even else data.best <= 10
-    rest = (SHARE * len(top) - TOP_SHARE * top.sum()) / (~top).sum()
+    rest = (share * len(top) - share / SHARE * TOP_SHARE * top.sum()) / (~top).sum()
     stratum = 2 * data.query + top
     sizes = np.bincount(stratum)
-    rate = np.where(np.arange(len(sizes)) % 2, TOP_SHARE, rest)
+    rate = np.where(np.arange(len(sizes)) % 2, min(share / SHARE * TOP_SHARE, 1.0), rest)
     numbers = np.minimum(np.maximum(np.round(rate * sizes), 2), sizes)
     return stratum, (numbers / np.maximum(sizes, 1))[stratum]
 
 
-def measure_sampled(run: str, samples: int, even: bool) -> Floats:
+def measure_sampled(run: str, samples: int, even: bool, share: float = SHARE) -> Floats:
     """For each metric: truth, bias / SE, standard deviation, mean standard error, coverage."""
     data = read_dl19()
     queries = int(data.query.max()) + 1
-    stratum, chance = sample_design(data, even)
+    stratum, chance = sample_design(data, even, share)
     order = np.argsort(stratum, kind="stable")
     starts = np.flatnonzero(np.diff(stratum[order], prepend=-1))
     sizes = np.diff(np.append(starts, len(order)))
     place = np.arange(len(order)) - np.repeat(starts, sizes)
     numbers = np.round(chance[order] * np.repeat(sizes, sizes))
-    rng = np.random.default_rng([21, RUNS.index(run), even])
+    rng = np.random.default_rng([21, RUNS.index(run), even, *([] if share == SHARE else [int(share * 1e6)])])
 
     def estimate(rows: Counts, survey: Survey) -> list[tuple[float, float, float, float]]:
         gold = SampledGold(queries, data.query[rows], data.ranks[run][rows], data.grade[rows], survey)
@@ -596,6 +608,48 @@ def write_sampled(report: Report, rows: list[tuple[tuple[str, bool], Floats]]) -
         ", ".join(f"{m} {percent(x)}" for m, x in zip(METRICS, holds, strict=True)),
         bool(holds.min() >= 0.93 and holds.max() <= 0.97),
     )
+
+
+def write_ratios(report: Report, samples: int) -> None:
+    """From how many relevant docs per query on recall, map and ndcg can be estimated from sampled gold."""
+    data = read_dl19()
+    relevant = data.grade >= 1
+    queries = int(data.query.max()) + 1
+    report.heading("TREC DL 2019: ratios by the number of relevant docs in the sample")
+    report.note(
+        f"Samples of all sizes, drawn by rank as above; {samples:,} of each size and run, the means over {len(RUNS)} "
+        f"runs. `karat evaluate` estimates ratios from {RELEVANT_DOCS} relevant docs per query on."
+    )
+    table, rows = [], {}
+    for number in RELEVANT_SAMPLED:
+        share = find_share(data, number)
+        _, chance = sample_design(data, False, share)
+        drawn = float(chance[relevant].sum()) / queries
+        progress(f"{drawn:.1f} relevant docs per query")
+        figures = np.array([measure_sampled(run, samples, False, share) for run in RUNS]).mean(axis=0)
+        rows[number] = figures
+        for metric, (_, bias, spread, error, holds) in zip(METRICS, figures, strict=True):
+            table.append(
+                [f"{drawn:.1f}", percent(share), metric, f"{bias:+.2f}", f"{error / spread:.2f}", percent(holds)]
+            )
+    report.table(("relevant docs", "judgments", "metric", "bias / SE", "mean SE / sd", "holds"), table)
+    enough = np.array([rows[number] for number in RELEVANT_SAMPLED if number >= RELEVANT_DOCS])[:, 1:]
+    few = np.array([rows[number] for number in RELEVANT_SAMPLED if number <= RELEVANT_DOCS / 2])[:, 1:]
+    off, off_before = float(np.abs(enough[:, :, 1]).max()), float(np.abs(few[:, :, 1]).min(axis=0).max())
+    report.bar(f"from {RELEVANT_DOCS} on, ratios are off by less than a quarter of an SE", f"{off:.2f}", off < 0.25)
+    least = float(enough[:, :, 4].min())
+    report.bar(f"from {RELEVANT_DOCS} on, intervals hold at least 93%", percent(least), least >= 0.93)
+    report.bar("with half as many, some ratio is off by more", f"{off_before:.2f}", off_before >= 0.25)
+
+
+def find_share(data: Collection, number: int) -> float:
+    """The share of judgments to draw for so many relevant docs per query, on average."""
+    low, high, queries = 0.0, 0.4, int(data.query.max()) + 1
+    for _ in range(30):
+        middle = (low + high) / 2
+        _, chance = sample_design(data, False, middle)
+        low, high = (middle, high) if chance[data.grade >= 1].sum() / queries < number else (low, middle)
+    return (low + high) / 2
 
 
 def write_systems(report: Report, samples: int) -> None:

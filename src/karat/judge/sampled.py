@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from karat.results.sampling import Sampling
 
 RELEVANT_DOCS = 10
-"""Per query, in the sample: with fewer, recall and ndcg are off by more than a fifth of their standard error."""
+"""Per query, in the sample: with 7, intervals of map hold 91%, with 10 all hold 94% or more (bench/judges.py)."""
 
 
 def estimate_sampled(
