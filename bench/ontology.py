@@ -31,8 +31,8 @@ def measured() -> None:
     import numpy as np
 
     start = time.process_time()
-    from karat.ontology import SIMILARITIES, load_ontology, similarities
-    from karat.ontology.load import load_content
+    from karat.ontology.load import load_content, load_ontology
+    from karat.ontology.similarity import SIMILARITIES, similarities
 
     ontology = load_ontology("hpo")
     content = load_content(ontology, "sanchez")
@@ -53,8 +53,8 @@ def pairs(path: str) -> None:
     """Random pairs of terms that diseases of OMIM have, with our values."""
     import numpy as np
 
-    from karat.ontology import load_ontology, similarities
-    from karat.ontology.load import find_hpo, load_content
+    from karat.ontology.load import find_hpo, load_content, load_ontology
+    from karat.ontology.similarity import similarities
 
     ontology = load_ontology("hpo")
     omim, sanchez = load_content(ontology, "omim"), load_content(ontology, "sanchez")
@@ -81,8 +81,8 @@ def gene_ontology(path: str) -> None:
     import numpy as np
 
     start = time.process_time()
-    from karat.ontology import SIMILARITIES, load_ontology, similarities
-    from karat.ontology.load import load_content
+    from karat.ontology.load import load_content, load_ontology
+    from karat.ontology.similarity import SIMILARITIES, similarities
 
     ontology = load_ontology(path)
     content = load_content(ontology, "sanchez")

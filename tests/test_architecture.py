@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import karat
+from karat.cli.app import COMMANDS
 
 SOURCE = Path(karat.__file__).parent
 FLOORS = [
@@ -116,3 +117,45 @@ def test_the_generated_pages_are_in_sync() -> None:
     import write_docs
 
     assert write_docs.main(["--check"]) == 0
+
+
+def imported_by(*arguments: str, cwd: Path) -> set[str]:
+    """The modules that a process of the command line has imported when it ends."""
+    code = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('\\n' + ' '.join(sys.modules), file=sys.stderr))\n"
+        f"sys.argv[1:] = {list(arguments)!r}\n"
+        "from karat.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_the_version_imports_nothing_beside_karat(tmp_path: Path) -> None:
+    modules = imported_by("--version", cwd=tmp_path)
+    assert modules & {*HEAVY, "numpy", "pydantic", "click", "typing", "re", "dataclasses"} == set()
+    assert {m for m in modules if m.split(".")[0] == "karat"} == {
+        "karat",
+        "karat.cli",
+        "karat.cli.codes",
+        "karat.cli.streams",
+    }
+
+
+def test_help_imports_no_command_and_no_numpy(tmp_path: Path) -> None:
+    modules = imported_by("--help", cwd=tmp_path)
+    assert modules & {"numpy", "scipy", "pydantic", "duckdb", "msgspec"} == set()
+    assert modules & {f"karat.cli.{name}" for name in COMMANDS} == set()
+    assert "numpy" not in imported_by("evaluate", "--help", cwd=tmp_path)
+
+
+def test_the_command_line_evaluates_text_files_without_what_is_slow_to_import(tmp_path: Path) -> None:
+    (tmp_path / "q").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(40)))
+    (tmp_path / "r").write_text("".join(f"q{i} Q0 d{i % 30} 1 2.0 t\n" for i in range(40)))
+    modules = imported_by("evaluate", "q", "r", cwd=tmp_path)
+    slow = {*HEAVY, "pydantic", "ruamel.yaml", "jinja2", "html", "importlib.metadata", "numpy.ma"}
+    slow -= {"rich", "typer", "concurrent.futures"}
+    assert modules & slow == set()
+    unused = {"karat.report.view", "karat.report.html", "karat.ontology.load", "karat.stats.pooling", "karat.gates"}
+    assert modules & (unused | {f"karat.cli.{name}" for name in COMMANDS if name != "evaluate"}) == set()

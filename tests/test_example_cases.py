@@ -13,8 +13,9 @@ import pytest
 
 import karat
 from karat.model.policy import RELEVANT
-from karat.ontology import Ontology, load_ontology
 from karat.ontology.domains import domains_of
+from karat.ontology.load import load_ontology
+from karat.ontology.terms import Ontology
 from karat.read.cases import CATEGORIES, DIFFICULTIES, LANGUAGES, Case, case_schema, read_cases
 from karat.read.files import InputFile, read_head
 from karat.read.problems import Problems

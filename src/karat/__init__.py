@@ -1,7 +1,6 @@
 """Karat: is our retrieval good enough to ship, how sure are we, and what should we fix?"""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # importing `typing` takes as long as all the rest of `karat --version`
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:

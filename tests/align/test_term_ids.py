@@ -11,7 +11,7 @@ import pytest
 import karat
 from karat.align.term_ids import gold_of_terms
 from karat.errors import InputError
-from karat.ontology import load_ontology
+from karat.ontology.load import load_ontology
 
 OBO = """format-version: 1.2
 data-version: test/1

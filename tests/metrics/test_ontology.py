@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import karat
 from karat.cli.app import app
 from karat.errors import InputError, MetricError, UsageError
-from karat.ontology import load_ontology
+from karat.ontology.load import load_ontology
 
 # A and B are R; C is A; D is A and B; E is C and D; F is B. X is obsolete and replaced by D, Y without replacement.
 OBO = """format-version: 1.2

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from karat.errors import InputError, MissingPackage
-from karat.ontology import Ontology, load_ontology
+from karat.ontology.load import load_ontology
+from karat.ontology.terms import Ontology
 
 # As the Gene Ontology writes: several roots, other relations, escapes, qualifiers, comments and stanzas of other kinds.
 TEXT = r"""format-version: 1.2

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from karat.errors import InputError, UsageError
-from karat.ontology import SIMILARITIES, Ontology, similarities
 from karat.ontology.information import InformationContent, structural_content
 from karat.ontology.load import load_content, load_ontology
+from karat.ontology.similarity import SIMILARITIES, similarities
+from karat.ontology.terms import Ontology
 
 #       R
 #      / \

@@ -59,7 +59,7 @@ def write(path: Path, *cases: dict[str, Any]) -> Path:
 
 
 def test_each_text_of_a_term_is_one_entry(obo: str) -> None:
-    from karat.ontology import load_ontology
+    from karat.ontology.load import load_ontology
 
     entries = list_entries(load_ontology(obo))
     assert {key: fields["text"] for key, fields in entries.items() if key.startswith("T:2")} == {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from itertools import pairwise
@@ -37,7 +39,27 @@ def main() -> None:
     raise SystemExit(code)
 
 
+def version_text() -> str:
+    """What `karat --version` prints."""
+    from karat import __version__
+
+    return f"karat {__version__}"
+
+
+def _end_quickly() -> None:
+    """Skip the last search for garbage, unless a compiled library may count on it: DuckDB's names what it misses."""
+    files = ((name.partition(".")[0], getattr(module, "__file__", None)) for name, module in sys.modules.items())
+    compiled = {name for name, file in files if file and file.endswith((".so", ".pyd"))}
+    if compiled - sys.stdlib_module_names <= {"numpy"}:
+        gc.freeze()
+
+
 def _exit_code() -> int:
+    if sys.argv[1:] == ["--version"]:
+        print(version_text())  # before anything is imported
+        return 0
+    gc.set_threshold(100_000)  # there is no garbage among what is imported: looking for it seldom is enough
+    atexit.register(_end_quickly)
     from karat.errors import KaratError, visible
 
     try:

@@ -69,7 +69,6 @@ def evaluate(
     from karat.read.sources import run_files
     from karat.report.outputs import open_outputs, write
     from karat.report.terminal import evaluate as terminal
-    from karat.report.view import view_of
 
     alone = not runs and config is None and qrels is not None and isfile(qrels) and is_run_log(read_head(qrels))
     if no_gold or alone:
@@ -112,7 +111,10 @@ def evaluate(
             from karat.verbs.components import with_components
 
             result = with_components(result, runs=sources, k=cut, threshold=threshold)
-        write(view_of(result, tables={"queries": settings.data.queries, "docs": doc_texts(settings.data)}), files)
+        if files.places:
+            from karat.report.view import view_of
+
+            write(view_of(result, tables={"queries": settings.data.queries, "docs": doc_texts(settings.data)}), files)
     if not files.printed and not quiet:
         terminal.show(result, qrels or "", verbose=verbose)
         if components:

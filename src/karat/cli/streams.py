@@ -7,7 +7,10 @@ import errno
 import io
 import os
 import sys
-from typing import Any, TextIO
+
+TYPE_CHECKING = False  # importing `typing` takes as long as all the rest of `karat --version`
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 READABLE = {
     "✓": "+",

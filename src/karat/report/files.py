@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from karat.errors import UsageError
 from karat.store.atomic import encoded, write_atomically
-from karat.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,6 +83,7 @@ def safe_cell(cell: str) -> str:
 def _parquet(table: bytes) -> bytes:
     """A CSV table as Parquet."""
     from karat.store.database import Database, Selection, as_pattern
+    from karat.store.scratch import scratch_folder
 
     with scratch_folder() as folder:
         source, target = os.path.join(folder, "t.csv"), os.path.join(folder, "t.parquet")

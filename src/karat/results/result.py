@@ -231,7 +231,7 @@ class RunResult(Tabular):
         """How the values of a metric become one figure, and the scale on which they lie."""
         return statistic_of(parse(metric), unbounded=metric in self.unbounded)
 
-    @property
+    @cached_property
     def mean(self) -> Mapping[str, float]:
         """The aggregate of each metric by any spelling of its name: a mean, a sum for counts, a quantile of times."""
         weights = self._weights

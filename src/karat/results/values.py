@@ -11,7 +11,6 @@ from karat.metrics.grammar import parse
 from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.relevance import GM_FLOOR
 from karat.stats.aggregates import Statistic, estimate_figures
-from karat.stats.pooling import pool_figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -101,6 +100,8 @@ def estimate(
 
 def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampling) -> list[Mapping[str, Interval]]:
     """Partially pooled means in each segment, with the others of its field; without the metrics that have none."""
+    from karat.stats.pooling import pool_figures
+
     slices, units = sampling.segments(query_ids), sampling.units(query_ids)
     out: list[dict[str, Interval]] = [{} for _ in slices]
     for names in sampling.tables if sampling.method != "none" else ():

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.stats.distributions import beta_quantile, normal_quantile
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -206,13 +208,11 @@ class UnitMeans:
 
     def mean_quantile(self, share: float) -> Floats:
         """The quantile of the mean under random shares of the units, by column."""
-        from scipy.special import ndtri
-
         values, total = self.values, self.bottom.sum(axis=0)
         low, high = values.min(axis=0), values.max(axis=0)
         middle = self.top.sum(axis=0) / total
         spread = np.sqrt((self.bottom**2 * (values - middle) ** 2).sum(axis=0)) / total
-        target, slope = float(ndtri(share)), np.where(spread > 0, spread, 1.0)
+        target, slope = normal_quantile(share), np.where(spread > 0, spread, 1.0)
         out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
         before: Floats | None = None
         score_before = np.zeros_like(out)
@@ -235,10 +235,11 @@ class UnitMeans:
 
     def _exact(self, share: float) -> Floats:
         """The quantile of columns with no more than two values and equal weights; NaN for the others."""
-        from scipy.special import betaincinv
-
         low, high, above, at_low, plain = self._two_values()
-        quantile = low + (high - low) * betaincinv(above, at_low, share)
+        counts = zip(above.tolist(), at_low.tolist(), plain.tolist())
+        quantile = low + (high - low) * np.array(
+            [beta_quantile(a, b, share) if use else np.nan for a, b, use in counts]
+        )
         return np.where(plain, np.where(low == high, low, quantile), np.nan)
 
     def _two_values(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:

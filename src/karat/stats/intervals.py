@@ -11,6 +11,7 @@ import numpy as np
 from karat.errors import UsageError, nearest
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE, Method
+from karat.stats.distributions import beta_quantile, normal_quantile
 from karat.stats.resample import Group, mean_of, resampled
 
 if TYPE_CHECKING:
@@ -117,9 +118,7 @@ def draw_error(tail: float, draws: int) -> float:
 
     That of a quantile (Kendall & Stuart) for draws that are about normal.
     """
-    from scipy.special import ndtri
-
-    z = -float(ndtri(tail))
+    z = -normal_quantile(tail)
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     return math.sqrt(tail * (1 - tail) / draws) / (density * z)
 
@@ -131,22 +130,18 @@ def draws_needed(tail: float) -> int:
 
 def wilson(successes: float, n: int, confidence: float) -> tuple[float, float]:
     """Wilson 1927: the score interval of a share."""
-    from scipy.special import ndtri
-
-    z = float(ndtri(0.5 + confidence / 2))
+    z = normal_quantile(0.5 + confidence / 2)
     share = successes / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def clopper_pearson(successes: float, n: int, confidence: float) -> tuple[float, float]:
+def clopper_pearson(successes: int, n: int, confidence: float) -> tuple[float, float]:
     """Clopper & Pearson 1934: the exact interval of a share."""
-    from scipy.special import betaincinv
-
     tail = (1 - confidence) / 2
-    low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, tail))
-    high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1 - tail))
+    low = 0.0 if successes == 0 else beta_quantile(successes, n - successes + 1, tail)
+    high = 1.0 if successes == n else beta_quantile(successes + 1, n - successes, 1 - tail)
     return low, high
 
 

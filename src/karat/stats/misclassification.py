@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from karat.errors import UsageError
 from karat.stats.defaults import CONFIDENCE
+from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import Interval, checked_share
 
 METHOD = "Rogan-Gladen"
@@ -53,8 +54,6 @@ def correct_share(
         (specificity.share * (1 - specificity.share), specificity.n, 1 - share),
     )
     error = math.sqrt(sum(spread / size * factor**2 for spread, size, factor in spreads)) / skill
-    from scipy.special import ndtri
-
-    half = float(ndtri(0.5 + level / 2)) * error
+    half = normal_quantile(0.5 + level / 2) * error
     whole = Interval(min(max(share, 0.0), 1.0), share - half, share + half, METHOD, n)
     return CorrectedShare(whole.clip(0.0, 1.0), error, raw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING
 
@@ -99,6 +98,8 @@ def _elements(attributes: str, body: str) -> Iterator[tuple[str, str]]:
 
 def _plain(text: str) -> str:
     """The text without tags, entities and needless white space."""
+    import html
+
     return " ".join(html.unescape(_ANY_TAG.sub(" ", text)).split())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from karat.report.files import write_text
@@ -22,6 +21,8 @@ def write(view: View, path: str) -> None:
 
 def write_error(problem: Problem, path: str) -> None:
     """A page that says only what went wrong."""
+    from html import escape
+
     lines = "".join(f"<li>{escape(text)}</li>" for text in problem.messages)
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>No result · Karat</title>'
     write_text(f"{head}<h1>No result: the last run ended with an error</h1><ul>{lines}</ul></html>\n", path)

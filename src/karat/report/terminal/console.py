@@ -30,7 +30,6 @@ PIPE = 160
 def console(stderr: bool = False) -> Console:
     """A console that reads no markup, and has colours only on a terminal."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
 
     class PlainConsole(Console):
@@ -40,10 +39,8 @@ def console(stderr: bool = False) -> Console:
 
         def print(self, *objects: Any, **options: Any) -> None:
             width = self.width
-            if not stream.isatty():
-                free = self.options.update(max_width=sys.maxsize)
-                tables = (one for one in objects if isinstance(one, Table))
-                self.width = max(width, *(Measurement.get(self, free, one).maximum for one in tables), 0)
+            if not stream.isatty() and any(isinstance(one, Table) for one in objects):
+                self.width = sys.maxsize  # as wide as the table: it does not fill the line
             super().print(*objects, **options)
             self.width = width
 

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
-from karat.report.by_judge import describe_judged
 from karat.report.terminal.console import HEAD, console, grid, head_width, line, note
 from karat.report.terminal.console import cutoffs as cutoffs
 from karat.report.terminal.console import progress as progress
@@ -139,6 +138,10 @@ def show_readings(out: Console, runs: Sequence[RunResult]) -> None:
 
 def show_judged(out: Console, result: Result, decisions: ByBasis | None = None) -> None:
     """Figures by the gold alone, with a judge's grades, and corrected, side by side; nothing without a judge."""
+    if all(run.by_judge is None for run in result.runs):
+        return
+    from karat.report.by_judge import describe_judged
+
     judged = describe_judged(result, decisions)
     if judged is None:
         return
