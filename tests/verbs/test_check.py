@@ -937,6 +937,8 @@ def test_init_judges_the_newest_run_and_never_a_known_baseline(small: Path) -> N
     assert "candidate: fts\n" in karat.init(str(small))
     os.utime(small / "dense.run", (1_800_000_000,) * 2)
     assert "candidate: dense\n" in karat.init(str(small))
+    os.utime(small / "fts.run", (1_800_000_040,) * 2)  # within a minute, and still the newer one
+    assert "candidate: fts\n" in karat.init(str(small))
 
 
 def test_init_names_the_fields_that_the_queries_have_and_says_what_its_gates_are(small: Path) -> None:

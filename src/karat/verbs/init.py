@@ -47,8 +47,8 @@ GOLDS = 12
 BASELINES = ("baseline", "base", "prod", "main", "old", "current")
 METHODS = ("bm25", "okapi", "tfidf")
 """Words in the name of a run that others are compared with, the surest first."""
-MINUTE = 60
-"""Files written within a minute of each other are of the same age: a checkout writes all at once."""
+CLOSE_SECONDS = 2
+"""Files that are no further apart are equally new: a checkout writes all at once, in an order that says nothing."""
 METRICS = "ndcg@10, 'recall@{1,3,5,10}', precision@5, mrr"
 GATE_METRICS = ("recall@10", "ndcg@10")
 CASE_METRICS = "'hit@{1,3,5,10}', ndcg@10, mrr"
@@ -252,7 +252,7 @@ def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str |
     quality = {r.name: r.mean[result.metrics[-1]] for r in result.runs} if result is not None else {}
 
     def newest_first(name: str) -> tuple[float, float, str]:
-        return -(os.path.getmtime(names[name]) // MINUTE), -quality.get(name, 0.0), name
+        return -(os.path.getmtime(names[name]) // CLOSE_SECONDS), -quality.get(name, 0.0), name
 
     ordered = sorted(names, key=newest_first)
     stems = {name: os.path.splitext(name)[0] if name.lower().endswith(ENDINGS) else name for name in names}
@@ -306,7 +306,7 @@ def _lines(
         yield f"  main: {MAIN_RUN}   # what your system returned"
     yield ""
     if base is not None and candidate is not None:
-        yield "# The run that the gates judge: the newest that is not a known baseline."
+        yield "# The run that the gates judge: the newest that is not a known baseline; of equally new ones the best."
         yield "# Without this line, all runs but the baseline are judged."
         yield f"candidate: {_quote(candidate)}"
         yield "# The run that the others are compared with, or a file written by `karat bless`."

@@ -11,8 +11,9 @@ const runIndex = new Map(runs.map((name, i) => [name, i]));
 const metricIndex = new Map(metrics.map((name, i) => [name, i]));
 const listRuns = new Set(data.rank_counts.map((r) => r.run));
 
-// Everything is compared with one run, if there is one; the reader chooses which other run and which metric to look at.
-const reference = runIndex.has(data.base) ? data.base : runs.length > 1 ? runs[0] : null;
+// Everything is compared with one run; the reader chooses which other run and which metric to look at. Without a baseline
+// the page opens on the best run, which comes first, and compares it with the next best.
+const reference = runIndex.has(data.base) ? data.base : runs.length > 1 ? runs[1] : null;
 const others = data.candidates.concat(runs.filter((r) => !data.candidates.includes(r))).filter((r) => r !== reference);
 const start = { metric: data.primary, run: others[0] || runs[0] };
 const choice = { ...start, query: -1, pin: false, section: "" };
