@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 """How many problems are collected before reading stops."""
+FEW_ALIKE = 2
+"""Equal problems of a file up to which each is a line of its own."""
 DISTRIBUTION = "karat-ir"
 """What pip installs; the package and the command are called karat."""
 PIP = "pip install"
@@ -102,6 +104,28 @@ class Problem(str):
         problem.file, problem.line, problem.detail = file, line, detail
         return problem
 
+    unit = "line"
+
+    @property
+    def number(self) -> int | None:
+        """Which line it is."""
+        return self.line
+
+
+class RowProblem(str):
+    """One thing that is wrong with a row of a table, whose lines nobody counts."""
+
+    file: str
+    number: int
+    detail: str
+    unit = "row"
+
+    def __new__(cls, file: str, row: int, detail: str) -> RowProblem:
+        """The line of text: `file: row 3: detail`."""
+        problem = super().__new__(cls, f"{file}: row {row}: {detail}")
+        problem.file, problem.number, problem.detail = file, row, detail
+        return problem
+
 
 class InputError(KaratError, ValueError):
     """A file, table or object that cannot be used.
@@ -114,10 +138,26 @@ class InputError(KaratError, ValueError):
         messages = (problems,) if isinstance(problems, str) else tuple(problems)
         self.problems: Sequence[str] = messages[:MAX_PROBLEMS]
         self.more = more or len(messages) > MAX_PROBLEMS
-        text = "\n".join(self.problems)
+        lines = _without_repetition(self.problems)
         if self.more:
-            text += f"\n… and more (the first {len(self.problems)} are shown)"
-        super().__init__(text)
+            lines.append(f"… and more (the first {len(self.problems)} are shown)")
+        super().__init__("\n".join(lines))
+
+
+def _without_repetition(problems: Sequence[str]) -> list[str]:
+    """The lines of problems. What is wrong in the same way at many lines or rows of a file is said once."""
+    places: dict[tuple[str, str], dict[int, None]] = {}
+    for one in problems:
+        if isinstance(one, (Problem, RowProblem)) and one.number is not None:
+            places.setdefault((one.file, one.detail), {})[one.number] = None
+    out: dict[str, None] = {}
+    for one in problems:
+        alike = list(places.get((one.file, one.detail), ())) if isinstance(one, (Problem, RowProblem)) else []
+        if len(alike) <= FEW_ALIKE:
+            out[one] = None
+        elif isinstance(one, (Problem, RowProblem)) and one.number == alike[0]:
+            out |= {one: None, f"  the same at {one.unit}s {', '.join(map(str, alike[1:]))}": None}
+    return list(out)
 
 
 class AmbiguousFormat(InputError):

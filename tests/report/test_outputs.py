@@ -687,13 +687,39 @@ def test_facts_are_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_fall_over_all_queries_names_its_segments_in_one_line() -> None:
     topics = {f"q{i}": {"topic": f"t{i % 5}"} for i in range(200)}
     gold = {q: ["a"] for q in topics}
-    runs = {"old": {q: ["a"] for q in topics}, "new": {q: ["x", "y", "a"] for q in topics}}
+    runs = {"old": {q: ["a"] for q in topics}, "new": {q: ["x", "y", "a"][i % 2 :] for i, q in enumerate(topics)}}
     result = karat.evaluate(gold, runs, "mrr,hit@1", queries=topics, by="topic")
     view = view_of(karat.check(result, gates=["mrr >= 0.1"], baseline="old"))
     assert len(view.falls) == 2  # mrr and hit@1, each with five segments
-    text = view.falls[0].statement
-    assert re.search(r"; also where topic = t\d; topic = t\d; topic = t\d; and in 2 more segments$", text)
-    assert markdown.render(view).count("is worse than old") == 2
+    where = r"; also where topic = t\d; topic = t\d; topic = t\d; and in 2 more segments"
+    assert re.search(where + "$", view.falls[1].statement)
+    # The comparison of segments, which the primary metric has, comes after them: it is what a long line loses.
+    assert re.search(where + r"; Δ does not differ significantly between 5 segments of topic", view.falls[0].statement)
+    comment = markdown.render(view)
+    assert comment.count("is worse than old") == 2
+    assert comment.count("also where topic = t") == 2
+    assert "…" not in comment
+
+
+def test_differences_of_several_candidates_name_them() -> None:
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    base = {q: ["a"] if i % 2 else ["x", "a"] for i, q in enumerate(gold)}
+    runs = {
+        "base": base,
+        "same": base,
+        "alike": {**base, "q0": ["a"]},
+        "worse": {q: ["x", "y", "z", "a"] for q in gold},
+    }
+    compared = karat.compare(gold, runs, "mrr")
+    bullets = [
+        line for line in markdown.render(view_of(compared)).splitlines() if line.startswith("- ") and "mrr:" in line
+    ]
+    assert [next(n for n in ("same", "alike", "worse") if n in line) for line in bullets] == ["same", "alike", "worse"]
+    assert "- same against base, mrr: no difference" in bullets[0]
+    assert "- alike against base, mrr: no significant difference" in bullets[1]
+    assert "- mrr: worse is worse than base" in bullets[2]
+    one = markdown.render(view_of(karat.compare(gold, {n: runs[n] for n in ("base", "alike")}, "mrr")))
+    assert "- mrr: no significant difference" in one
 
 
 def test_markdown_without_a_verdict_shows_every_metric_segment_and_difference() -> None:

@@ -24,6 +24,7 @@ from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
 from karat.report.html.source import source_from, source_of
 from karat.results.figures import difference_figure, figure, p_text
+from karat.results.reading import read_value
 from karat.stats.intervals import Interval
 from places import KETTLE
 from saved_documents import read_document, records, saved_document
@@ -307,7 +308,7 @@ def test_misses_are_queries_without_gold_in_the_top_k(browser: Any, made: Made) 
         page.select_option("#outcome", "never")
         assert set(page.column(1)) == never
         total = sum(r is None for ranks in gold.values() for r in ranks)
-        assert f"missed {total} of {3 * 30} relevant docs" in page.text_content("#misses-note")
+        assert f"did not return {total} of {3 * 30} relevant docs" in page.text_content("#misses-note")
 
 
 def test_every_column_sorts_both_ways(browser: Any, made: Made) -> None:
@@ -783,7 +784,7 @@ def test_all_gold_that_was_never_found_is_listed_and_copied(browser: Any, system
     nobody = {(q, d) for q, d in gold if all(_rank(lists, q, d) is None for lists in held.values())}
     with opened(browser, systems.path) as page:
         page.evaluate("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
-        page.click("text=All relevant docs that were missed")
+        page.click("text=All relevant docs that were not returned")
         page.select_option("#never-of", "nobody")
         assert page.inner_text("#never-count").startswith(f"{len(nobody)} relevant doc")
         page.click("#never-copy")
@@ -1053,6 +1054,21 @@ def test_a_blessed_baseline_stands_beside_the_run(browser: Any, blessed: Made, m
         assert page.locator("#query .lists > div").count() == 1
         # What a file does not hold is not called missed.
         assert "baseline" not in page.inner_text("#misses")
+
+
+def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(blessed: Made) -> None:
+    gold = {f"q{i}": {f"d{i}-{j}": 1 for j in range(20)} for i in range(30)}  # of 20 relevant docs 10 fit in a top 10
+    runs = {name: {q: [*list(docs)[:8], name] for q, docs in gold.items()} for name in ("old", "new")}
+    alone = karat.evaluate(gold, {"new": runs["new"]}, "recall@10")
+    base = blessed.folder / "recall.json"
+    karat.bless(karat.evaluate(gold, {"old": runs["old"]}, "recall@10"), str(base))
+    source = source_of(karat.check(alone, gates=["recall@10 >= 0.1"], baseline=str(base)))
+    assert source.result.fingerprints == alone.fingerprints
+    assert alone.fingerprints.gold is not None
+    old, new = (read_value(run, "recall@10") for run in source.result.runs)
+    assert old is not None and new is not None
+    assert old.text == new.text
+    assert "the gold allows 0.5" in old.text
 
 
 def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:

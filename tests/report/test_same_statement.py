@@ -86,10 +86,10 @@ def test_every_output_says_the_same(check: karat.Check, capsys: pytest.CaptureFi
     assert {id(d) for fall in falls for d in (fall.decision, *fall.segments)} == {id(d) for d in worse}
     for fall in falls[:3]:
         assert fall.statement in " ".join(terminal.split())
-        assert markdown.text(fall.statement, markdown.SENTENCE) in comment
+        assert markdown.text(fall.statement, markdown.STATEMENT) in comment
         assert f"significantly worse: {fall.statement}" in suite
     for decision in [d for d in check.comparisons if d.segment is None]:
-        assert markdown.text(decision.statement, markdown.SENTENCE) in outputs
+        assert markdown.text(decision.statement, markdown.STATEMENT) in outputs
 
 
 def check_frame(check: karat.Check) -> dict[str, list[object]]:

@@ -395,3 +395,24 @@ def test_columns_of_p_are_in_one_order_for_all_candidates(
     heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metric")]
     first, second = ([word for word in head.split() if word in ("t", "sign")] for head in heads)
     assert first == second and len(first) == 2
+
+
+# ---- saved results of several runs ----
+
+
+def test_a_saved_result_of_several_runs_says_which_one_is_compared(tmp_path: Path) -> None:
+    gold, runs, _ = planted()
+    both = karat.evaluate(gold, runs, "mrr")
+    both.save(str(tmp_path / "both.json"))
+    karat.evaluate(gold, {"new": runs["cand"]}, "mrr").save(str(tmp_path / "new.json"))
+    old, new = str(tmp_path / "both.json"), str(tmp_path / "new.json")
+    first = karat.compare(old, new)
+    assert first.baseline == "base"
+    assert "the first result holds 2 runs: base is compared, not cand" in first.notes
+    named = karat.compare(old, new, baseline="cand")
+    assert named.baseline == "cand"
+    assert "the first result holds 2 runs: cand is compared, not base" in named.notes
+    assert named.rows[0].delta == 0
+    alone = karat.compare(karat.evaluate(gold, {"base": runs["base"]}, "mrr"), new)
+    assert not any("holds" in note for note in alone.notes)
+    assert alone.rows[0].delta == first.rows[0].delta

@@ -273,6 +273,12 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "karat.yaml:4",
         config("gates: ['mrr > 0']\n" + NAMED + "baseline: base.json\n"),
     ),
+    "a gate against a baseline that is not named": (
+        "K603",
+        "error",
+        "karat.yaml:1",
+        config("gates: ['mrr no worse than baseline by 0.5']\n" + NAMED),
+    ),
     "a configuration whose baseline nobody blessed": (
         "K603",
         "error",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karat.errors import MAX_PROBLEMS, InputError
+from karat.errors import MAX_PROBLEMS, InputError, RowProblem
 from karat.model.limits import ID, bomb_problem
 from karat.model.run import Rows
 from karat.model.strings import PAD, Strings
@@ -125,7 +125,7 @@ def _check_rivals(database: Database, table: Selection, layout: Layout, names: M
         pair = table.select(f"row_number() OVER (), {quoted(names[rival.used])}, {quoted(names[rival.ignored])}")
         for row, value, other in database.fetch(pair):
             if rival.disagrees(value, other) and len(problems) <= MAX_PROBLEMS:
-                problems.append(f"{name}: row {row}: {rival.problem(value, other)}")
+                problems.append(RowProblem(name, row, f"{rival.problem(value, other)}"))
     if problems:
         raise InputError(problems)
 
@@ -222,19 +222,19 @@ def _check_rows(rows: Rows, role: Role, name: str) -> None:
     some = MAX_PROBLEMS + 1
     for i in np.flatnonzero(~np.isfinite(rows.score))[:some].tolist():
         value = "NaN or null" if np.isnan(rows.score[i]) else rows.score[i]
-        problems.append(f"{name}: row {i + 1}: {what} must be a finite number, found {value}")
+        problems.append(RowProblem(name, i + 1, f"{what} must be a finite number, found {value}"))
     if role == "qrels" and rows.parent is not None:
         for i in np.flatnonzero(rows.parent.start >= rows.parent.end)[:some].tolist():
-            problems.append(f"{name}: row {i + 1}: the subtopic is empty or null, expected a name")
+            problems.append(RowProblem(name, i + 1, "the subtopic is empty or null, expected a name"))
     for idea, column in (("query", rows.query), ("doc", rows.doc)):
         for i in np.flatnonzero(column.start >= column.end)[:some].tolist():
-            problems.append(f"{name}: row {i + 1}: the {idea} id is empty or null, expected an id")
+            problems.append(RowProblem(name, i + 1, f"the {idea} id is empty or null, expected an id"))
         for i in np.flatnonzero(column.end - column.start > ID.value)[:some].tolist():
             (text,) = column.take(np.array([i])).texts()
-            problems.append(f"{name}: row {i + 1}: the {idea} id {long_id(text)}")
+            problems.append(RowProblem(name, i + 1, f"the {idea} id {long_id(text)}"))
         zeros = np.flatnonzero(column.buffer == 0)
         holds = np.searchsorted(zeros, column.start) < np.searchsorted(zeros, column.end)
         for i in np.flatnonzero(holds)[:some].tolist():
-            problems.append(f"{name}: row {i + 1}: the {idea} id holds a NUL byte, expected text")
+            problems.append(RowProblem(name, i + 1, f"the {idea} id holds a NUL byte, expected text"))
     if problems:
         raise InputError(problems)

@@ -37,8 +37,8 @@ NOTES = 2_400
 """Characters of notes from which on those are counted that are not serious and not about a gate."""
 ROWS = 200
 """The most segments that a table shows."""
-NAME, SENTENCE, HEADLINE, COMMENT, PAGE = 60, 240, 480, 4_900, 60_000
-"""The most characters of a name, a sentence, a verdict with its reason, a comment, and tables without a verdict."""
+NAME, SENTENCE, HEADLINE, STATEMENT, COMMENT, PAGE = 60, 240, 480, 640, 4_900, 60_000
+"""The most characters of a name, a sentence, a verdict with its reason, a decision, a comment, and tables alone."""
 
 
 def render(view: View) -> str:
@@ -112,7 +112,7 @@ def _headline(view: View) -> str:
     metric = _leading(view)
     rows = [d for d in view.decisions if d.segment is None and d.metric == metric]
     if len(rows) == 1:
-        return text(rows[0].statement, SENTENCE)
+        return text(rows[0].statement, STATEMENT)
     best = best_of(metric, [s.run.mean[metric] for s in view.systems])
     systems = [view.systems[i] for i in sorted(best)] or list(view.systems)
     values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
@@ -226,7 +226,8 @@ def _statements(view: View) -> list[str]:
     rows = [d for d in view.decisions if d.segment is None]
     if view.verdict or not rows:
         return []
-    lines = [f"- {text(d.statement, SENTENCE)}" for d in rows[:GATES]]
+    one = len({d.candidate for d in rows}) == 1
+    lines = [f"- {text(d.statement if one else d.full_statement, STATEMENT)}" for d in rows[:GATES]]
     more = [f"- and {len(rows) - GATES} more"] if len(rows) > GATES else []
     return ["\n".join(lines + more), text(describe_families(view.decisions), SENTENCE)]
 
@@ -375,7 +376,7 @@ def _segments(view: View) -> str:
 def _falls(view: View) -> str:
     """What got significantly worse, gated or not."""
     rows = view.falls if view.verdict else ()
-    lines = [f"- {text(row.statement, SENTENCE)}" for row in rows[:SEGMENTS]]
+    lines = [f"- {text(row.statement, STATEMENT)}" for row in rows[:SEGMENTS]]
     more = [f"- and {len(rows) - SEGMENTS} more"] if len(rows) > SEGMENTS else []
     return "**Significantly worse than the baseline**\n\n" + "\n".join(lines + more) if lines else ""
 

@@ -87,7 +87,7 @@ class Fall:
         names = "; ".join(segment_text(d.segment) for d in largest[:QUERIES])
         more = plural(len(largest) - QUERIES, "more segment")
         rest = f"; and in {more}" if len(largest) > QUERIES else ""
-        return f"{self.decision.statement}; also where {names}{rest}"
+        return self.decision.state(f"; also where {names}{rest}")
 
 
 @dataclass(frozen=True)

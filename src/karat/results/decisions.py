@@ -249,12 +249,30 @@ class Decision:
     @property
     def statement(self) -> str:
         """The decision in words, as every output has it."""
+        return self.state()
+
+    @property
+    def full_statement(self) -> str:
+        """The decision in words with the names of both runs, which the statement has only where they differ."""
+        return self.statement if self.significant else f"{self.candidate} against {self._opponent}, {self.statement}"
+
+    def state(self, also: str = "") -> str:
+        """The decision in words, with what else fell or rose before the comparison of segments."""
         where = f" where {segment_text(self.segment)}" if self.segment is not None else ""
-        return f"{self.metric}{where}: {self.conclusion}"
+        return f"{self.metric}{where}: {self._finding}{also}{self._segments}"
 
     @property
     def conclusion(self) -> str:
         """The decision in words, without the metric and the segment."""
+        return self._finding + self._segments
+
+    @property
+    def _opponent(self) -> str:
+        return "the baseline" if self.baseline == BASELINE else self.baseline
+
+    @property
+    def _finding(self) -> str:
+        """The conclusion but for the comparison of segments."""
         label = TEST_LABELS.get(self.decided_by)
         test = f"{f'test with {label}' if label else self.decided_by}, p adj. {p_text(self.p_adjusted)}"
         if self.without_spread:
@@ -264,8 +282,7 @@ class Decision:
             text = f"no difference ({queries_text(self.n)}): the ranked lists are identical"
         elif self.significant:
             verb = "differs from" if self.outcome == "different" else f"is {self.outcome} than"
-            opponent = "the baseline" if self.baseline == BASELINE else self.baseline
-            text = f"{self.candidate} {verb} {opponent}, Δ {self.figure.sentence} ({test})"
+            text = f"{self.candidate} {verb} {self._opponent}, Δ {self.figure.sentence} ({test})"
         elif self.outcome == "no significant difference":
             text = f"no significant difference ({queries_text(self.n)}; {test})"
             neutral = NEUTRAL[self.scale]
@@ -277,7 +294,7 @@ class Decision:
         else:
             few = "; too few for an interval" if self.difference.method == "none" else ""
             text = f"{self.outcome} ({queries_text(self.n)}{few})"
-        return text + self._margins + self._ends + self._segments
+        return text + self._margins + self._ends
 
     @property
     def without_spread(self) -> bool:

@@ -173,17 +173,25 @@ def compare(
     is the noise floor.
 
     Without gold (`qrels` is None) runs are compared by what they say themselves: latency, cost, distinct docs.
-    Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first. Results that
+    Saved results are compared too: `compare(old, new)` with a `Result` or a file each, the baseline first (of several
+    runs that it holds the first one, unless `baseline` names another). Results that
     rest on different gold, queries or definitions are refused unless `force` is set.
     """
     settings = Settings.of(options)
     level = checked_share("alpha", alpha)
     chosen = _checked(tests, correction, margin)
+    notes: list[str] = []
     if isinstance(qrels, Result) or is_saved(qrels):
         given = [name for name, value in {**options, "replicates": replicates}.items() if value is not None]
         if given:
             raise UsageError(f"saved results take no {', '.join(given)}; evaluate the runs again with it")
-        result, checked = _together(qrels, runs, metrics, force)
+        first = _opened(qrels)
+        if baseline in (names := [run.name for run in first.runs]):
+            first, baseline = replace(first, runs=tuple(sorted(first.runs, key=lambda r: r.name != baseline))), None
+        result, checked = _together(first, runs, metrics, force)
+        if len(names) > 1:
+            rest = ", ".join(run.name for run in first.runs[1:])
+            notes.append(f"the first result holds {len(names)} runs: {first.runs[0].name} is compared, not {rest}")
     else:
         sources = list(runs) if isinstance(runs, Iterator) else runs
         result, checked = evaluate(qrels, sources, metrics, settings=settings), None
@@ -203,7 +211,6 @@ def compare(
     job = PairedComparison(base, chosen, correction, level, margin, draws, floors, threads, primary)
     others = [run for run in result.runs if run.name != base.name]
     rows = decide(job, others)
-    notes = []
     shared = min(r.n for r in rows if r.segment is None)
     if shared < FEW:
         notes.append(f"fewer than {FEW} queries: only large differences stand out from chance")
@@ -263,11 +270,11 @@ def _with_lists(result: Result, qrels: Any, runs: Any, settings: Settings, basel
 
 
 def _together(
-    first: Any, others: Any, metrics: str | Iterable[str | Measure] | None, force: bool
+    base: Result, others: Any, metrics: str | Iterable[str | Measure] | None, force: bool
 ) -> tuple[Result, list[Verified]]:
     """Saved results as one: the baseline's first run, then all runs of the others; refused where they differ."""
     listed = [others] if isinstance(others, (Result, str, os.PathLike)) else list(others)
-    base, candidates = _opened(first), [_opened(one) for one in listed]
+    candidates = [_opened(one) for one in listed]
     held = [n for n in base.metrics if all(n in c.metrics for c in candidates)]
     like = str(base.conventions["like"]) if "like" in base.conventions else None
     wanted = held if metrics is None else [m.name for m in parse_all(metrics, like=like)]

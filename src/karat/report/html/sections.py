@@ -210,8 +210,7 @@ def _run_sentence(source: Source, run: RunResult) -> str:
     name = cut(plain(run.name), WORD)
     if row is None or row.delta != row.delta:
         return f"{name}: {metric} {typeset(str(estimate_figure(metric, run.intervals[metric])))}.{_place(source, run)}"
-    subject = "" if row.significant else f"{name} against {cut(plain(row.baseline), WORD)}, "
-    return subject + typeset(cut(plain(row.statement), SENTENCE)) + "." + _place(source, run)
+    return typeset(cut(plain(row.full_statement), SENTENCE)) + "." + _place(source, run)
 
 
 def _place(source: Source, run: RunResult) -> str:

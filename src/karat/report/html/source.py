@@ -14,6 +14,7 @@ from karat.report.html.clean_text import name
 from karat.results.decisions import number, read_decision
 from karat.results.fingerprints import Difference
 from karat.results.remarks import Remark, remarks_of
+from karat.results.result import Derived
 from karat.results.saved import load_baseline, load_saved
 from karat.results.words import BASELINE
 from karat.verbs.check import Check, remarks_on
@@ -109,7 +110,13 @@ def _beside(source: Source, base: RunResult) -> Source:
     label = BASELINE if alone else f"{BASELINE} ({base.name})"
     metrics = [m for m in source.result.metrics if m in base.values]
     run = replace(base, name=label, values={m: base.values[m] for m in metrics})
-    return replace(source, result=replace(source.result, runs=(run, *source.result.runs)), base=label)
+    first = source.result.runs[0]
+    if run.derived is None and not source.forced and list(run.query_ids) == list(first.query_ids):
+        run = replace(
+            run, derived=Derived(first.attainable)
+        )  # a baseline holds no gold, and was measured with this one
+    result = replace(source.result, runs=(run, *source.result.runs), basis=source.result.fingerprints)
+    return replace(source, result=result, base=label)
 
 
 def _with_names(source: Source) -> Source:

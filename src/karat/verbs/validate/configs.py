@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.config.checks import bless_command, config_options, evaluation_of, places_of_gates, run_names, run_places
+from karat.config.checks import (
+    bless_command,
+    check_gates,
+    config_options,
+    evaluation_of,
+    places_of_gates,
+    run_names,
+    run_places,
+)
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.units import describe_direction
@@ -120,6 +128,10 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     for number, gate in enumerate(gates):
         if reason := describe_direction(gate):
             yield make_finding("K607", read.path, reason, [read.at("gates", number)])
+    try:
+        check_gates(read, gates, compared=read.config.baseline is not None)
+    except InputError as error:
+        yield from _problem_findings("K603", read.path, error)
     if read.config.dataset is None or read.config.runs is None:
         return
     try:

@@ -31,7 +31,7 @@ function choose({ run = choice.run, metric = choice.metric }) {
 function showOutcomes() {
   const before = $("outcome").value || "all";
   const pairs = [["broken", "broken"], ["fixed", "fixed"], ["unchanged", "unchanged"]];
-  const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs missed"], ...(listRuns.size > 1 ? [["nobody", "missed by every run"]] : [])];
+  const misses = [["miss", "no relevant doc in the top " + data.k], ["never", "relevant docs not returned"], ...(listRuns.size > 1 ? [["nobody", "relevant docs that no run returned"]] : [])];
   $("outcome").replaceChildren(...[["all", "all"], ...(hasPair ? pairs : []), ...(Q.gold.length ? misses : [])].map(([value, label]) => option(value, label, value === before)));
 }
 

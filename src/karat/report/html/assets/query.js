@@ -43,7 +43,7 @@ function listsOf(i, depth) {
     if (pair.length !== 2) return null;
     const other = pair[1 - n], length = listOf(other, i)[0].length, gold = Q.gold[i].find((g) => g[0] === doc);
     const there = places[1 - n].get(doc) ?? (gold && rankOf(gold, other)) ?? null;
-    if (there === null) return el("span", { class: "move" }, gold ? "missed by the other" : length < TOP ? "not in the other list" : `not in the other top ${TOP}`);
+    if (there === null) return el("span", { class: "move" }, gold ? "not returned by the other" : length < TOP ? "not in the other list" : `not in the other top ${TOP}`);
     if (n === 0) return there > depth ? el("span", { class: "move" }, "→ " + there) : null;
     return el("span", { class: "move" }, there === rank ? "=" : (there > rank ? "▲" : "▼") + Math.abs(there - rank), el("span", { class: "sr" }, " from rank " + there));
   };
@@ -75,7 +75,7 @@ function missingOf(i, pair, words) {
   const never = pair.map((r, j) => [j ? "; by " : "", own(r), ": " + gold.filter((g) => rankOf(g, r) === null).length]);
   const both = pair.length > 1 ? "; by both: " + gold.filter((g) => pair.every((r) => rankOf(g, r) === null)).length : "";
   return [el("h4", {}, `Relevant docs missing from a top ${data.k}, with their ranks`),
-    el("p", { class: "dim" }, "Of " + count(gold.length, "relevant doc", "relevant docs") + ", missed by ", never, both),
+    el("p", { class: "dim" }, "Of " + count(gold.length, "relevant doc", "relevant docs") + ", not returned by ", never, both),
     rows(missing.slice(0, 25)), ...(missing.length > 25 ? [el("details", {}, el("summary", {}, `and ${missing.length - 25} more`), rows(missing.slice(25)))] : [])];
 }
 function light(doc, on) {
