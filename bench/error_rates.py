@@ -70,6 +70,8 @@ SEGMENTS = "Conversations: n counts them; segments: n is the size of each, a BLO
 LIMITS = {10: 5.0}
 LIMIT = 4.0
 LEAST_COVERAGE, MOST_COVERAGE = 93.0, 98.0
+MOST_UNDECIDED = 90.0
+"""Of samples: where more have no interval, the few others say nothing of the coverage."""
 
 
 def main() -> int:
@@ -119,7 +121,9 @@ def main() -> int:
         report.bar(f"{name}: {limit}", "; ".join(bad) or f"{len(rows)} of {len(rows)} cells", not bad)
         if name in ("conversations", "weights"):
             shares = {
-                f"{c.label} n={c.n}": r.coverage for c, r in rows if c.label.startswith("DL19") and "ndcg@10" in c.label
+                f"{c.label} n={c.n}": r.coverage
+                for c, r in rows
+                if c.label.startswith("DL19") and "ndcg@10" in c.label and r.undecided <= MOST_UNDECIDED
             }
             wide = [f"{label} ({share:.1f}%)" for label, share in shares.items() if share > MOST_COVERAGE]
             text = f"{min(shares.values()):.1f}–{max(shares.values()):.1f}%; above: {'; '.join(wide) or 'none'}"

@@ -30,6 +30,8 @@ HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
 WHOLE = 0.4
 """A difference counts in full from this share of what there is to lose or to win."""
+SEEN, SLANT = 2.7, 1.3
+"""How many conversations one counts for that is away from the bounds, and how much more the other bound matters."""
 EQUAL = 1e-11
 """Shares of the scale that are this close are equal."""
 
@@ -138,16 +140,19 @@ class UnitMeans:
         """The lowest and the highest value that one more unit may have, by column.
 
         A query may be at the bound. For the mean of a conversation that is the less likely, the more units were seen
-        away from the other bound. Without a bound, it is the most extreme value seen.
+        away from both bounds, and above all from the other one; units of unequal weights say less. Without a bound, it
+        is the most extreme value seen.
         """
         span, middle = most - least, self.top.sum(axis=0) / self.bottom.sum(axis=0)
         pulls = (self.top - middle * self.bottom) / self.usual_weight  # a long conversation pulls more than a short one
         low, high = np.maximum(middle + pulls.min(axis=0), least), np.minimum(middle + pulls.max(axis=0), most)
         power = 2 * (1 - len(self.top) / max(self.queries, 1))
+        alike = np.sqrt(self.effective / len(self.top))
         out = []
-        for end, bound, share in ((low, least, most - middle), (high, most, middle - least)):
+        for end, bound, away in ((low, least, most - middle), (high, most, middle - least)):
             with np.errstate(invalid="ignore", divide="ignore"):
-                counted = self.effective * np.where(np.isfinite(span), share / span, 1.0)
+                share = np.where(np.isfinite(span), away / span, 0.5)
+                counted = SEEN * self.effective * alike * (1 - share) * share**SLANT
                 reach = np.maximum(counted, 1.0) ** -power
                 out.append(np.where(np.isfinite(bound), end + (bound - end) * reach, end))
         return out[0], out[1]
