@@ -581,6 +581,30 @@ def test_a_segment_without_gold_does_not_join_a_gate_on_relevance(tmp_path: Path
     assert len(timed.rows) == 4
 
 
+def test_a_segment_that_the_run_lacks_does_not_pass_in_silence(tmp_path: Path) -> None:
+    queries = {f"q{i}": {"kind": "abc"[i % 3]} for i in range(90)}
+    gold = {q: ["a"] for q in queries}
+    base = {q: ["x", "a"] for q in queries}
+    run = {q: ["a"] for q, fields in queries.items() if fields["kind"] != "b"}
+    result = karat.evaluate(gold, {"base": base, "run": run}, "mrr", queries=queries, by="kind", missing="skip")
+    why = "30 queries with kind = b, none with results in this run"
+    gates = ["mrr >= 0.5 for every kind", "mrr no worse than baseline by 0.1 for every kind"]
+    result.save(str(tmp_path / "saved.json"))
+    for one in (result, karat.load(str(tmp_path / "saved.json"))):
+        check = karat.check(one, gates, baseline="base", candidate="run")
+        assert check.verdict == "INCONCLUSIVE"
+        for row in check.rows:
+            assert row.segment is not None
+            assert row.outcome == ("undecided" if row.segment["kind"] == "b" else "pass")
+        assert {row.judged.why for row in check.rows if row.outcome == "undecided"} == {why}
+        (alone,) = karat.check(one, ["mrr >= 0.5 where kind = b"], baseline="base", candidate="run").rows
+        assert (alone.outcome, alone.judged.why) == ("undecided", f"{why}: mrr has no value there")
+    large = karat.check(result, ["mrr >= 0.5 for every kind of at least 31"], baseline="base", candidate="run")
+    assert [row.judged.why for row in large.rows] == ["no segment has at least 31 queries"]
+    answered = karat.evaluate(gold, {"run": run}, "mrr", queries=queries, by="kind")
+    assert karat.check(answered, ["mrr >= 0.5 for every kind"]).verdict == "BLOCK"  # scored as empty results
+
+
 @pytest.mark.parametrize("metrics", ["hit@1", "hit@1,latency.p50,false_evidence(threshold=0)@1"])
 def test_a_gate_on_relevance_where_no_query_has_an_answer_says_so(tmp_path: Path, metrics: str) -> None:
     queries = {f"q{i}": {"kind": "bio"} for i in range(20)} | {

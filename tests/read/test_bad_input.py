@@ -343,6 +343,13 @@ REFUSED = [
         name="g.jsonl",
     ),
     run(
+        "log-with-results-of-another-name",
+        b'{"query_id": "q1", "results": [{"doc_id": "d1", "score": 1}]}\n' * 30,
+        "r.jsonl:1: ",
+        "looks like a run log: write its results as 'topk', not as \"results\"",
+        name="r.jsonl",
+    ),
+    run(
         "queries-as-run",
         b'{"query_id": "q1", "text": "who?", "language": "en"}\n' * 30,
         "r.jsonl:1: ",

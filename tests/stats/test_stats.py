@@ -792,3 +792,9 @@ def test_other_statistics_are_bootstrapped_like_the_mean() -> None:
     for options, says in refused:
         with pytest.raises(karat.UsageError, match=says):
             interval(data, **options)  # type: ignore[arg-type]
+
+
+def test_values_beyond_their_bounds_are_refused() -> None:
+    with pytest.raises(karat.UsageError, match="values must be within their bounds, 0 to 1, found 2"):
+        karat.interval([0.2, 0.5, 2.0], bounds=(0, 1))
+    assert karat.interval([0.2, 0.5, float("nan")], bounds=(0, 1)).n == 2

@@ -1311,3 +1311,20 @@ def test_a_baseline_of_the_same_name_is_called_the_baseline(tmp_path: Path) -> N
     worse = karat.evaluate(gold, {"main": {q: ["x", "a"] for q in gold}}, "mrr")
     decision = karat.check(worse, ["mrr >= 0.1 at any depth"], baseline=old).comparisons[0]
     assert "main is worse than the baseline" in decision.statement
+
+
+def test_a_saved_result_is_no_config(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small)
+    karat.evaluate({"q": {"a": 1}}, {"r": {"q": ["a"]}}, "mrr").save("saved.json")
+    with pytest.raises(karat.InputError, match=r"saved.json: is a saved result, expected a config .*--result FILE"):
+        karat.check("saved.json", ["mrr > 0"])
+
+
+def test_a_convention_that_changes_grades_is_named_where_the_gold_differs(tmp_path: Path) -> None:
+    gold, run = {"q": {"a": 3, "b": 1}}, {"r": {"q": ["a", "b"]}}
+    karat.bless(karat.evaluate(gold, run, "ndcg@10"), str(tmp_path / "base.json"))
+    binary = karat.evaluate(gold, run, "ndcg@10", binary=True)
+    with pytest.raises(karat.InputError) as error:
+        karat.check(binary, ["ndcg@10 no worse than baseline by 0.5"], baseline=str(tmp_path / "base.json"))
+    assert "the convention binary changes grades" in str(error.value)
+    assert "as many judgments" not in str(error.value)

@@ -73,6 +73,8 @@ def compare(
     saved = is_saved(gold)  # results bring their own choices
     if saved and no_gold:
         raise UsageError("--no-gold is for runs; saved results bring their own gold")
+    if not runs and saved:
+        raise UsageError("name a second saved result: karat compare OLD.json NEW.json")
     if not runs:
         raise UsageError("name the gold, the baseline and a candidate: karat compare QRELS BASE CAND")
     with open_outputs(outputs) as files:

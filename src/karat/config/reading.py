@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from karat.config.yaml_text import Lines
 
 DEFAULT_NAMES = ("karat.yaml", "karat.yml")
+HEAD = 400
+SAVED = (
+    "is a saved result, expected a config such as karat.yaml; judge a saved result with --result FILE and --gate "
+    "(in Python: check(load(FILE), gates))"
+)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ def _loaded(path: str) -> tuple[Any, Lines]:
         raise InputError(
             Problem(path, None, f"cannot be read ({reason}); expected a config such as karat.yaml")
         ) from None
+    if text.lstrip().startswith("{") and '"format_version"' in text[:HEAD]:
+        raise InputError(Problem(path, None, SAVED))
     if len(text) > most:
         raise InputError(Problem(path, None, f"is longer than {CONFIG.text}; expected a config such as karat.yaml"))
     plain, lines = read_yaml(text, path)

@@ -14,7 +14,13 @@ from karat.gates.basis import choose_basis
 from karat.gates.every_look import keep_every_look
 from karat.gates.judge import GateEvidence, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
-from karat.gates.unanswerable import explain_lack_of_gold, refuse_absent_field, refuse_absent_value
+from karat.gates.unanswerable import (
+    describe_skipped,
+    explain_lack_of_gold,
+    find_skipped_segments,
+    refuse_absent_field,
+    refuse_absent_value,
+)
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.components import figure_of_component
@@ -306,9 +312,13 @@ class _View:
         judgments = [
             self._judgment(gate, s.by, with_pool(self._evidence(gate, s), pool, i)) for i, s in enumerate(segments)
         ]
+        judgments += [
+            self._judgment(gate, s.by, GateEvidence(math.nan, missing=describe_skipped(s.queries, segment_text(s.by))))
+            for s in find_skipped_segments(gate, self.run, self.base)
+        ]
         if gate.least is None:
             return judgments
-        large = [j for j in judgments if j.found.n >= gate.least]
+        large = [j for j in judgments if j.found.n >= gate.least or j.found.missing]
         return large or [self._without_evidence(gate, f"no segment has at least {gate.least} queries")]
 
     def _judgment(self, gate: Gate, segment: Mapping[str, str] | None, evidence: GateEvidence) -> JudgedGate:

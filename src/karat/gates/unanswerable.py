@@ -1,10 +1,10 @@
-"""Gates on a segment where nothing can be measured: no query is in it, or none of its queries has gold."""
+"""Gates on a segment where nothing can be measured: no query is in it, or none of its queries has gold or results."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from karat.errors import InputError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling
@@ -12,11 +12,11 @@ from karat.metrics.grammar import parse
 from karat.results.words import condition_text, queries_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
-    from karat.results.result import Result
+    from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling
 
 
@@ -33,11 +33,53 @@ def _explain(row: JudgedGate, result: Result) -> JudgedGate:
     members = find_members(gate, run.sampling)
     if not members or run.rankings is None or not members.isdisjoint(run.rankings.query_ids):
         return row
+    skipped = members & _skipped(run, None)
+    if skipped:
+        why = f"{describe_skipped(len(skipped), _where_text(gate))}: {gate.metric} has no value there"
+        return replace(row, found=GateEvidence(math.nan, missing=why), judged=Ruling("undecided", why))
     marked = result.queries is not None and members.issubset(result.queries.no_answer)
     lack, others = ("all marked no_answer", "false_evidence or latency") if marked else ("none with gold", "latency")
     sought = f"{queries_text(len(members))} with {_where_text(gate)}, {lack}"
     why = f"{sought}: {gate.metric} has no value there; gate {others} instead"
     return replace(row, found=GateEvidence(math.nan, missing=why), judged=Ruling("undecided", why))
+
+
+def find_skipped_segments(gate: Gate, run: RunResult, base: RunResult | None) -> list[SkippedSegment]:
+    """The segments of a gate `for every` of which the run returned nothing at all, and whose queries are left out."""
+    if not gate.every or "gold" not in parse(gate.metric).needs:
+        return []
+    skipped = sorted(_skipped(run, base))
+    there = {tuple(s.by.items()) for s in run.sampling.segments(run.query_ids)}
+    lacking = [
+        s for s in replace(run.sampling, by=(gate.fields,)).segments(skipped) if tuple(s.by.items()) not in there
+    ]
+    return [SkippedSegment(s.by, len(s.rows)) for s in lacking if len(s.rows) >= (gate.least or 1)]
+
+
+class SkippedSegment(NamedTuple):
+    """A segment of which a run returned nothing, and how many queries with gold it holds."""
+
+    by: Mapping[str, str]
+    queries: int
+
+
+def describe_skipped(queries: int, where: str) -> str:
+    """In words: queries of a segment that a run does not answer."""
+    return f"{queries_text(queries)} with {where}, none with results in this run"
+
+
+def _skipped(run: RunResult, base: RunResult | None) -> set[str]:
+    """The queries with gold that are left out because the run does not answer them.
+
+    A result that does not hold the gold knows how many there are: any query of its table may be one.
+    """
+    if run.policy.missing != "skip" or not run.counts.get("missing"):
+        return set()
+    if run.gold is not None:
+        known = set(run.gold.qrels.query_ids)
+    else:
+        known = {q for values in run.sampling.fields.values() for q in values}
+    return (known | set(base.query_ids if base is not None else ())) - set(run.query_ids)
 
 
 def refuse_absent_field(gate: Gate, sampling: Sampling) -> None:

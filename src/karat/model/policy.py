@@ -183,6 +183,11 @@ class Policy(OptionGroup):
         return grades
 
 
+def regrading_conventions() -> tuple[str, ...]:
+    """The names of the conventions that change grades."""
+    return tuple(each.name for each in options_of(Policy) if each.regrades)
+
+
 PRESETS: dict[str, PolicyOptions] = {
     # Scores as 32-bit floats; means over the queries that both gold and run have (no -c).
     "trec_eval": {"score_precision": "float32", "missing": "skip", "level": "chunk"},

@@ -68,10 +68,10 @@ def render(view: View) -> str:
 def render_error(problem: Problem) -> str:
     """The comment where an error came before any verdict: nothing of an older one stays."""
     first, *rest = problem.messages or ["an error"]
-    lines = [f"- {text(line, SENTENCE)}" for line in rest[:GATES]]
+    lines = [f"- {text(line, STATEMENT)}" for line in rest[:GATES]]
     more = [f"- and {len(rest) - GATES} more"] if len(rest) > GATES else []
     parts = ["\n".join([*lines, *more])] if lines else []
-    return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, SENTENCE)}"], parts, [], COMMENT) + "\n"
+    return _fitted([f"## {NO_DECISION} NOTHING WAS DECIDED: {text(first, STATEMENT)}"], parts, [], COMMENT) + "\n"
 
 
 def _render_plan(view: View) -> str:

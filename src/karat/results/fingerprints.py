@@ -194,11 +194,14 @@ def find_differences(
 ) -> list[Difference]:
     """Where two results differ, by the name of what differs; only these metrics count."""
     from karat.model.items import UNNAMED
+    from karat.model.policy import regrading_conventions
 
+    regrading = [n for n in regrading_conventions() if conventions[0].get(n) != conventions[1].get(n)]
     out = []
     for what in ("gold", "queries", "corpus"):
         if here.hashes.get(what) != there.hashes.get(what):
-            out.append(_difference(what, getattr(here, what), getattr(there, what)))
+            why = f"the convention {', '.join(regrading)} changes grades" if what == "gold" and regrading else ""
+            out.append(_difference(what, getattr(here, what), getattr(there, what), why))
     if None not in (here.judge, there.judge) and here.judge != there.judge:
         out.append(Difference("judge", str(here.judge), str(there.judge)))
     ours, theirs = conventions
@@ -227,7 +230,7 @@ def find_differences(
 Fingerprint = GoldFingerprint | QueriesFingerprint | str | None
 
 
-def _difference(what: str, ours: Fingerprint, theirs: Fingerprint) -> Difference:
+def _difference(what: str, ours: Fingerprint, theirs: Fingerprint, why: str = "") -> Difference:
     """What is known of a difference: counts where these differ, the fields of the queries that do, else the hashes."""
     note = ""
     alike = _counts(ours) == _counts(theirs) or None in (*_counts(ours), *_counts(theirs))
@@ -236,7 +239,7 @@ def _difference(what: str, ours: Fingerprint, theirs: Fingerprint) -> Difference
             fields = [f for f in COUNTED if ours.fields.get(f) != theirs.fields.get(f)]
             note = f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''}" if fields else ""
     elif None not in (*_counts(ours), *_counts(theirs)) and alike:
-        note = "as many judgments, but not the same"
+        note = why or "as many judgments, but not the same"
     return Difference(what, _described(ours, hashed=alike), _described(theirs, hashed=alike), note)
 
 

@@ -72,6 +72,8 @@ def interval(
     checked_count("resamples", resamples, 100)
     checked_count("seed", seed, 0)
     data = np.asarray(values, dtype=np.float64).ravel()
+    if len(beyond := data[(data < least) | (data > most)]):
+        raise UsageError(f"values must be within their bounds, {least:g} to {most:g}, found {beyond[0]:g}")
     if statistic != "mean":
         if clusters is not None or weights is not None or binary:
             raise UsageError("clusters, weights and binary are for the mean alone, not for another statistic")

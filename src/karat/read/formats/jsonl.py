@@ -71,6 +71,8 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
         what, advice = "a run log", f"did you swap gold and run? {WITHOUT_GOLD}"
     elif role == "run" and doc and value and not scores:
         what, advice = "gold", "did you swap gold and run?"
+    elif role == "run" and "topk" not in row and not doc and (lists := [n for n in names if _is_list(row[n])]):
+        what, advice = "a run log", f"write its results as 'topk', not as {shown(lists[0])}"
     elif not doc and not value and "topk" not in row and column(names, ("_id", "id", *QUERY_NAMES)) is not None:
         what, advice = "a table of queries or docs", "give it as queries or corpus"
     if what:
@@ -78,6 +80,12 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
         problem = f"expected {describe_formats(role)}; found {fields}. This looks like {what}: {advice}"
         raise InputError(Problem(file.path, 1, problem))
     return tuple(names)
+
+
+def _is_list(value: object) -> bool:
+    """Whether this may be a ranked list: objects, of which the first names a doc."""
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and column(list(first), DOC_NAMES) is not None
 
 
 def _rows(file: InputFile, role: Role, problems: Problems) -> tuple[list[Row], bool]:
