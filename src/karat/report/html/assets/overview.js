@@ -177,10 +177,12 @@ function showMisses() {
     if (late.length) rows.push({ i, top: late[0], never: late.filter((g) => rankOf(g, run) === null).length, value: valueOf(run, choice.metric, i) ?? 0 });
   }
   rows.sort((a, b) => better(choice.metric, a.value - b.value) || b.top[1] - a.top[1] || b.never - a.never);
-  const links = [["never", `Queries with relevant docs that ${run} did not return`], ...(listRuns.size > 1 ? [["nobody", "that no run returned"]] : [])];
-  $("misses-note").replaceChildren(own(run), ` did not return ${thousands(never)} of ${count(gold, "relevant doc", "relevant docs")}`,
-    listRuns.size > 1 ? `; no run returned ${thousands(nobody)}` : "",
-    `. Below: the queries with the lowest ${choice.metric}, the best doc that is not in the top ${data.k}, and what ranked first instead. `,
+  const links = [never ? ["never", `Queries with relevant docs that ${run} did not return`] : null,
+    listRuns.size > 1 && nobody ? ["nobody", "Queries with relevant docs that no run returned"] : null].filter(Boolean);
+  const all = count(gold, "relevant doc", "relevant docs");
+  $("misses-note").replaceChildren(own(run), never ? ` did not return ${thousands(never)} of ${all}` : ` returned all ${all}`,
+    listRuns.size > 1 && nobody ? `; no run returned ${thousands(nobody)} of them` : "",
+    rows.length ? `. Below: the queries with the lowest ${choice.metric}, the best doc that is not in the top ${data.k}, and what ranked first instead. ` : ". ",
     ...links.flatMap(([value, label], j) => [j ? " · " : "", el("a", { href: "#queries", onclick: () => showOnly(value) }, label)]));
   const labels = ["Query", choice.metric, `Best doc outside the top ${data.k}`, "Rank", "Ranked first instead", "Not returned"];
   const cell = (kind, label, ...children) => { const node = td(kind, null, ...children); node.dataset.label = label; return node; };
