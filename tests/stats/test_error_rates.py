@@ -12,6 +12,7 @@ from karat.stats.aggregates import IntervalChoice, Statistic, measure_changes
 from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import estimate_changes
 from karat.stats.groups import intervals
+from karat.stats.intervals import average_intervals
 from karat.stats.resample import Units
 
 if TYPE_CHECKING:
@@ -64,6 +65,21 @@ def test_changes_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> N
     truth = values.mean()
     assert sum(one.intervals[0].low > truth for one in found) <= allowed(n)
     assert sum(one.intervals[0].high < truth for one in found) <= allowed(n)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_averages_over_languages_miss_on_each_side_no_more_than_they_may(name: str) -> None:
+    values, rng = CHANGES[name], np.random.default_rng(len(name))
+    languages = []
+    for n in (12, 25, 50):
+        drawn = values[rng.integers(0, len(values), (SAMPLES, n))]
+        bounds = [(-1.0, 1.0)] * SAMPLES
+        (found,) = estimate_changes(drawn, Units.of(n), [np.arange(n)], bounds=bounds, levels=(0.95,), draws=DRAWS)
+        languages.append([one.intervals[0] for one in found])
+    averages = [average_intervals(parts) for parts in zip(*languages, strict=True)]
+    truth = values.mean()
+    assert sum(one.low > truth for one in averages) <= allowed(25)
+    assert sum(one.high < truth for one in averages) <= allowed(25)
 
 
 @pytest.mark.parametrize("n", [50, 100, 200])

@@ -22,7 +22,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import karat
 from karat.stats.groups import grouped_intervals, interval, intervals
-from karat.stats.intervals import Interval, clopper_pearson, quantile_interval, wilson
+from karat.stats.intervals import Interval, average_intervals, clopper_pearson, p_of_interval, quantile_interval, wilson
 from karat.stats.multiple import benjamini_hochberg, holm, randomised_hsd
 from karat.stats.paired import TESTS, effect_size, p_value, paired_test
 from karat.stats.power import detectable, power_of, queries_needed
@@ -798,3 +798,24 @@ def test_values_beyond_their_bounds_are_refused() -> None:
     with pytest.raises(karat.UsageError, match="values must be within their bounds, 0 to 1, found 2"):
         karat.interval([0.2, 0.5, 2.0], bounds=(0, 1))
     assert karat.interval([0.2, 0.5, float("nan")], bounds=(0, 1)).n == 2
+def test_an_average_has_the_interval_that_its_parts_give() -> None:
+    one = Interval(0.1, -0.05, 0.2, "t", 9)
+    alone = average_intervals([one])
+    assert (alone.estimate, alone.low, alone.high) == pytest.approx((0.1, -0.05, 0.2))
+    other = Interval(0.3, 0.1, 0.7, "t", 9)
+    both = average_intervals([one, other])
+    assert (both.low, both.high) == pytest.approx((0.2 - math.hypot(0.15, 0.2) / 2, 0.2 + math.hypot(0.1, 0.4) / 2))
+    shared = average_intervals([one, other], independent=False)
+    assert (shared.low, shared.high) == pytest.approx((0.025, 0.45))
+    unknown = average_intervals([one, Interval(0.3, math.nan, math.nan, "none", 1)])
+    assert unknown.estimate == pytest.approx(0.2) and math.isnan(unknown.low) and math.isnan(unknown.high)
+    assert math.isnan(p_of_interval(unknown, 0.95))
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_the_p_of_an_interval_agrees_with_it(confidence: float) -> None:
+    for low, high, outside in ((0.01, 0.3, True), (-0.01, 0.3, False), (-0.5, -0.01, True), (-0.5, 0.01, False)):
+        p = p_of_interval(Interval((low + high) / 2, low, high, "t", 9), confidence)
+        assert (p < 1 - confidence) == outside
+    assert p_of_interval(Interval(0.0, -0.1, 0.1, "t", 9), confidence) == 1.0
+    assert p_of_interval(Interval(0.2, -math.inf, math.inf, "t", 3), confidence) == 1.0

@@ -25,7 +25,6 @@ from karat.errors import InputError, KaratError, UsageError
 from karat.retrieve.protocol import Answer
 from karat.store.faults import POINTS
 from karat.verbs.bench.dataset import datasets_of
-from karat.verbs.bench.languages import averaged
 from karat.verbs.bench.request import chunks_of
 from places import ROOT
 
@@ -559,21 +558,46 @@ def test_languages_weigh_the_same_and_differences_are_tested(tmp_path: Path) -> 
     RESULT.validate(json.loads(json.dumps(document, allow_nan=False)))
 
 
-def test_the_average_over_languages_has_its_level_and_power() -> None:
-    """Planted truth: with no difference p < .05 in 5% of samples; intervals hold the truth in 95%."""
-    rng = np.random.default_rng(11)
-    sizes, spreads = (12, 40, 25, 60), (0.4, 0.2, 0.3, 0.25)
-    truths = (0.10, -0.05, 0.02, 0.01)
-    held = rejected = 0
-    for _ in range(4000):
-        samples = [rng.normal(0, s, n) for n, s in zip(sizes, spreads, strict=True)]
-        strata = [(float(x.mean()), float(x.std(ddof=1)), len(x)) for x in samples]
-        rejected += averaged(strata)[3] < 0.05
-        moved = [(m + t, s, n) for (m, s, n), t in zip(strata, truths, strict=True)]
-        _, low, high, _ = averaged(moved)
-        held += low <= float(np.mean(truths)) <= high
-    assert 0.04 <= rejected / 4000 <= 0.06 and 0.94 <= held / 4000 <= 0.96
-    assert averaged([(0.1, 0.0, 5), (0.1, 0.0, 5)])[3] == 0.0 and averaged([(0.0, 0.0, 5)])[3] == 1.0
+class Slightly:
+    """Swaps both relevant docs of some questions; a question is asked again 24 queries later."""
+
+    def retrieve(self, queries: Any, k: int) -> Any:
+        number = int(queries[0].id[1:])
+        docs = [f"d{number}", f"d{number + 1}"]
+        return [docs[::-1] if number % 24 < 14 else docs]
+
+
+class Always:
+    def retrieve(self, queries: Any, k: int) -> Any:
+        number = int(queries[0].id[1:])
+        return [[f"d{number}", f"d{number + 1}"]]
+
+
+def test_the_average_over_languages_knows_conversations_and_what_the_differences_say(tmp_path: Path) -> None:
+    fields = {"language": lambda i: ("en", "de")[i % 2], "conversation": lambda i: f"c{i % 24}"}
+    parts = [beir(tmp_path / f"asked{n}", 24 * n, 24 * n + 1, **fields) for n in (1, 10)]
+    once, often = (
+        karat.bench(str(part), {"always": Always(), "slightly": Slightly()}, "ndcg@10", out=str(tmp_path / part.name))
+        for part in parts
+    )
+    assert once.languages is not None and often.languages is not None and once.parts[0].comparison is not None
+    row, again = once.languages.rows[1], often.languages.rows[1]
+    assert (again.delta, again.low, again.high, again.p) == pytest.approx((row.delta, row.low, row.high, row.p))
+    overall = next(d for d in once.parts[0].comparison.rows if d.segment is None)
+    assert row.delta == pytest.approx(overall.delta) and not overall.significant and not row.significant
+    assert row.low < overall.difference.low and row.high > overall.difference.high
+    in_languages = [d.difference for d in once.parts[0].comparison.rows if d.segment is not None]
+    assert row.low == pytest.approx(row.delta - math.hypot(*(d.estimate - d.low for d in in_languages)) / 2)
+
+
+def test_languages_that_share_conversations_are_not_independent(tmp_path: Path) -> None:
+    fields = {"language": lambda i: ("en", "de")[i % 2], "conversation": lambda i: f"c{i // 2}"}
+    data = beir(tmp_path / "data", 24, 25, **fields)
+    found = karat.bench(str(data), {"always": Always(), "slightly": Slightly()}, "ndcg@10", out=str(tmp_path / "r"))
+    assert found.languages is not None and found.parts[0].comparison is not None
+    row = found.languages.rows[1]
+    ends = [(d.difference.low, d.difference.high) for d in found.parts[0].comparison.rows if d.segment is not None]
+    assert (row.low, row.high) == pytest.approx(tuple(np.mean(ends, axis=0)))
 
 
 def test_one_dataset_in_several_languages_is_sliced_by_them(tmp_path: Path) -> None:

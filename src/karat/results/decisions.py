@@ -6,7 +6,7 @@ Every output shows these objects, so that no two can disagree on what is signifi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -190,6 +190,12 @@ class Decision:
     def shift(self) -> float:
         """How far Δ is from no change, and in which direction: the logarithm of a ratio, else Δ itself."""
         return self._distance(self.delta)
+
+    @property
+    def shift_interval(self) -> Interval:
+        """The interval of that distance."""
+        one = self.difference
+        return replace(one, estimate=self.shift, low=self._distance(one.low), high=self._distance(one.high))
 
     def _distance(self, change: float) -> float:
         return math.log(change) if self.scale == "ratio" else change

@@ -113,6 +113,35 @@ def chosen_method(values: Floats, units: Units, method: str, bounds: tuple[float
     return "t" if units.take(there).effective < FEW else "bca"
 
 
+def average_intervals(intervals: Sequence[Interval], *, independent: bool = True) -> Interval:
+    """The plain average of several estimates, with an interval from theirs, whatever these were found by.
+
+    How far each estimate is from either end adds up in squares (Zou & Donner 2008); where the estimates rest on the
+    same units, as it is.
+    """
+    middle = sum(one.estimate for one in intervals) / len(intervals)
+    below = [(one.estimate - one.low) / len(intervals) for one in intervals]
+    above = [(one.high - one.estimate) / len(intervals) for one in intervals]
+    down, up = (math.hypot(*side) if independent else sum(side) for side in (below, above))
+    if math.isnan(down + up):
+        down = up = math.nan
+    return Interval(middle, middle - down, middle + up, "average", sum(one.n for one in intervals))
+
+
+def p_of_interval(interval: Interval, confidence: float) -> float:
+    """The two-sided p of 0 that an interval around an estimate amounts to, as a normal distribution has it.
+
+    It is below 1 − confidence where the interval leaves out 0 (Altman & Bland 2011).
+    """
+    middle = interval.estimate
+    reach = middle - interval.low if middle > 0 else interval.high - middle
+    if math.isnan(reach):
+        return math.nan
+    if middle == 0 or reach == 0:
+        return float(middle == 0)
+    return math.erfc(normal_quantile(0.5 + confidence / 2) * abs(middle) / reach / math.sqrt(2))
+
+
 def draw_error(tail: float, draws: int) -> float:
     """How far an end that is a quantile of random draws moves from seed to seed: its sd by its distance from the mean.
 

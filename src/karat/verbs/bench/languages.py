@@ -1,9 +1,9 @@
 """Systems over languages (and datasets): a cell for each, how much it varies, and whether it beats the baseline.
 
 Languages are never pooled in one mean of queries: the average is that of the languages' means, each weighing the
-same, and its difference from the baseline has the standard error of such an average (stratified by language). Of
-geometric means the average is geometric too, and what differs from the baseline is a ratio. Languages of case files are
-about different terms, and have no average at all.
+same, and the interval of its difference from the baseline is made of those of the languages' differences. Of geometric
+means the average is geometric too, and what differs from the baseline is a ratio. Languages of case files are about
+different terms, and have no average at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from karat.results.document import LanguageJson, LanguagesJson, SystemJson
 from karat.results.values import statistic_of
 from karat.stats.aggregates import Statistic
 from karat.stats.defaults import ALPHA
-from karat.stats.intervals import Interval
+from karat.stats.interaction import share_units
+from karat.stats.intervals import average_intervals, p_of_interval
 from karat.stats.multiple import holm
 from karat.store.codec import rounded
 
@@ -177,13 +178,14 @@ def _row(
     average = over.figure(np.array(means)) if averages else math.nan
     variance = float(np.var(means, ddof=1)) if len(means) > 1 else math.nan
     lowest = min(defined, key=lambda c: c.mean).place if defined else ""
-    comparisons = [(p.shift, p.times * p.spread, p.n) for p in pairs if p is not None]
-    if not averages or system == baseline or not comparisons or len(comparisons) < len(cells):
+    shifts = [p.shift_interval for p in pairs if p is not None]
+    if not averages or system == baseline or not shifts or len(shifts) < len(cells):
         return Across(system, tuple(cells), average, variance, lowest)
-    shift, low, high, p = averaged(comparisons, alpha)
-    change = statistic.change_within(Interval(shift, low, high, "t", 1))
-    delta, low, high = change.estimate, change.low, change.high
-    return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, bool(p < alpha))
+    shift = average_intervals(shifts, independent=_independent(parts))
+    p = p_of_interval(shift, parts[0].result.runs[0].sampling.confidence)
+    figures = (shift.estimate, shift.low, shift.high)
+    delta, low, high = map(math.exp, figures) if statistic.change == "ratio" else figures
+    return Across(system, tuple(cells), average, variance, lowest, delta, low, high, p, p < alpha)
 
 
 def _find_decision(part: DatasetBench, system: str, metric: str, language: str | None) -> Decision | None:
@@ -193,24 +195,15 @@ def _find_decision(part: DatasetBench, system: str, metric: str, language: str |
     return next((r for r in part.comparison.rows if (r.candidate, r.metric, dict(r.segment or {})) == key), None)
 
 
-def averaged(strata: Sequence[tuple[float, float, int]], alpha: float = ALPHA) -> tuple[float, float, float, float]:
-    """Δ of an average over languages, its interval and p, from each one's mean difference, spread and queries.
-
-    The standard error is that of a mean of independent means; degrees of freedom by Satterthwaite (1946).
-    """
-    from scipy.special import stdtr, stdtrit
-
-    delta = float(np.mean([d for d, _, _ in strata]))
-    if any(n < 2 or s != s for _, s, n in strata):
-        return delta, math.nan, math.nan, math.nan
-    parts = [s * s / n / len(strata) ** 2 for _, s, n in strata]
-    total = sum(parts)
-    if total <= 0:
-        return delta, delta, delta, 1.0 if delta == 0 else 0.0
-    freedom = total**2 / sum(v * v / (n - 1) for v, (_, _, n) in zip(parts, strata, strict=True) if v > 0)
-    error = math.sqrt(total)
-    reach = float(stdtrit(freedom, 1 - alpha / 2)) * error
-    return delta, delta - reach, delta + reach, float(2 * stdtr(freedom, -abs(delta) / error))
+def _independent(parts: Sequence[DatasetBench]) -> bool:
+    """Whether no two languages of a dataset share a query or a conversation."""
+    for part in parts:
+        run = part.result.runs[0]
+        unit = run.sampling.units(run.query_ids).unit
+        members = [unit[s.rows] for s in run.sampling.segments(run.query_ids) if tuple(s.by) == (FIELD,)]
+        if members and share_units(members):
+            return False
+    return True
 
 
 def _cell_json(cell: Cell) -> LanguageJson:
