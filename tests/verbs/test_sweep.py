@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import karat
 from karat.cli import main
-from karat.verbs.sweep import area, knee
+from karat.verbs.sweep import area, knee, rises
 
 GOLD = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}
 RUN = {"q1": ["a", "x", "b", "y", "z"], "q2": ["x", "y", "c", "z", "w"]}
@@ -41,11 +42,22 @@ def test_the_knee_is_where_more_gives_little() -> None:
     ks = [1, 2, 3, 5, 10, 20, 50]
     assert knee(ks, [-1 / k + 5 for k in ks]) in (5, 10)
     assert knee([1, 3, 5, 10], [0.1, 0.8, 0.82, 0.83]) == 3
-    assert knee([1, 3, 5, 10], [0.9, 0.3, 0.28, 0.25]) == 3
     assert knee([1, 2, 3], [0.1, 0.2, 0.3]) is None
     assert knee([1, 2, 3], [0.5, 0.5, 0.5]) is None
     assert knee([1, 2], [0.1, 0.5]) is None
     assert knee([1, 3, 5, 10, 50], [0.457, 0.392, 0.40, 0.45, 0.558]) is None  # falls, then rises: no bend
+    assert knee([1, 3, 5, 10, 20, 50], [0.786, 0.739, 0.712, 0.666, 0.698, 0.777]) is None  # the same, a little lower
+    assert knee([1, 3, 5, 10], [0.9, 0.3, 0.28, 0.25]) is None  # only falls
+    assert knee([1, 3, 5, 10], [0.1, 0.8, 0.79, 0.83]) == 3  # a dip of a hundredth is still a rise
+
+
+def test_only_curves_that_rise_reach_their_end_early() -> None:
+    assert rises([0.1, 0.5, 0.5]) and rises([0.5, 0.495, 0.6]) and rises([0.4, 0.4])
+    assert not rises([0.643, 0.573, 0.644]) and not rises([0.786, 0.777]) and not rises([math.nan, math.nan])
+    gold = {f"q{i}": {"a": 1, "b": 1, "c": 1} for i in range(12)}
+    curve = karat.sweep(gold, {q: [*"axybcz"] for q in gold}, "ndcg", ks=[1, 3, 5]).curve("ndcg")
+    assert curve.values[0] == 1.0 and curve.values[1] < curve.values[2]
+    assert (curve.knee, curve.enough) == (None, None)
 
 
 def test_a_sweep_goes_as_deep_as_the_run_and_has_bands() -> None:
@@ -88,6 +100,18 @@ def test_areas_are_compared_as_far_as_all_runs_go() -> None:
     assert "areas are up to k = 5, which all runs reach" in both.notes
     alone = karat.sweep(gold, {"deep": deep}, "precision", ks=[1, 2, 5, 10, 20])
     assert alone.curve("precision").area != both.curve("precision", "deep").area
+
+
+def test_notes_and_warnings_are_about_points_that_are_shown() -> None:
+    gold = {f"q{i}": {"d1": 1, "d7": 1} for i in range(12)}
+    runs = {name: {q: [f"d{j}" for j in range(n)] for q in gold} for name, n in (("a", 50), ("b", 50), ("c", 20))}
+    alike = karat.sweep(gold, {name: runs[name] for name in "ab"})
+    assert alike.notes == () and not any("end at rank" in text for text in alike.warnings)
+    assert not any("@100" in text for text in alike.as_json().get("warnings", []))
+    asked = karat.sweep(gold, {name: runs[name] for name in "ab"}, ks=[5, 10, 100])
+    assert asked.notes == ("a, b returned at most 50 docs: no points at 100",)
+    unequal = karat.sweep(gold, runs)
+    assert unequal.notes[0] == "c returned at most 20 docs: no points at 50"
 
 
 def test_what_has_no_cutoff_has_no_curve() -> None:

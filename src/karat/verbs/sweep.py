@@ -12,6 +12,7 @@ from karat.errors import UsageError
 from karat.gates.basis import WORDS
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
+from karat.results.depths import NAMED
 from karat.results.figures import estimate_figure
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 KS = SWEEP
 METRICS = ("recall", "ndcg", "precision", "hit")
 ENOUGH = 0.98
+"""Values this near are as good: of the deepest value, and of the largest one so far."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ class Curve:
 
     @property
     def knee(self) -> int | None:
-        """The cutoff after which more gives little."""
+        """The cutoff after which more gives little; for curves that rise."""
         return knee(self.ks, self.values)
 
     @property
     def enough(self) -> int | None:
         """The smallest cutoff that reaches 98% of the deepest value; for curves that rise."""
         deepest = self.values[-1]
-        if deepest <= 0 or self.values[0] > deepest:
+        if deepest <= 0 or not rises(self.values):
             return None
         return next(k for k, v in zip(self.ks, self.values, strict=True) if v >= ENOUGH * deepest)
 
@@ -110,6 +112,17 @@ class Sweep(Tabular):
     def __repr__(self) -> str:
         runs = ", ".join(dict.fromkeys(c.run for c in self.curves))
         return f"Sweep({', '.join(dict.fromkeys(c.metric for c in self.curves))}; {runs})"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be checked in the data behind the points that there are."""
+        shown: dict[str, set[str]] = {}
+        for curve in self.curves:
+            shown.setdefault(curve.run, set()).update(f"{curve.metric}@{k}" for k in curve.ks)
+        runs = self.result.runs
+        return serious_remarks(
+            [replace(run, values={m: v for m, v in run.values.items() if m in shown[run.name]}) for run in runs]
+        )
 
     def table(self) -> Table:
         """A row for each point of each curve; a reader sees a row for each curve."""
@@ -152,7 +165,7 @@ class Sweep(Tabular):
             kind="sweep",
             curves=curves,
             notes=list(self.notes) or UNSET,
-            warnings=serious_remarks(self.result.runs) or UNSET,
+            warnings=self.warnings or UNSET,
         )
 
     def as_json(self) -> JsonObject:
@@ -191,20 +204,34 @@ def sweep(
     curves = [c for run in result.runs for c in (*curves_of(run), *_curves_by_judge(run))]
     common = min((c.ks[-1] for c in curves), default=None)
     curves = [replace(c, common=common) for c in curves]
+    return Sweep(result, tuple(curves), tuple(_describe_ends(result.runs, curves, ks)))
+
+
+def _describe_ends(runs: Sequence[RunResult], curves: Sequence[Curve], ks: Sequence[int]) -> list[str]:
+    """Which points are missing, of those that somebody asked for or that another run has."""
+    wanted = {k for curve in curves for k in curve.ks} if tuple(ks) == KS else set(ks)
+    names: dict[int, list[str]] = {}
+    for run in runs:
+        names.setdefault(_depth(run), []).append(run.name)
     notes = []
-    for run in result.runs:
-        depth = int(run.values["num_ret"].max(initial=0))
-        beyond = sorted({k for k in ks if k > depth})
-        if beyond:
-            notes.append(f"{run.name} returned at most {depth} docs: no points at {', '.join(map(str, beyond))}")
+    for depth, some in names.items():
+        if beyond := sorted(wanted.difference(*(c.ks for c in curves if c.run in some))):
+            who = f"{', '.join(some[:NAMED])}{', …' if len(some) > NAMED else ''}"
+            notes.append(f"{who} returned at most {depth:,} docs: no points at {', '.join(map(str, beyond))}")
+    common = min((c.ks[-1] for c in curves), default=None)
     if notes and any(c.ks[-1] != common for c in curves):
         notes.append(f"areas are up to k = {common}, which all runs reach")
-    return Sweep(result, tuple(curves), tuple(notes))
+    return notes
+
+
+def _depth(run: RunResult) -> int:
+    """The length of the longest list."""
+    return int(run.values["num_ret"].max(initial=0))
 
 
 def curves_of(run: RunResult) -> list[Curve]:
     """The curves of a run that was measured at several cutoffs."""
-    depth = max(1, int(run.values["num_ret"].max(initial=0)))
+    depth = max(1, _depth(run))
     grouped: dict[str, list[tuple[int, str]]] = {}
     for name in run.values:
         base, at, k = name.rpartition("@")
@@ -242,15 +269,19 @@ def area(ks: Sequence[float], values: Sequence[float], *, log: bool = False) -> 
     return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (x[-1] - x[0]))
 
 
+def rises(values: Sequence[float]) -> bool:
+    """Whether a curve ends no lower than it starts, and nowhere falls by more than 2% of what it had reached."""
+    y = np.asarray(values, dtype=np.float64)
+    return bool(y[-1] >= y[0] and (y >= ENOUGH * np.maximum.accumulate(y)).all())
+
+
 def knee(ks: Sequence[float], values: Sequence[float], sensitivity: float = 1.0) -> int | None:
-    """Kneedle (Satopää et al. 2011), else the point farthest from the chord; None for a line or a point."""
+    """Kneedle (Satopää et al. 2011), else the point farthest from the chord; None unless the curve rises and bends."""
     x, y = np.asarray(ks, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if len(x) < 3 or np.isnan(y).any() or y.max() == y.min():
+    if len(x) < 3 or np.isnan(y).any() or y.max() == y.min() or not rises(values):
         return None
     across = (x - x[0]) / (x[-1] - x[0])
     up = (y - y.min()) / (y.max() - y.min())
-    if y[-1] < y[0]:
-        up = 1 - up  # a curve that falls has its knee where the one upside down has it
     above = up - across
     if above.max() <= 1e-12:
         return None

@@ -9,7 +9,6 @@ from karat.errors import UsageError
 from karat.report.by_judge import describe_judge
 from karat.report.terminal.console import console, grid, line, note
 from karat.results.figures import estimate_figure, share_figure
-from karat.results.remarks import serious_remarks
 from karat.results.words import plain
 
 if TYPE_CHECKING:
@@ -47,14 +46,14 @@ def show(sweep: Sweep) -> None:
                 table.add_row("", *(line(one.interval, style="dim") for one in figures))
         out.print(table)
         out.print()
-    for text in (*serious_remarks(sweep.result.runs), *sweep.notes):
+    for text in (*sweep.warnings, *sweep.notes):
         out.print(note(plain(text), serious=True))
     if sweep.result.judge is not None:
         out.print(line(plain(describe_judge(sweep.result.judge)), style="dim"))
     out.print(
         line(
             "area: under the curve over k · knee: the k after which more gives little (Kneedle) · 98% at: the smallest"
-            " k with 98% of the deepest value",
+            " k with 98% of the deepest value; both for curves that rise with k",
             style="dim",
         )
     )
