@@ -268,6 +268,19 @@ def test_a_comparison_shows_itself_in_notebooks() -> None:
     assert "<td>+0.5000 [" in page  # 1/1 − 1/2
 
 
+def test_a_family_says_how_many_comparisons_were_not_tested() -> None:
+    gold = {f"q{i:02}": {"a": 1, "b": 1} for i in range(40)}
+    old = {q: ["x", "a", "b"] if i % 3 else ["a", "b"] for i, q in enumerate(gold)}
+    new = {q: ["a", "x", "b"] if i % 2 else ["b", "a"] for i, q in enumerate(gold)}
+    queries = {q: {"kind": ("one", "two", "rare")[2 if i < 4 else i % 2]} for i, q in enumerate(gold)}
+    runs = {"old": old, "new": new}
+    found = karat.compare(gold, runs, ["mrr", "ndcg@10", "recall@1", "hit@1"], queries=queries, by="kind")
+    words = "Benjamini–Hochberg over the 6 tested of 9 comparisons (segments × 3 metrics)"
+    assert words in str(found.table().caption)
+    again = [read_decision(row.document()) for row in found.rows]
+    assert [row.family for row in again] == [row.family for row in found.rows]
+
+
 def test_the_primary_metric_is_adjusted_alone_and_the_others_together() -> None:
     gold = {f"q{i:02}": {"a": 1, "b": 1} for i in range(40)}
     old = {q: ["x", "a", "b"] if i % 3 else ["a", "b"] for i, q in enumerate(gold)}

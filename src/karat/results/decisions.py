@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from msgspec import UnsetType
 
-    from karat.results.document import ComparisonJson, PooledJson
+    from karat.results.document import ComparisonJson, FamilyJson, PooledJson
     from karat.results.figures import Figure
     from karat.results.result import RunResult
     from karat.stats.aggregates import ChangeScale
@@ -53,12 +53,23 @@ class Family:
     over: Literal["candidates", "segments"]
     metrics: int = 1
     """How many metrics are adjusted for together; the primary one is alone."""
+    untested: int = 0
+    """Comparisons of the same candidates or segments and metrics that are not among them."""
 
     def __str__(self) -> str:
         if self.metrics > 1:
-            return f"{CORRECTIONS[self.method]} over {self.size:,} comparisons ({self.over} × {self.metrics} metrics)"
+            size = f"the {self.size:,} tested of {self.size + self.untested:,}" if self.untested else f"{self.size:,}"
+            return f"{CORRECTIONS[self.method]} over {size} comparisons ({self.over} × {self.metrics} metrics)"
         what = self.over if self.size != 1 else self.over.removesuffix("s")
         return f"{CORRECTIONS[self.method]} over {self.size:,} {what}"
+
+    def document(self) -> FamilyJson:
+        """This family as the JSON document has it."""
+        from msgspec import UNSET
+
+        from karat.results.document import FamilyJson
+
+        return FamilyJson(self.method, self.size, self.over, self.metrics, self.untested or UNSET)
 
 
 @dataclass(frozen=True)
@@ -352,7 +363,7 @@ class Decision:
         """This comparison as the JSON document has it."""
         from msgspec import UNSET
 
-        from karat.results.document import ComparisonJson, FamilyJson, InteractionJson, RestJson
+        from karat.results.document import ComparisonJson, InteractionJson, RestJson
 
         interval, family = self.difference, self.family
         part, tested = self.segment is not None, self.margin is not None
@@ -373,7 +384,7 @@ class Decision:
             significant=bool(self.significant),
             outcome=self.outcome,
             statement=self.statement,
-            family=FamilyJson(family.method, family.size, family.over, family.metrics) if family is not None else None,
+            family=None if family is None else family.document(),
             primary=self.primary,
             effect_size=rounded(self.effect_size) if math.isfinite(self.effect_size) else None,
             wins=self.wins,
@@ -475,7 +486,9 @@ def read_decision(row: ComparisonJson) -> Decision:
         rest=RestComparison(number(row.rest.p), number(row.rest.p_adjusted), row.rest.differs) if row.rest else None,
         depths=(row.depths[0], row.depths[1]) if row.depths else None,
         same_lists=row.identical_lists is True,
-        family=Family(family.method, family.size, family.over, family.metrics) if family is not None else None,
+        family=None
+        if family is None
+        else Family(family.method, family.size, family.over, family.metrics, family.untested or 0),
         primary=row.primary,
     )
     # The file says what these queries can detect; it does not hold the spread that this is worked out from.

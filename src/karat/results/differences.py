@@ -221,8 +221,11 @@ def adjust(rows: list[Decision], correction: str, alpha: float, primary: str) ->
         used = correction if whole or correction == "none" else "bh"
         p = [rows[i].p_adjusted for i in members]
         steps = holm(p) if used == "holm" else benjamini_hochberg(p) if used == "bh" else p
-        metrics = len({rows[i].metric for i in members})
-        family = Family(used, len(members), "candidates" if whole else "segments", metrics)
+        metrics = {rows[i].metric for i in members}
+        alike = sum((row.segment is None) == whole and row.metric in metrics for row in rows)
+        family = Family(
+            used, len(members), "candidates" if whole else "segments", len(metrics), untested=alike - len(members)
+        )
         for i, p_adjusted in zip(members, steps, strict=True):
             significant = p_adjusted < alpha and rows[i].n > 1
             out[i] = replace(rows[i], p_adjusted=p_adjusted, correction=used, significant=significant, family=family)

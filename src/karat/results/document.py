@@ -108,6 +108,9 @@ class FamilyJson(Struct, forbid_unknown_fields=True, frozen=True):
     size: int
     over: Literal["candidates", "segments"]
     metrics: Annotated[int, Meta(description="How many metrics are adjusted for together.")] = 1
+    untested: Annotated[
+        int | UnsetType, Meta(description="How many comparisons of the same metrics could not be tested.")
+    ] = UNSET
 
 
 class InteractionJson(Struct, forbid_unknown_fields=True, frozen=True):
