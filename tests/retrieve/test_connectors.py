@@ -621,7 +621,9 @@ def test_a_result_without_an_id_is_told() -> None:
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
             return [Document(query, metadata={"page": 3, "title": "T"})]
 
-    with pytest.raises(InputError, match=r"query q0: a result has no id: its own is nothing.*page, title; .*id_field="):
+    with pytest.raises(
+        InputError, match=r'query "q0": a result has no id: its own is nothing.*page, title; .*id_field='
+    ):
         make_retriever(Nameless()).retrieve(QUERIES[:1], 3)
     with pytest.raises(InputError, match=r"no usable id in 'titel'.*did you mean 'title'"):
         make_retriever({"kind": "langchain", "retriever": Nameless(), "id_field": "titel"}).retrieve(QUERIES[:1], 3)
@@ -676,7 +678,7 @@ def test_what_fails_within_langchain_is_told() -> None:
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
             raise ConnectionError("store is down")
 
-    with pytest.raises(InputError, match=r'langchain Down, query q0: failed \(ConnectionError: "store is down"\)'):
+    with pytest.raises(InputError, match=r'langchain Down, query "q0": failed \(ConnectionError: "store is down"\)'):
         make_retriever(Down()).retrieve(QUERIES[:1], 3)
 
 
@@ -761,7 +763,7 @@ def test_llamaindex_by_its_name_and_with_a_retriever_of_ones_own(module: Any) ->
         (found,) = make_retriever(spec).retrieve([Query("x")], 2)
         assert found.ids == ["d0", "d1"]
         assert found.scores is None  # one of them has none
-    with pytest.raises(InputError, match="llamaindex Down, query q0: failed"):
+    with pytest.raises(InputError, match='llamaindex Down, query "q0": failed'):
         make_retriever("my_llama:down").retrieve(QUERIES[:1], 3)
     with pytest.raises(UsageError, match="must be a BaseRetriever or an index, found 3"):
         make_retriever({"kind": "llamaindex", "retriever": 3})

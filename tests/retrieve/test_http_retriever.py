@@ -220,7 +220,7 @@ def test_fields_of_a_query_fill_places_with_their_own_type() -> None:
     }
     assert fill(template, query, 5) == {"y": 2024, "t": ["a", "b"], "l": "x-de", "n": "en", "s": "2024!"}
     assert fill_url("/{language}?y={field.year}", query, 5) == "/de?y=2024"
-    with pytest.raises(InputError, match=r"query q1: the request needs \{field.area\}.*language, year, tags"):
+    with pytest.raises(InputError, match=r'query "q1": the request needs \{field.area\}.*language, year, tags'):
         fill("{field.area}", query, 5)
     with pytest.raises(InputError, match=r"Write \{language:-something\}"):
         fill_url("{language}", "plain text", 5)
@@ -237,7 +237,7 @@ def test_a_busy_server_is_asked_again(status: int, times: int, http: Any, reques
 
 
 def test_a_server_that_stays_busy_is_an_error(http: Any) -> None:
-    with pytest.raises(InputError, match=r"""query q7: HTTP 503: '\{"error": "busy"\}'"""):
+    with pytest.raises(InputError, match=r"""query "q7": HTTP 503: '\{"error": "busy"\}'"""):
         http("/flaky/always/503/9?q={query}&k={k}", retries=1).retrieve([Query("x", "q7")], 2)
 
 

@@ -374,6 +374,18 @@ def test_a_file_that_is_no_log_of_a_benchmark_is_never_replaced(tmp_path: Path) 
     assert (out / "bm25.jsonl").read_text() == mine
 
 
+def test_errors_name_a_query_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bad.py").write_text(
+        "def none(q, k): return None\ndef boom(q, k): raise ValueError('boom')\ndef score(q, texts): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    data = str(beir(tmp_path / "data"))
+    reranked = "rerank(bad:none, model=bad:score)"
+    for spec, found in (("bad:none", "expected a list"), ("bad:boom", "ValueError"), (reranked, "expected a list")):
+        with pytest.raises(InputError, match=rf'query "q\d+": {found}'):
+            karat.bench(data, [spec], "ndcg@10", out=str(tmp_path / "runs"))
+
+
 def test_a_retriever_that_fails_says_on_which_query_and_loses_nothing(tmp_path: Path) -> None:
     data, out = beir(tmp_path / "data"), tmp_path / "runs"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karat.errors import InputError, UsageError, shown
 from karat.retrieve.client import Client, RetryPolicy, require_httpx
 from karat.retrieve.json_path import JsonPath, describe
-from karat.retrieve.protocol import Answer, Base, read_answer
+from karat.retrieve.protocol import Answer, Base, name_query, read_answer
 from karat.retrieve.registry import retriever
 from karat.retrieve.request import fill, fill_url, places, read_json
 from karat.retrieve.secrets import expand, expand_url, refuse_written_out, variable_of, with_secrets, without_query
@@ -130,7 +130,7 @@ class Http(Base):
         return Client(headers=out, login=login, secrets=tuple(filter(None, secrets)), **options)
 
     def _ask(self, query: Query, k: int) -> Answer:
-        where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
+        where = f"{self.where}, {name_query(query)}"
         url = fill_url(self._full_url, query, k)
         content = None if self._body is None else json.dumps(fill(self._body, query, k), default=str).encode()
         reply = self._client.send(self.method, url, where, content=content)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Answer, Base, Stopwatch
+from karat.retrieve.protocol import Answer, Base, Stopwatch, name_query
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LangChain(Base):
         return {"embedding_model": model} if isinstance(model, str) else {}
 
     def _ask(self, query: Query, k: int) -> Answer:
-        where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
+        where = f"{self.where}, {name_query(query)}"
         stopwatch = Stopwatch()
         try:
             docs, scores = self._search_store(str(query), k) if self._is_store else self._invoke(str(query), k)

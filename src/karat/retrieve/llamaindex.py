@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, KaratError, UsageError, missing_package, shown
 from karat.retrieve.framework import id_of, object_of
-from karat.retrieve.protocol import Answer, Base, Stopwatch
+from karat.retrieve.protocol import Answer, Base, Stopwatch, name_query
 from karat.retrieve.registry import retriever
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LlamaIndex(Base):
         return {"embedding_model": model} if isinstance(model, str) and model != "unknown" else {}
 
     def _ask(self, query: Query, k: int) -> Answer:
-        where = f"{self.where}, query {getattr(query, 'id', '') or shown(str(query))}"
+        where = f"{self.where}, {name_query(query)}"
         stopwatch = Stopwatch()
         try:
             nodes = self._of_depth(k).retrieve(str(query))

@@ -35,6 +35,11 @@ class Query(str):
         return query
 
 
+def name_query(query: str) -> str:
+    """A query as errors name it: by its id, or by its text where it has none."""
+    return f"query {shown(getattr(query, 'id', '') or str(query))}"
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a retriever to one query, best doc first.

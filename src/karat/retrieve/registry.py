@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import KaratError, UsageError, nearest, shown
-from karat.retrieve.protocol import Base, read_answer
+from karat.retrieve.protocol import Base, name_query, read_answer
 from karat.retrieve.spec import Spec, parse_spec
 
 if TYPE_CHECKING:
@@ -201,6 +201,4 @@ class Function(Base):
             own_index(corpus)
 
     def retrieve(self, queries: Sequence[Query], k: int) -> list[Answer]:
-        return [
-            read_answer(self.function(q, k, **self.params), f"{self.where}, query {shown(str(q))}") for q in queries
-        ]
+        return [read_answer(self.function(q, k, **self.params), f"{self.where}, {name_query(q)}") for q in queries]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from karat.errors import InputError, UsageError, shown
+from karat.retrieve.protocol import name_query
 
 if TYPE_CHECKING:
     from karat.retrieve.protocol import Query
@@ -84,7 +85,7 @@ def _value(place: re.Match[str], query: Query | str, k: int) -> Any:
     if other is not None:
         return other
     raise InputError(
-        f"query {getattr(query, 'id', '') or shown(str(query))}: the request needs {place[0]}, and the query has "
+        f"{name_query(query)}: the request needs {place[0]}, and the query has "
         f"no such field; its fields: {', '.join(fields) or 'none'}. Write {{{name}:-something}} for those without"
     )
 

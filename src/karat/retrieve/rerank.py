@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, shown
 from karat.retrieve import ranking
 from karat.retrieve.encoders import is_function
-from karat.retrieve.protocol import Answer, Base, Stopwatch, read_answer
+from karat.retrieve.protocol import Answer, Base, Stopwatch, name_query, read_answer
 from karat.retrieve.registry import import_object, make_retriever, retriever
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ class Rerank(Base):
 
     def _rerank(self, query: Query, k: int) -> Answer:
         stopwatch = Stopwatch()
-        answer = read_answer(self.inner.retrieve([query], max(k, self.candidates))[0], "rerank")
+        answer = read_answer(self.inner.retrieve([query], max(k, self.candidates))[0], f"rerank, {name_query(query)}")
         stopwatch.lap("retrieve")
         ms = dict(answer.latency_ms or stopwatch.ms)
         stopwatch = Stopwatch()
         ids = list(dict.fromkeys(answer.ids))
         head, rest = ids[: self.candidates], ids[self.candidates :]
-        scores = self._scores(str(query), head)
+        scores = self._scores(query, head)
         order = ranking.best(scores, len(head), ranking.precedence(head)) if head else np.zeros(0, dtype=np.int64)
         final = [head[i] for i in order.tolist()] + rest
         values = _with_lower(scores[order], len(rest))
@@ -113,13 +113,13 @@ class Rerank(Base):
             more=answer.more,
         )
 
-    def _scores(self, query: str, ids: Sequence[str]) -> NDArray[np.float64]:
+    def _scores(self, query: Query, ids: Sequence[str]) -> NDArray[np.float64]:
         if not ids:
             return np.zeros(0)
         if self._texts is None:
             raise UsageError("rerank: index() comes before retrieve(): texts are taken from the corpus")
-        where = f"rerank: {self.scorer.name}, query {shown(query)}"
-        values = self.scorer.scores(query, [self._texts(id) for id in ids])
+        where = f"rerank: {self.scorer.name}, {name_query(query)}"
+        values = self.scorer.scores(str(query), [self._texts(id) for id in ids])
         try:
             scores = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 import msgspec
 
-from karat.errors import InputError, KaratError, UsageError, shown
+from karat.errors import InputError, KaratError, UsageError
 from karat.model.json_data import JsonObject
 from karat.model.run_log import FACTS
 from karat.read.json_lines import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
-from karat.retrieve.protocol import RetrieverFacts, read_answer
+from karat.retrieve.protocol import RetrieverFacts, name_query, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
@@ -214,7 +214,7 @@ def _line(task: Task, query: Query) -> bytes:
 
 def _ask(task: Task, query: Query) -> tuple[Answer, float]:
     """The answer to one query, and the milliseconds of the whole call."""
-    where = f"{task.label}, query {shown(query.id or str(query))}"
+    where = f"{task.label}, {name_query(query)}"
     start = time.perf_counter()
     try:
         answers = task.retriever.retrieve([query], task.depth or task.k)
