@@ -26,6 +26,7 @@ from karat.report.html.source import source_of
 from karat.report.outputs import Files, summarise, write
 from karat.report.terminal import check as check_view
 from karat.report.terminal import compare as compare_view
+from karat.report.terminal import evaluate as evaluate_view
 from karat.report.terminal.console import PIPE
 from karat.report.view import view_of
 from karat.results.decisions import read_decision
@@ -1004,3 +1005,19 @@ def test_markdown_says_of_small_segments_that_they_are_too_few() -> None:
     assert "too few to judge alone" in row
     (row,) = (line for line in text.splitlines() if line.startswith("| area = main") and "/" in line)
     assert "too few" not in row
+
+
+def test_an_evaluation_marks_small_segments_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+    gold = {f"q{i:02}": {"a": 1} for i in range(30)}
+    run = {q: ["a"] if i % 3 else ["x", "a"] for i, q in enumerate(gold)}
+    kinds = {q: {"kind": "rare" if i < 6 else "usual"} for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, run, "mrr,hit@1", queries=kinds, by="kind")
+    words = "† too few to judge alone: fewer than 10 independent queries"
+    evaluate_view.show(result, "gold")
+    out = capsys.readouterr().out
+    assert re.search(r"kind=rare † +6 ", out) and re.search(r"kind=usual +24 ", out) and words in out
+    page = markdown.render(view_of(result))
+    assert "| kind = rare † | 6 |" in page and "| kind = usual | 24 |" in page and words in page
+    enough = karat.evaluate(gold, run, "mrr,hit@1", queries=kinds, by="kind", min_segment=5)
+    evaluate_view.show(enough, "gold")
+    assert "†" not in capsys.readouterr().out + markdown.render(view_of(enough))

@@ -17,7 +17,7 @@ from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
-from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text
+from karat.results.words import FEW_MARK, TOO_FEW, describe_few, plain, plural, queries_text, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -213,12 +213,15 @@ def _values_by_segment(view: View) -> list[str]:
         cells = [_value(m, s.run.segments[i].metrics[m]) if i < len(s.run.segments) else "–" for m, s in columns]
         if pooled:
             cells.append(_value(metric, segment.pooled[metric]) if metric in segment.pooled else "")
-        rows.append([text(segment_text(segment.by)), f"{segment.metrics[metric].n:,}", *cells])
+        mark = f" {FEW_MARK}" if metric in segment.too_few else ""
+        rows.append([text(segment_text(segment.by)) + mark, f"{segment.metrics[metric].n:,}", *cells])
     head = [code(m) for m, _ in columns] if len(view.systems) == 1 else [text(s.label) for _, s in columns]
     head += [f"{code(metric)}, pooled"] if pooled else []
     title = "**By segment**" if len(view.systems) == 1 else f"**{code(metric)} by segment**"
     more = f"\n\nand {len(segments) - ROWS} more segments" if len(segments) > ROWS else ""
-    return [f"{title}\n\n" + lay_table(["segment", "n", *head], rows) + more]
+    few = any(metric in s.too_few for s in segments[:ROWS])
+    legend = f"\n\n{describe_few(view.systems[0].run.sampling.minimum)}" if few else ""
+    return [f"{title}\n\n" + lay_table(["segment", "n", *head], rows) + more + legend]
 
 
 def _statements(view: View) -> list[str]:

@@ -14,6 +14,8 @@ BASELINE = "baseline"
 """What gates, and sentences, call the run that others are compared with."""
 TOO_FEW = "too few to judge alone"
 """What is said of a segment below the minimum size, in the place of p."""
+FEW_MARK = "†"
+"""Marks the name of such a segment, where a table has no p."""
 EMPTY = '""'
 """An empty value of a field, so that a sentence shows it."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -42,6 +44,11 @@ UnitWord = Literal["query", "conversation"]
 def units_text(n: int, unit: UnitWord) -> str:
     """`52 queries`, `12 conversations`."""
     return queries_text(n) if unit == "query" else plural(n, unit)
+
+
+def describe_few(minimum: int) -> str:
+    """What the mark of small segments means."""
+    return f"{FEW_MARK} {TOO_FEW}: fewer than {minimum:,} independent queries"
 
 
 def segment_text(segment: Mapping[str, str] | None, mark: str = " = ") -> str:

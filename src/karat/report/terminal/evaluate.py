@@ -15,8 +15,8 @@ from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import remarks_of
+from karat.results.words import FEW_MARK, describe_few, queries_text, segment_text
 from karat.results.words import plain as plain
-from karat.results.words import queries_text, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,8 @@ def show(result: Result, gold: str, verbose: bool = False) -> None:
     out.print(_table(result, _fits(result, out.width, max(map(len, result.metrics), default=0))))
     if result.runs[0].sampling.tables:
         out.print(_segments(result, _fits(result, out.width, SEGMENT)))
+        if any(_leading(result) in segment.too_few for segment in result.runs[0].segments):
+            out.print(line(describe_few(result.runs[0].sampling.minimum), style="dim"))
     if len(result.runs) > 1:
         show_readings(out, result.runs)
     show_judged(out, result)
@@ -87,7 +89,7 @@ def _cells(metric: str, interval: Interval, wide: bool, *, bold: bool = False) -
 
 def _segments(result: Result, wide: bool) -> Table:
     """One metric in every segment; the others are in the JSON."""
-    metric = PRIMARY if PRIMARY in result.metrics else result.metrics[0]
+    metric = _leading(result)
     table = _run_columns(grid(f"{metric} by segment", "n", gap=1), result, wide)
     pooled = wide and len(result.runs) == 1 and any(metric in s.pooled for s in result.runs[0].segments)
     if pooled:
@@ -99,9 +101,9 @@ def _segments(result: Result, wide: bool) -> Table:
             cells += _cells(metric, run.segments[i].metrics[metric], wide) if has_segment else [""] * (1 + wide)
         if pooled:
             cells.append(str(estimate_figure(metric, segment.pooled[metric])) if metric in segment.pooled else "")
-        name = plain(segment_text(segment.by, "="))
-        n = segment.metrics[metric].n
-        table.add_row(name, str(n), *cells, style="dim" if metric in segment.too_few else None)
+        few = metric in segment.too_few
+        name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
+        table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
     for names in result.runs[0].sampling.tables:
         across = [run.across(",".join(names), metric) for run in result.runs]
         cells = []
@@ -110,6 +112,11 @@ def _segments(result: Result, wide: bool) -> Table:
             cells += [figure(metric, one["macro_average"]).text, *([variance] if wide else [])]
         table.add_row(plain(f"macro average by {', '.join(names)}"), f"{across[0]['segments']}", *cells, style="italic")
     return table
+
+
+def _leading(result: Result) -> str:
+    """The metric that is shown by segment."""
+    return PRIMARY if PRIMARY in result.metrics else result.metrics[0]
 
 
 def best_of(name: str, values: list[float]) -> set[int]:

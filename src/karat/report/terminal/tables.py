@@ -10,7 +10,7 @@ from karat.metrics.grammar import PRIMARY, parse
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
-from karat.results.words import BASELINE, plain, plural, segment_text
+from karat.results.words import BASELINE, FEW_MARK, describe_few, plain, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -157,13 +157,12 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
             table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=HEAD)
         for segment in rows:
             cells = [_in_segment(run, segment, metric) for run in runs]
-            table.add_row(
-                plain(segment_text(segment.by, "=")),
-                str(segment.metrics[metric].n),
-                *cells,
-                style="dim" if metric in segment.too_few else None,
-            )
+            few = metric in segment.too_few
+            name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
+            table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
         out.print(table)
+        if any(metric in s.too_few for s in rows):
+            out.print(line(describe_few(candidate.sampling.minimum), style="dim"))
     if hidden := len(segments) - len(small) - len(rows):
         out.print(line(f"and {hidden} more segments that are better; use --verbose to show them", style="dim"))
     if small:
