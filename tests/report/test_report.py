@@ -1136,3 +1136,15 @@ def test_code_that_changed_is_the_users(browser: Any, systems: Made) -> None:
     with opened(browser, systems.path) as page:
         text = page.inner_text("#facts")
         assert "your retriever's code" in text and "code version" not in text
+
+
+def test_the_change_by_segment_says_how_many_segments_it_does_not_name(browser: Any, tmp_path: Path) -> None:
+    gold = {f"q{i:03}": {"a": 1} for i in range(100)}
+    runs = {"old": {q: ["a"] for q in gold}, "new": {q: ["x"] for q in gold}}
+    queries = {q: {"kind": f"k{i % 5}"} for i, q in enumerate(gold)}
+    found = karat.compare(gold, runs, "ndcg@10", queries=queries, by="kind")
+    (tmp_path / "r.html").write_text(rendered(page_of(source_of(found))), "utf-8")
+    with opened(browser, tmp_path / "r.html") as page:
+        drawn(page)
+        note = page.inner_text("#forest-note")
+        assert note.startswith("Significantly worse: kind = k0 (") and note.endswith("; and 2 more segments.")

@@ -64,7 +64,8 @@ function showRanking() {
 function showForestNote() {
   if (!$("forest-note")) return;
   const rows = forestRows(), metric = choice.metric, segments = rows.filter((r) => !r.whole);
-  const named = (some) => some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]);
+  const named = (some) => [some.slice(0, 3).flatMap((r, i) => [i ? "; " : "", own(r.name), " (" + r.text + ", " + count(r.n, "query", "queries") + ")"]),
+    some.length > 3 ? "; and " + count(some.length - 3, "more segment", "more segments") : ""];
   const worse = segments.filter((r) => r.kind === "down"), lower = segments.filter((r) => r.kind !== "down" && better(metric, r.delta - r.neutral) < 0);
   const parts = !rows.length ? ["No comparison of ", own(choice.run), "."]
     : !segments.length ? [`Each metric on the scale of ${metric}, over all queries: `, own(choice.run), rows[0].neutral ? " divided by " : " minus ", own(data.base ?? reference), "."]
