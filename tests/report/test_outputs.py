@@ -234,6 +234,7 @@ def test_a_comment_shows_at_most_three_queries_and_five_metrics() -> None:
     assert page.count("<tr>") == 1 + 5
     assert len(re.findall(r"<li><code>q\d+</code>", page)) == 3
     assert page.index(">map<") < page.index(">ndcg@1<")  # metrics of gates come first
+    assert "and 5 more metrics" in page
     assert "Full report" not in page  # no address was given
 
 
@@ -1021,3 +1022,10 @@ def test_an_evaluation_marks_small_segments_in_every_output(capsys: pytest.Captu
     enough = karat.evaluate(gold, run, "mrr,hit@1", queries=kinds, by="kind", min_segment=5)
     evaluate_view.show(enough, "gold")
     assert "†" not in capsys.readouterr().out + markdown.render(view_of(enough))
+
+
+def test_the_lowest_queries_are_not_those_that_no_system_can_answer() -> None:
+    gold = {f"q{i:02}": {"d": int(i > 3)} for i in range(30)}
+    run = {q: ["d"] if i % 5 else ["x", "d"] for i, q in enumerate(gold)}
+    comment = markdown.render(view_of(karat.check(karat.evaluate(gold, run, "ndcg@10"), ["ndcg@10 >= 0.1"])))
+    assert re.findall(r"- `(q\d+)`", comment) == ["q05", "q10", "q15"]

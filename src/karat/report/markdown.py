@@ -303,10 +303,11 @@ def _metrics(view: View) -> str:
     """At most five metrics, those of the gates first: each run's value, and what changed against the baseline."""
     first = [r.gate.metric for r in view.gate_rows if r.judged.outcome != "pass" and r.gate.level == "error"]
     names = list(dict.fromkeys([*first, *(r.gate.metric for r in view.gate_rows), PRIMARY, *view.metrics]))
-    names = [n for n in names if n in view.metrics][:METRICS]
+    names = [n for n in names if n in view.metrics]
+    others = len(names) - METRICS
     systems, base = view.candidates[:RUNS], view.baseline
     rows = []
-    for name in names:
+    for name in names[:METRICS]:
         cells = [code(name)]
         if base is not None:
             cells.append(figure(name, base.run.mean[name]).text if name in base.run.values else "–")
@@ -320,8 +321,10 @@ def _metrics(view: View) -> str:
     head = ["metric", *([text(base.label)] if base is not None else [])]
     for system in systems:
         head += [text(system.name), f"{what} [{level}]".strip()]
-    more = f"\n\nand {len(view.candidates) - RUNS} more runs" if len(view.candidates) > RUNS else ""
-    return lay_table(head, rows) + more
+    hidden = [plural(others, "more metric")] if others > 0 else []
+    if len(view.candidates) > RUNS:
+        hidden.append(plural(len(view.candidates) - RUNS, "more run"))
+    return lay_table(head, rows) + (f"\n\nand {' and '.join(hidden)}" if hidden else "")
 
 
 def _readings(view: View) -> str:

@@ -215,7 +215,8 @@ class View:
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None
         changes = {q: v - before[q] for q, v in mine.items() if q in before} if before is not None else mine
-        defined = [(q, v) for q, v in changes.items() if v == v]
+        hopeless = run.without_relevant if "gold" in parse(metric).needs else frozenset[str]()
+        defined = [(q, v) for q, v in changes.items() if v == v and q not in hopeless]
         losses = defined if before is None else [(q, v) for q, v in defined if (v < 0) == rises and abs(v) > SAME]
         lowest = sorted(losses, key=lambda x: (x[1] if rises else -x[1], x[0]))[:QUERIES]
         rows = []

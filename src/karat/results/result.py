@@ -27,7 +27,7 @@ import numpy as np
 from karat.errors import ResultError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.policy import Policy, parent_of
+from karat.model.policy import RELEVANT, Policy, parent_of
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks
@@ -191,6 +191,14 @@ class RunResult(Tabular):
         if self.derived is not None or self.rankings is None:
             return self.derived.judged if self.derived is not None else None
         return spread(parse("judged@10")(self.rankings), self.rankings.query_ids, self.query_ids)
+
+    @cached_property
+    def without_relevant(self) -> frozenset[str]:
+        """The queries that the gold has no relevant doc for; none where the result does not know."""
+        if self.rankings is None:
+            return frozenset()
+        ids = self.rankings.query_ids
+        return frozenset(ids[i] for i in np.flatnonzero(self.rankings.gold_count(RELEVANT) == 0).tolist())
 
     def measure(self, measures: Sequence[Measure]) -> RunResult:
         """The same run with the values of other metrics, of those that need no more than rankings."""
