@@ -325,3 +325,16 @@ def test_output_that_is_closed_or_full_is_no_fault(files: Path, forks: Forks) ->
         done = forks.run(str(files), "/dev/full", "", *command.split())
         full = "karat: standard output: cannot be written (No space left on device); make room\n"
         assert (done.returncode, done.stdout) == (2, full)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_file_that_is_named_twice_counts_once_and_a_note_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "a file named twice counts once: a.run"
+    for again in (["a.run", "./a.run"], ["old=a.run", "new=a.run"]):
+        assert run("evaluate", "gold.txt", *again, "b.run", "-m", "mrr", "--json", "-") == 0
+        document = json.loads(capsys.readouterr().out)
+        assert len(document["runs"]) == 2 and all(note in one["notes"] for one in document["runs"])
+    assert run("evaluate", "gold.txt", "a.run", "a.run", "-m", "mrr") == 0
+    assert capsys.readouterr().out.count(note) == 1
+    assert run("evaluate", "gold.txt", "b.run", "*.run", "-m", "mrr") == 0  # the first, and then all others
+    assert "named twice" not in capsys.readouterr().out

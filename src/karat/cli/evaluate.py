@@ -100,7 +100,7 @@ def evaluate(
         with terminal.progress(quiet) as watch:
             result = score_runs(
                 qrels,
-                sources,
+                runs if config is None else sources,
                 metrics,
                 ks=terminal.cutoffs(k),
                 settings=settings,

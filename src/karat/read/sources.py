@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -107,7 +108,7 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
     paths: list[str] = []
     for pattern in patterns:
         label, place = _label(pattern)
-        matches = sorted(glob.glob(place)) if glob.has_magic(place) and not os.path.exists(place) else [place]
+        matches = sorted(glob.glob(place)) if _is_glob(place) else [place]
         if not matches:
             raise InputError(f"{place}: no file matches, expected at least one; check the folder and the pattern")
         if label and len(matches) > 1:
@@ -132,6 +133,18 @@ def run_files(patterns: Sequence[str]) -> dict[str, str]:
             for p, s, n in zip(paths, stems, names, strict=True)
         ]
     return dict(zip(names, paths, strict=True))
+
+
+def describe_repeats(patterns: Sequence[str]) -> str | None:
+    """Which files are named more than once, other than by a glob; None where none is."""
+    places = [place for _, place in map(_label, patterns) if not _is_glob(place)]
+    counts = Counter(map(os.path.abspath, places))
+    again = list(dict.fromkeys(os.path.basename(place) for place in places if counts[os.path.abspath(place)] > 1))
+    return f"a file named twice counts once: {', '.join(again)}" if again else None
+
+
+def _is_glob(place: str) -> bool:
+    return glob.has_magic(place) and not os.path.exists(place)
 
 
 def _label(pattern: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from karat.read.chroma import is_batch
 from karat.read.files import is_packed
 from karat.read.frames import is_frame
 from karat.read.queries import read_queries_of_gold
-from karat.read.sources import read_run, run_files
+from karat.read.sources import describe_repeats, read_run, run_files
 from karat.read.textfile import TextFile
 from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
@@ -90,6 +90,8 @@ def evaluate(
         assert job.gold is not None
         table = job.queries = with_domains(table, job.gold.qrels, ontology)
     sources = named_runs(run)
+    if _are_files(run) and (repeats := describe_repeats([os.fspath(r) for r in run])) is not None:
+        job.notes = (repeats,)
     if qrels is None and metrics is None:
         from karat.verbs.log_metrics import default_log_metrics
 
@@ -106,7 +108,7 @@ def evaluate(
     if docs_table is not None:
         job.parents, job.corpus = docs_table.parents, docs_table.fields.keys()
         unmatched = unmatched_gold(job.gold.qrels, docs_table) if job.gold is not None else None
-        job.notes = (unmatched.note,) if unmatched else ()
+        job.notes = (*job.notes, *([unmatched.note] if unmatched else []))
     if cases is not None:
         job.counts = {CASES: len(cases)}
     if any(m.needs != GOLD_ALONE for m in measures):
@@ -222,13 +224,18 @@ def _docs(docs: Any, policy: Policy) -> Docs:
 
 def named_runs(run: Any) -> list[tuple[str | None, Any]]:
     """The runs by name; None stands for the name that a single run brings itself."""
-    if isinstance(run, (list, tuple)) and run and all(isinstance(r, (str, os.PathLike)) for r in run):
+    if _are_files(run):
         return list(run_files([os.fspath(r) for r in run]).items())
     if isinstance(run, str) and run != "-" and not os.path.exists(run) and any(c in run for c in "*?["):
         return list(run_files([run]).items())
     if isinstance(run, Mapping) and _holds_runs(run):
         return [(str(name), source) for name, source in run.items()]
     return [(None, run)]
+
+
+def _are_files(run: Any) -> bool:
+    """Whether it is a list of paths and patterns."""
+    return isinstance(run, (list, tuple)) and len(run) > 0 and all(isinstance(r, (str, os.PathLike)) for r in run)
 
 
 def _holds_runs(data: Mapping[Any, Any]) -> bool:
