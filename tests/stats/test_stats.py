@@ -798,6 +798,8 @@ def test_values_beyond_their_bounds_are_refused() -> None:
     with pytest.raises(karat.UsageError, match="values must be within their bounds, 0 to 1, found 2"):
         karat.interval([0.2, 0.5, 2.0], bounds=(0, 1))
     assert karat.interval([0.2, 0.5, float("nan")], bounds=(0, 1)).n == 2
+
+
 def test_an_average_has_the_interval_that_its_parts_give() -> None:
     one = Interval(0.1, -0.05, 0.2, "t", 9)
     alone = average_intervals([one])
