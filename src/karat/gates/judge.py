@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from karat.gates.kinds import Region
     from karat.gates.language import Gate
+    from karat.results.words import Outcome as Outcome
     from karat.stats.aggregates import ChangeScale
 
-Outcome = Literal["pass", "fail", "undecided"]
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""

@@ -10,16 +10,20 @@ import numpy as np
 
 from karat.align import find, find_queries
 from karat.errors import UsageError
+from karat.judge.gate_value import RankedLists, value_gates
 from karat.judge.pairs import Draw, Pair
 from karat.judge.value import value_pairs
 from karat.metrics.difference_bounds import offers_difference_bounds
 from karat.metrics.grammar import parse
 from karat.model.policy import Policy, is_judged
+from karat.results.top_lists import DEPTH as LISTED
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.align import Hits
+    from karat.judge.gate_value import GateRule, PoolGate
     from karat.judge.value import PoolComparison
     from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
@@ -40,9 +44,11 @@ class Pool:
     judged: int
     """How many of these have a judgment already."""
     open: int
-    """How many could be in the file: all without a judgment, or by value those that could change a comparison."""
+    """How many could be in the file: all without a judgment, or by value those that could change what is asked."""
     comparisons: tuple[PoolComparison, ...] = ()
     """By value: what is certain of each comparison with the first run."""
+    gates: tuple[PoolGate, ...] = ()
+    """By value: what is certain of each gate for each run that it judges."""
     notes: tuple[str, ...] = ()
 
 
@@ -54,6 +60,7 @@ def build_pool(
     depth: int = DEPTH,
     order: Order = "random",
     metric: str | None = None,
+    gates: Sequence[GateRule] = (),
     scale: Sequence[float] = range(4),
     limit: int | None = None,
     seed: int = SEED,
@@ -64,12 +71,17 @@ def build_pool(
     In random order every pair has the same chance to be among the first, and with a limit the probability of each is
     known. By value, pairs come first that bring a comparison with the first run nearest to its decision; those that can
     change none are left out. Compared is `metric`, ndcg at the depth unless named, and docs without a judgment may have
-    every grade of `scale`.
+    every grade of `scale`. With `gates`, pairs come first that bring a gate nearest to its decision, and runs are only
+    compared by a metric that is named.
     """
     if depth < 1 or (limit is not None and limit < 1):
         raise UsageError(f"depth and limit must be whole numbers from 1, found {depth} and {limit}")
+    if gates and order != "value":
+        raise UsageError("gates say which pairs are worth a judgment: they need the order by value")
     policy = policy or Policy()
-    measure = _choose_measure(metric, depth)
+    measure = _check_measure(parse(metric or f"ndcg@{depth}"), depth)
+    for gate in gates:
+        _check_measure(gate.measure, depth)
     ranks: dict[str, Mapping[tuple[str, str], int]] = {}
     notes: list[str] = []
     for run in runs:
@@ -80,10 +92,16 @@ def build_pool(
     rest = sorted(every - grades.keys())
     ids = [rest[i] for i in np.random.default_rng(seed).permutation(len(rest))]
     comparisons: tuple[PoolComparison, ...] = ()
+    judged_gates: tuple[PoolGate, ...] = ()
     if order == "value":
-        queries = gold.query_ids if gold is not None else ()
-        values = value_pairs(ranks, grades, queries, measure=measure, scale=scale)
-        comparisons, value = values.comparisons, values.value
+        queries, value = gold.query_ids if gold is not None else (), dict[tuple[str, str], float]()
+        if not gates or metric is not None:
+            values = value_pairs(ranks, grades, queries, measure=measure, scale=scale)
+            comparisons, value = values.comparisons, dict(values.value)
+        if gates:
+            lists = {run.name: _find_lists(run, policy) for run in runs}
+            judged_gates, by_gate = value_gates(ranks, lists, grades, queries, gates, scale=scale)
+            value = {pair: max(own.get(pair, 0.0) for own in (value, by_gate)) for pair in {*value, *by_gate}}
         ids = sorted(filter(value.__contains__, ids), key=lambda pair: -value[pair])  # equal ones stay in random order
     selection = ids[:limit]
     draw = Draw("value") if order == "value" else Draw("random", len(selection) / max(len(ids), 1))
@@ -94,13 +112,13 @@ def build_pool(
         judged=len(every) - len(rest),
         open=len(ids),
         comparisons=comparisons,
+        gates=judged_gates,
         notes=tuple(notes),
     )
 
 
-def _choose_measure(metric: str | None, depth: int) -> Measure:
-    """The metric that runs are compared by: its differences have bounds, and it sees no further than the pool."""
-    measure = parse(metric or f"ndcg@{depth}")
+def _check_measure(measure: Measure, depth: int) -> Measure:
+    """A metric that pairs can be valued by: its differences have bounds, and it sees no further than the pool."""
     if not offers_difference_bounds(measure):
         raise UsageError(f"pairs are valued by ndcg@k or precision@k, found {measure.name}")
     if measure.k is None or measure.k > depth:
@@ -116,13 +134,26 @@ def find_best_ranks(
     if gold is not None and policy.level == "auto":
         hits, notes = find(gold, run, policy)
         by_doc = hits.at_doc
-    queries, how = find_queries(run, policy)
-    hits, _ = find(queries, run, replace(how, duplicates="first"), keep_items=depth)
+    queries, hits = _find_docs(run, depth, policy)
     ranks: dict[tuple[str, str], int] = {}
     for number, docs in hits.items.items():
         for rank, item in enumerate(docs, start=1):
             ranks.setdefault((queries.query_ids[number], item.parent if by_doc else item.doc), rank)
     return ranks, notes
+
+
+def _find_lists(run: Run, policy: Policy) -> RankedLists:
+    """The lists of a run as far as results keep them."""
+    queries, hits = _find_docs(run, LISTED, policy)
+    returned = hits.returned.tolist()
+    docs = {queries.query_ids[i]: (returned[i], *(item.doc for item in own)) for i, own in hits.items.items() if own}
+    return RankedLists(max(returned, default=0), docs)
+
+
+def _find_docs(run: Run, depth: int, policy: Policy) -> tuple[Qrels, Hits]:
+    """The queries of a run, and their first docs."""
+    queries, how = find_queries(run, policy)
+    return queries, find(queries, run, replace(how, duplicates="first"), keep_items=depth)[0]
 
 
 def _grades_of(gold: Qrels) -> dict[tuple[str, str], float]:

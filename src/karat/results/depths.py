@@ -57,12 +57,16 @@ def depth_of(run: RunResult) -> int | None:
 
 
 def find_depth_gap(metric: str, runs: Sequence[RunResult]) -> DepthGap | None:
-    """What is wrong with the depth of these runs for a metric; None where all its ranks are there.
+    """What is wrong with the depth of these runs for a metric; None where all its ranks are there."""
+    return find_gap_of_depths(metric, {run.name: depth for run in runs if (depth := depth_of(run))})
 
-    Only metrics of relevance look for docs that a longer list could hold. A run that returned nothing has no depth.
+
+def find_gap_of_depths(metric: str, ends: Mapping[str, int]) -> DepthGap | None:
+    """The same from the depth of each run; a run that returned nothing has no depth.
+
+    Only metrics of relevance look for docs that a longer list could hold.
     """
     measure = parse(metric)
-    ends = {run.name: depth for run in runs if (depth := depth_of(run))}
     if not ends or not _looks_for_relevant_docs(measure):
         return None
     cutoff = cutoff_of(measure)

@@ -10,6 +10,8 @@ from karat.model.field_group import INSIDE, read_group
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Outcome = Literal["pass", "fail", "undecided"]
+"""Of a gate."""
 BASELINE = "baseline"
 """What gates, and sentences, call the run that others are compared with."""
 TOO_FEW = "too few to judge alone"

@@ -211,12 +211,19 @@ class UnitMeans:
         weight: Floats = (self.bottom**2).sum(axis=0) / self.bottom.sum(axis=0)
         return weight
 
+    @property
+    def spread(self) -> Floats:
+        """About the standard deviation of the mean under random shares of the units, by column."""
+        total = self.bottom.sum(axis=0)
+        middle = self.top.sum(axis=0) / total
+        out: Floats = np.sqrt((self.bottom**2 * (self.values - middle) ** 2).sum(axis=0)) / total
+        return out
+
     def mean_quantile(self, share: float) -> Floats:
         """The quantile of the mean under random shares of the units, by column."""
         values, total = self.values, self.bottom.sum(axis=0)
         low, high = values.min(axis=0), values.max(axis=0)
-        middle = self.top.sum(axis=0) / total
-        spread = np.sqrt((self.bottom**2 * (values - middle) ** 2).sum(axis=0)) / total
+        middle, spread = self.top.sum(axis=0) / total, self.spread
         target, slope = normal_quantile(share), np.where(spread > 0, spread, 1.0)
         out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
         before: Floats | None = None

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.stats.bounded_means import EQUAL, UnitMeans, counted_in_full, reach_of_one_more, typical_share
-from karat.stats.changes import flip_signs
-from karat.stats.defaults import ALPHA, DRAWS, SEED
+from karat.stats.bounded_means import EQUAL, PairedShares, counted_in_full, reach_of_one_more, typical_share
+from karat.stats.changes import estimate_changes, flip_signs
+from karat.stats.defaults import ALPHA, CONFIDENCE, DRAWS, SEED
 from karat.stats.multiple import holm
+from karat.stats.partial_levels import PossibleEnds, bound_quantile, merge_equal, plain_means
+from karat.stats.resample import Units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from karat.stats.bounded_means import UnitMeans
 
     Floats = NDArray[np.float64]
     Ends = tuple[Floats, Floats]
@@ -56,6 +60,13 @@ class PartialChange:
     high: Floats
 
     @property
+    def unsettled(self) -> NDArray[np.bool_]:
+        """The queries for which a value or the difference is not known."""
+        ends = (self.before, self.after, (self.low, self.high))
+        out: NDArray[np.bool_] = np.any([high - low > EQUAL for low, high in ends], axis=0)
+        return out
+
+    @property
     def sides(self) -> tuple[PartialChange, PartialChange]:
         """This change, and the one from the second run to the first."""
         return self, PartialChange(self.after, self.before, -self.high, -self.low)
@@ -65,13 +76,52 @@ class PartialChange:
         values = self.high if best else self.low
         if len(values) < 2 or values.sum() <= 0:
             return 1.0
+        p, _ = flip_signs(values[:, None], np.ones(len(values)), levels=(), draws=draws, seed=seed)
+        one_more = self._with_one_more(values, best=best)
+        return max(float(p[0]), 2 * float(one_more.share_below(np.zeros(1))[0]))
+
+    def ends(self, confidence: float = CONFIDENCE, *, draws: int = DRAWS, seed: int = SEED) -> PossibleEnds:
+        """Where the ends of the interval of the mean difference may lie."""
+        if len(self.low) < 2:
+            return PossibleEnds.UNKNOWN
+        if not self.unsettled.any():
+            moved, before, after = (merge_equal(side, 0.0) for side in (self.low, self.before[0], self.after[0]))
+            ((change,),) = estimate_changes(
+                moved[None],
+                Units.of(len(moved)),
+                [np.arange(len(moved))],
+                bounds=[(-1.0, 1.0)],
+                shares=PairedShares(before[None], after[None]),
+                levels=[confidence],
+                draws=draws,
+                seed=seed,
+            )
+            return PossibleEnds.of(change.intervals[0].clip(-1.0, 1.0))
+        tail, (here, turned) = (1 - confidence) / 2, self.sides
+        low = [here._low_end(tail, best=best, draws=draws, seed=seed) for best in (False, True)]
+        high = [-turned._low_end(tail, best=best, draws=draws, seed=seed) for best in (True, False)]
+        return PossibleEnds((low[0], low[1]), (high[0], high[1]))
+
+    def _low_end(self, tail: float, *, best: bool, draws: int, seed: int) -> float:
+        """The lower end of the interval, for the values for which it is largest, or least.
+
+        Differences that are all 0 are not flipped: of few queries their interval is shorter than any other.
+        """
+        values = self.high if best else self.low
+        level = 1 - 2 * tail
+        _, ((end, _),) = flip_signs(values[:, None], np.ones(len(values)), levels=[level], draws=draws, seed=seed)
+        out = min(float(end[0]), bound_quantile(self._with_one_more(values, best=best), tail, largest=best))
+        if best and bool(((self.low <= 0) & (self.high >= 0)).all()):
+            tied = plain_means(np.zeros(len(values))).with_one_more(-np.ones(1))
+            out = max(out, bound_quantile(tied, tail, largest=True))
+        return out
+
+    def _with_one_more(self, values: Floats, *, best: bool) -> UnitMeans:
+        """These values and one more, which moves as little, or as far, down as values between the ends allow."""
         sizes = np.maximum(self.high, -self.low) if best else np.maximum(np.maximum(self.low, -self.high), 0)
         room = np.array([_typical_ends(*self.before)[0 if best else 1]])
         apart, whole = (sizes > EQUAL).sum(keepdims=True), counted_in_full(sizes, room).sum(keepdims=True)
-        p, _ = flip_signs(values[:, None], np.ones(len(values)), levels=(), draws=draws, seed=seed)
-        units = UnitMeans(values[:, None], np.ones((len(values), 1)), len(values))
-        one_more = units.with_one_more(-reach_of_one_more(room, apart, whole))
-        return max(float(p[0]), 2 * float(one_more.share_below(np.zeros(1))[0]))
+        return plain_means(values).with_one_more(-reach_of_one_more(room, apart, whole))
 
 
 def foresee_changes(

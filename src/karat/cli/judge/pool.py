@@ -33,6 +33,10 @@ def pool(
     metric: Annotated[
         str | None, typer.Option("-m", "--metric", help="By value: compare by this (default ndcg at the depth).")
     ] = None,
+    gate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GATE", help="By value: first what could change this gate, such as 'ndcg@10 >= 0.55'."),
+    ] = None,
     scale: f.ScaleName = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", metavar="N", min=1, help="Keep the first N pairs of that order.")
@@ -50,8 +54,11 @@ def pool(
 
     karat judge pool bm25.run dense.run --order value -n 200 --judgments judged.jsonl -o pairs.jsonl
 
-    By value, run it again after each round of judging: it says which comparisons are decided whatever the other grades
-    are, and which pairs could still change one. Judgments of pairs in random order can be used for estimates, too.
+    karat judge pool old.run new.run --order value --gate 'ndcg@10 no worse than baseline by 0.02' -o pairs.jsonl
+
+    By value, run it again after each round of judging: it says which comparisons or gates are decided whatever the
+    other grades are, and which pairs could still change one. The first run is the baseline. Judgments of pairs in
+    random order can be used for estimates, too.
     """
     from karat.report.terminal.judge import show_pool
     from karat.verbs.judge.pool import pool_pairs
@@ -64,6 +71,7 @@ def pool(
         depth=depth,
         order=order,
         metric=metric,
+        gates=gate or (),
         scale=scale,
         limit=limit,
         seed=seed,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from karat.judge.ask import AskOutcome
     from karat.judge.budget import Budget, BudgetLimits
+    from karat.judge.gate_value import PoolGate
     from karat.judge.pool import Pool
     from karat.judge.value import PoolComparison
     from karat.verbs.judge.ask import BiasTest
@@ -97,7 +98,7 @@ def show_bias_test(test: BiasTest, limits: BudgetLimits, *, quiet: bool) -> None
 
 
 def show_pool(pool: Pool, path: str, depth: int, *, by_value: bool, quiet: bool) -> None:
-    """Which pairs were written; by value, what is certain of each comparison."""
+    """Which pairs were written; by value, what is certain of each comparison and gate."""
     if quiet:
         return
     _show_notes(pool.notes)
@@ -107,8 +108,11 @@ def show_pool(pool: Pool, path: str, depth: int, *, by_value: bool, quiet: bool)
     counts = f"{queries_text(pool.queries)}, depth {depth}; {pool.judged:,} of {plural(pool.total, 'pair')} judged"
     out = console()
     out.print(line(plain(f"{path}: {what} ({counts})")), soft_wrap=True)
+    unjudged = pool.total - pool.judged
     for comparison in pool.comparisons:
-        out.print(line(plain(describe_comparison(comparison, pool.total - pool.judged))), soft_wrap=True)
+        out.print(line(plain(describe_comparison(comparison, unjudged))), soft_wrap=True)
+    for gate in pool.gates:
+        out.print(line(plain(describe_gate(gate, unjudged))), soft_wrap=True)
 
 
 def describe_comparison(row: PoolComparison, unjudged: int) -> str:
@@ -123,6 +127,17 @@ def describe_comparison(row: PoolComparison, unjudged: int) -> str:
     *others, last = (words[direction] for direction in row.change.directions)
     choice = f"{', '.join(others)} or {last}"
     return f"open: {pair}: {choice}, depending on {plural(row.open, 'unjudged pair')} ({span})"
+
+
+def describe_gate(row: PoolGate, unjudged: int) -> str:
+    """What is certain of a gate for a run, or what is still open."""
+    words = {"pass": ("passes", "pass"), "fail": ("fails", "fail"), "undecided": ("is undecided", "be undecided")}
+    what = f"{row.gate}, {row.run}"
+    if row.final is not None:
+        rest = f", whatever the grades of {plural(unjudged, 'unjudged pair')}" if unjudged else ""
+        return f"decided: {what}: {words[row.final][0]}{rest}{f' ({row.why})' if row.why else ''}"
+    *others, last = (words[outcome][1] for outcome in row.outcomes)
+    return f"open: {what}: may {', '.join(others)} or {last}, depending on {plural(row.open, 'unjudged pair')}"
 
 
 def show_requests(path: str, count: int, outcome: AskOutcome) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from karat.errors import InputError, UsageError
+from karat.gates.pool_rules import read_pool_gates
 from karat.judge.judgments import ModelJudge, read_all_judgments
 from karat.judge.labels import PairLabels, group_labels
 from karat.judge.pairs import write_pairs
@@ -35,28 +36,36 @@ def pool_pairs(
     depth: int = DEPTH,
     order: str = "random",
     metric: str | None = None,
+    gates: Sequence[str] = (),
     scale: str | None = None,
     limit: int | None = None,
     seed: int = SEED,
     level: str = "auto",
     separator: str | None = None,
 ) -> Pool:
-    """Write the pairs to judge of these runs (paths, globs, `NAME=file`) to a file, one per line."""
+    """Write the pairs to judge of these runs (paths, globs, `NAME=file`) to a file, one per line.
+
+    With `gates` as texts (order "value"), pairs come first that bring a gate nearest to its decision; gates `than
+    baseline` compare with the first run.
+    """
     for name, value in (("level", level), ("order", order)):
         if value not in CHOICES[name]:
             raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, found {value!r}")
     how = policy(level=cast("Level", level), separator=separator)
+    files = run_files(runs)
+    rules = read_pool_gates(gates, list(files))
     earlier = read_all_judgments(judgments)
     qrels = read_qrels(gold) if gold is not None else None
     by_value = order == "value"
     grades = _find_scale(scale, earlier, qrels) if by_value else range(0)
     pool = build_pool(
-        [read_run(path, name=name, policy=how) for name, path in run_files(runs).items()],
+        [read_run(path, name=name, policy=how) for name, path in files.items()],
         gold=qrels,
         judged=_grades_of(earlier) if by_value else {row.ids: math.nan for row in earlier.rows},
         depth=depth,
         order=cast("Order", order),
         metric=metric,
+        gates=rules,
         scale=grades,
         limit=limit,
         seed=seed,
