@@ -6,15 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import karat
 from command import run_karat
+from karat.errors import UsageError
+from karat.gates.evidence import JudgedGate, judge_gates
+from karat.gates.language import parse_gate
+from karat.gates.pool_rules import read_pool_gates
 from karat.judge.judgments import Judgment, Person, add_judgments
 from karat.judge.pairs import read_pairs
-from karat.judge.pool import Pool, build_pool
+from karat.judge.pool import Pool, build_pool, find_best_ranks
+from karat.judge.value import PooledRuns
+from karat.metrics.grammar import parse
+from karat.model.policy import Policy
 from karat.model.run import Run
 from karat.read.sources import read_qrels, read_run
 
@@ -194,3 +202,225 @@ def test_what_cannot_be_valued_is_refused(folder: Path, options: str, message: s
     done = run_karat(*f"judge pool a.run b.run --order value {options} -o p.jsonl".split(), cwd=folder)
     assert done.returncode == 2 and message in done.stderr
     assert not (folder / "p.jsonl").exists()
+
+
+METRICS = ("ndcg@5", "precision(rel=2)@5", "ndcg(gain=exp)@3")
+
+
+def check(runs: Sequence[Run], grades: Grades, gates: Sequence[str]) -> dict[tuple[str, str], JudgedGate]:
+    """What `karat check` says of gates, against the first run, once these pairs are judged."""
+    gold: dict[str, dict[str, float]] = {}
+    for (query, doc), grade in grades.items():
+        gold.setdefault(query, {})[doc] = grade
+    metrics = sorted({parse_gate(gate).metric for gate in gates})
+    result = karat.evaluate(gold, {run.name: run for run in runs}, metrics, details=True)
+    candidates = [run.name for run in runs[1:] or runs]
+    rows = judge_gates([*map(parse_gate, gates)], result, candidates, baseline=result[runs[0].name])
+    return {(str(row.gate), row.run): row for row in rows}
+
+
+def pool_gates(runs: Sequence[Run], grades: Grades, gates: Sequence[str], **options: Any) -> Pool:
+    rules = read_pool_gates(gates, [run.name for run in runs])
+    return build_pool(runs, depth=5, judged=grades, order="value", gates=rules, **options)
+
+
+def gates_around(metric: str, level: tuple[float, ...], change: tuple[float, ...], by: float) -> list[str]:
+    """Gates of all kinds, with thresholds on both sides of these values."""
+    out = []
+    for value in (end + side for end in level for side in (-by, by)):
+        if 0.001 < value < 0.999:
+            out += [f"{metric} {op} {value:.9f}" for op in (">=", ">", "<=", "<")]
+    for value in (end + side for end in change for side in (-by, by)):
+        if abs(value) < 0.999:
+            kind = "better than" if value > 0 else "no worse than"
+            out.append(f"{metric} {kind} baseline by {abs(value):.9f}")
+    return [*dict.fromkeys(out), f"{metric} better than baseline", f"{metric} no worse than baseline"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(("seed", "shifts", "queries"), [(1, (0.3, 1.5), 20), (2, (1.0, 0.2), 7), (3, (0.7, 0.7), 4)])
+def test_with_all_pairs_judged_a_gate_is_what_check_says(
+    metric: str, seed: int, shifts: tuple[float, ...], queries: int
+) -> None:
+    project = plant(seed, shifts, queries)
+    grades = {pair.ids: project.truth[pair.ids] for pair in build_pool(project.runs, depth=5).pairs}
+    level, change = (
+        check(project.runs, grades, [gate])[gate, "run1"].found
+        for gate in (f"{metric} >= 0.5", f"{metric} better than baseline")
+    )
+    runs = PooledRuns.of(
+        {run.name: find_best_ranks(run, None, 5, Policy())[0] for run in project.runs},
+        grades,
+        (),
+        parse(metric),
+        range(4),
+    )
+    for found, partial in ((level, runs.level_of("run1")), (change, runs.change_to("run1"))):
+        ends = partial.ends()
+        assert (*ends.low, *ends.high) == pytest.approx((found.low, found.low, found.high, found.high), abs=1e-12)
+    gates = gates_around(metric, (level.low, level.high), (change.low, change.high), 1e-6)
+    rows = check(project.runs, grades, gates)
+    pool = pool_gates(project.runs, grades, gates)
+    assert not pool.pairs and len(pool.gates) == len(rows)
+    assert [(row.gate, row.final) for row in pool.gates] == [
+        (row.gate, rows[row.gate, row.run].outcome) for row in pool.gates
+    ]
+    assert queries < 5 or {row.final for row in pool.gates} == {"pass", "undecided", "fail"}
+
+
+def find_extremes(values: Sequence[float]) -> tuple[float, ...]:
+    """The least and the largest of the lower ends, and of the upper ends."""
+    sides = (values[::2], values[1::2])
+    return tuple(pick(side) for side in sides for pick in (min, max) if not np.isnan(side).any())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_completion_has_an_outcome_that_the_pool_calls_impossible(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shifts = tuple(rng.choice([0.2, 0.7, 1.5, 3.0], 2).tolist())
+    project = plant(seed, shifts, int(rng.choice([3, 5, 6, 9, 14])))
+    ids = [pair.ids for pair in build_pool(project.runs, depth=5).pairs]
+    scale = (0, 1, 2, 3) if seed % 2 else (0, 1)
+    flat = seed % 4 == 3  # all docs alike: values at the bounds, and ties
+    truth = {pair: float(scale[-1]) if flat else min(project.truth[pair], scale[-1]) for pair in ids}
+    judged = {pair: grade for pair, grade in truth.items() if rng.random() < rng.choice([0.5, 0.9, 0.97])}
+    free = [pair for pair in ids if pair not in judged]
+    own = find_best_ranks(project.runs[1], None, 5, Policy())[0]
+    simple = [dict.fromkeys(free, float(grade)) for grade in (0, scale[-1])]
+    simple += [{pair: float(scale[-1] * ((pair in own) == wins)) for pair in free} for wins in (True, False)]
+    completions = [*simple, truth]
+    for _ in range(8):
+        basis, moved = completions[rng.integers(5)], rng.random()
+        completions.append({p: float(rng.choice(scale)) if rng.random() < moved else basis[p] for p in free})
+    metric = str(rng.choice([*METRICS[::2], "precision@5", "precision@1"]))
+    first = (f"{metric} >= 0.5", f"{metric} better than baseline")
+    found = [check(project.runs, judged | completion, first) for completion in completions]
+    ends = [
+        [end for one in found for end in (one[gate, "run1"].found.low, one[gate, "run1"].found.high)] for gate in first
+    ]
+    gates = gates_around(metric, *(find_extremes(own) for own in ends), by=1e-6)
+    pool = pool_gates(project.runs, judged, gates, scale=scale)
+    possible = {(row.gate, row.run): row for row in pool.gates}
+    for completion in completions:
+        for key, row in check(project.runs, judged | completion, gates).items():
+            assert row.outcome in possible[key].outcomes
+    assert all((row.final is None) == (row.open > 0) for row in pool.gates)
+
+
+def judge_until_decided(project: Project, gates: Sequence[str], order: str) -> int:
+    """How many judgments decide all gates; every step is held against full judging."""
+    ids = [pair.ids for pair in build_pool(project.runs, depth=5, seed=1).pairs]
+    full = check(project.runs, {pair: project.truth[pair] for pair in ids}, gates)
+    judged: dict[tuple[str, str], float] = {}
+    while True:
+        pool = pool_gates(project.runs, judged, gates)
+        assert all(full[row.gate, row.run].outcome in row.outcomes for row in pool.gates)
+        if all(row.final is not None for row in pool.gates):
+            assert not pool.pairs
+            return len(judged)
+        chosen = [pair.ids for pair in pool.pairs] if order == "value" else [pair for pair in ids if pair not in judged]
+        judged |= {pair: project.truth[pair] for pair in chosen[:10]}
+
+
+@pytest.mark.parametrize("gate", ["ndcg@5 >= 0.4", "ndcg@5 >= 0.9", "ndcg@5 no worse than baseline by 0.1"])
+def test_gates_need_fewer_judgments_by_value_than_in_random_order(gate: str) -> None:
+    counts = {
+        order: sum(judge_until_decided(plant(seed, (0.3, 2.0), 14), [gate], order) for seed in range(2))
+        for order in ("value", "random")
+    }
+    assert counts["value"] < 0.85 * counts["random"]
+
+
+def test_lists_that_decide_a_gate_alone() -> None:
+    rows = {f"q{i}": {"d1": 3.0, "d2": 2.0, "d3": 1.0} for i in range(9)}
+    runs = [read_run(rows, name="a"), read_run(rows, name="b")]
+    gates = [
+        "ndcg@3 no worse than baseline",
+        "ndcg@3 better than baseline",
+        "ndcg@5 > 0.1",
+        "ndcg@5 > 0.1 at any depth",
+    ]
+    same, better, short, deep = pool_gates(runs, {}, gates).gates
+    assert (same.final, better.final, same.why) == ("pass", "fail", "the ranked lists are identical")
+    assert short.final == "undecided" and "lists of b end at rank 3" in short.why
+    assert deep.final is None and deep.open == 27
+    grades = {(query, doc): float(doc == "d2") for query in rows for doc in rows[query]}
+    assert check(runs, grades, gates)[deep.gate, "b"].outcome == "undecided"  # all values are equal
+    assert [row.final for row in pool_gates(runs, grades, gates).gates] == ["pass", "fail", "undecided", "undecided"]
+    one = {pair: grade for pair, grade in grades.items() if pair != ("q0", "d2")}
+    assert "undecided" in pool_gates(runs, one, gates).gates[-1].outcomes
+
+
+def test_one_run_is_judged_itself_and_comparisons_come_with_a_metric() -> None:
+    project = plant(1, (0.3, 1.5, 0.5), 8)
+    pool = pool_gates(project.runs, {}, ["ndcg@5 >= 0.5", "ndcg@3 better than baseline"])
+    assert [(row.gate, row.run) for row in pool.gates] == [
+        ("ndcg@5 >= 0.5", "run1"),
+        ("ndcg@5 >= 0.5", "run2"),
+        ("ndcg@3 better than baseline", "run1"),
+        ("ndcg@3 better than baseline", "run2"),
+    ]
+    assert not pool.comparisons and pool.open == pool.total
+    assert len(pool_gates(project.runs, {}, ["ndcg@5 >= 0.5"], metric="ndcg@5").comparisons) == 2
+    alone = pool_gates(project.runs[:1], {}, ["precision@2 >= 0.5"])
+    assert [row.run for row in alone.gates] == ["run0"] and alone.gates[0].open == alone.open == 16
+
+
+def test_the_command_says_which_gates_are_decided(folder: Path) -> None:
+    gates = ["ndcg@3 >= 0.5", "ndcg@3 no worse than baseline by 0.02"]
+    command = "judge pool b.run a.run --order value --depth 3 -n 10 -o pairs.jsonl --judgments judged.jsonl"
+    options = [part for gate in gates for part in ("--gate", gate)]
+    (folder / "judged.jsonl").write_text("")
+    done = run_karat(*command.split(), *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for gate in gates:
+        assert f"open: {gate}, a: may pass, be undecided or fail, depending on 72 unjudged pairs" in done.stdout
+    assert "against" not in done.stdout
+    for _ in range(10):
+        pairs = read_pairs(str(folder / "pairs.jsonl")).rows
+        if not pairs:
+            break
+        noon, ana = "2026-11-16T12:00:00+00:00", Person("ana")
+        rows = [Judgment(*p.ids, 2 if p.doc_id[0] == "a" else 0, "0-3", ana, noon, drawn=p.drawn) for p in pairs]
+        add_judgments(str(folder / "judged.jsonl"), rows)
+        done = run_karat(*command.split(), *options, cwd=folder)
+    count = len((folder / "judged.jsonl").read_text().splitlines())
+    assert count < 72
+    assert f"pairs.jsonl: nothing to judge (12 queries, depth 3; {count} of 72 pairs judged)" in done.stdout
+    for gate in gates:
+        assert f"decided: {gate}, a: passes, whatever the grades of {72 - count} unjudged pairs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("gate", "found"),
+    [
+        ("recall@3 >= 0.5", "recall@3"),
+        ("precision >= 0.5", "precision"),
+        ("ndcg@3 >= 0.5 where topic = x", "a segment"),
+        ("ndcg@3 >= 0.5 for every topic", "a segment"),
+        ("ndcg@3 no worse than baseline by 2%", "a margin in percent"),
+        ("ndcg@3 no worse than a by 0.02", "the run a"),
+        ("ndcg@3 >= 0.5 at the mean", "'at the mean'"),
+        ("ndcg@3 >= 0.5 on a", "'on a'"),
+        ("ndcg@3 >= 0.5 judged raw", "'judged raw'"),
+    ],
+)
+def test_gates_that_pairs_cannot_be_valued_by_are_refused(folder: Path, gate: str, found: str) -> None:
+    with pytest.raises(
+        UsageError, match="pairs are valued for gates on ndcg@k or precision@k over all queries"
+    ) as error:
+        read_pool_gates([gate], ["b", "a"])
+    assert str(error.value).endswith(f"; found {found}")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("a.run b.run --gate", "gates say which pairs are worth a judgment: they need the order by value"),
+        ("a.run --order value --gate", "nothing to compare with: name the baseline's run first, then another"),
+        ("a.run b.run -k 2 --order value --gate", "ndcg@3 looks deeper than the pool: choose a cutoff up to 2"),
+    ],
+)
+def test_gates_need_the_order_by_value_a_baseline_and_depth(folder: Path, command: str, message: str) -> None:
+    done = run_karat("judge", "pool", *command.split(), "ndcg@3 better than baseline", "-o", "p.jsonl", cwd=folder)
+    assert done.returncode == 2 and message in done.stderr

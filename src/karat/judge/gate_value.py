@@ -112,23 +112,29 @@ def value_gates(
     queries = list(queries)
     measures = {gate.measure.name: gate.measure for gate in gates}
     pools = {name: PooledRuns.of(ranks, grades, queries, one, scale) for name, one in measures.items()}
-    known: dict[tuple[str, str, bool], _Evidence] = {}
+    known: dict[tuple[str, str, bool, bool], _Evidence] = {}
+
+    def measure_run(gate: GateRule, run: str, *, expected: bool) -> _Evidence:
+        """What the grades say that are known, or also those that are expected; gates share it."""
+        key = (gate.measure.name, run, gate.compares, expected)
+        if key not in known:
+            runs = pools[gate.measure.name]
+            known[key] = _Evidence.of(runs.expect(run) if expected else runs, run, gate.compares, confidence)
+        return known[key]
+
     rows, value = [], dict[tuple[str, str], float]()
     for gate, run in product(gates, names):
         runs = pools[gate.measure.name]
         if (settled := _judge_lists(gate, run, runs.baseline, lists)) is not None:
             rows.append(settled)
             continue
-        key = (gate.measure.name, run, gate.compares)
-        if key not in known:
-            known[key] = _Evidence.of(runs, run, gate.compares, confidence)
-        found = known[key]
+        found = measure_run(gate, run, expected=False)
         outcomes = _possible_outcomes(gate, found.ends)
         count = 0
         if len(outcomes) > 1:
             weights = [runs.weight[name] for name in ((runs.baseline, run) if gate.compares else (run,))]
             matters = runs.find_open(found.partial.unsettled, weights)
-            count, worth = int(matters.sum()), _worth(gate, runs, run, confidence)
+            count, worth = int(matters.sum()), _worth(gate, run, measure_run(gate, run, expected=True))
             for pair, own in runs.by_pair(np.where(matters, worth, -1.0)).items():
                 value[pair] = max(value.get(pair, 0.0), own)
         rows.append(PoolGate(gate.text, run, outcomes, count))
@@ -149,13 +155,14 @@ def _judge_lists(gate: GateRule, run: str, baseline: str, lists: Mapping[str, Ra
 class _Evidence(NamedTuple):
     """What a run, or its difference from the first one, can be, and where the ends of its interval may lie."""
 
+    runs: PooledRuns
     partial: PartialLevel | PartialChange
     ends: PossibleEnds
 
     @staticmethod
     def of(runs: PooledRuns, run: str, compares: bool, confidence: float) -> _Evidence:
         partial = runs.change_to(run) if compares else runs.level_of(run)
-        return _Evidence(partial, partial.ends(confidence))
+        return _Evidence(runs, partial, partial.ends(confidence))
 
 
 def _possible_outcomes(gate: GateRule, ends: PossibleEnds) -> tuple[Outcome, ...]:
@@ -166,16 +173,15 @@ def _possible_outcomes(gate: GateRule, ends: PossibleEnds) -> tuple[Outcome, ...
     return tuple(outcome for outcome in OUTCOMES if outcome in found)
 
 
-def _worth(gate: GateRule, runs: PooledRuns, run: str, confidence: float) -> Values:
+def _worth(gate: GateRule, run: str, expected: _Evidence) -> Values:
     """How far the judgment of each doc is expected to move the bound that is in the way of a decision.
 
     With the gains that are expected the gate passes, fails, or is undecided. To prove that it passes, or fails, one of
     the bounds has to move away from the threshold; to prove that it stays undecided, both have to come nearer.
     """
-    expected = runs.expect(run)
+    runs, likely = expected.runs, _possible_outcomes(gate, expected.ends)
     pull = runs.weight[run] - (runs.weight[runs.baseline] if gate.compares else 0.0)
-    likely = _possible_outcomes(gate, _Evidence.of(expected, run, gate.compares, confidence).ends)
-    rise, drop = expected.rise(pull), expected.rise(-pull)
+    rise, drop = runs.rise(pull), runs.rise(-pull)
     if likely == ("undecided",):
         return rise + drop
     return rise if (likely == ("pass",)) == gate.asks_for_more else drop

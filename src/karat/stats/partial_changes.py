@@ -96,11 +96,11 @@ class PartialChange:
                 draws=draws,
                 seed=seed,
             )
-            return PossibleEnds.of(change.intervals[0].clip(-1.0, 1.0))
+            return PossibleEnds.of(change.intervals[0]).clip(-1.0, 1.0)
         tail, (here, turned) = (1 - confidence) / 2, self.sides
         low = [here._low_end(tail, best=best, draws=draws, seed=seed) for best in (False, True)]
         high = [-turned._low_end(tail, best=best, draws=draws, seed=seed) for best in (True, False)]
-        return PossibleEnds((low[0], low[1]), (high[0], high[1]))
+        return PossibleEnds((low[0], low[1]), (high[0], high[1])).clip(-1.0, 1.0)
 
     def _low_end(self, tail: float, *, best: bool, draws: int, seed: int) -> float:
         """The lower end of the interval, for the values for which it is largest, or least.

@@ -44,6 +44,11 @@ class PossibleEnds:
         """Those of an interval that is known."""
         return PossibleEnds((interval.low, interval.low), (interval.high, interval.high))
 
+    def clip(self, least: float, most: float) -> PossibleEnds:
+        """The same ends, none beyond these bounds; what is NaN stays so."""
+        low, high = (tuple(np.clip(end, least, most).tolist()) for end in (self.low, self.high))
+        return PossibleEnds((low[0], low[1]), (high[0], high[1]), self.blank)
+
 
 PossibleEnds.UNKNOWN = PossibleEnds((math.nan, math.nan), (math.nan, math.nan), blank=True)
 
@@ -68,14 +73,15 @@ class PartialLevel:
         if not self.unsettled.any():
             values = merge_equal(self.low, 0.0, 1.0)
             (found,) = intervals(values[None], Units.of(len(values)), bounds=[(0.0, 1.0)], confidence=confidence)
-            return PossibleEnds.of(found.clip(0.0, 1.0))
+            return PossibleEnds.of(found).clip(0.0, 1.0)
         tail = (1 - confidence) / 2
         here = PartialLevel(_at_bounds(self.low), _at_bounds(self.high))
         turned = PartialLevel(1 - here.high, 1 - here.low)
         low = [here._low_end(tail, best=best) for best in (False, True)]
         high = [1 - turned._low_end(tail, best=best) for best in (True, False)]
         most, least = float(here.low.max()), float(here.high.min())
-        return PossibleEnds((low[0], low[1]), (high[0], high[1]), most <= least + EQUAL and most < 1 and least > 0)
+        blank = most <= least + EQUAL and most < 1 and least > 0
+        return PossibleEnds((low[0], low[1]), (high[0], high[1]), blank).clip(0.0, 1.0)
 
     def _low_end(self, tail: float, *, best: bool) -> float:
         """The lower end of the interval, for the values for which it is largest, or least."""
