@@ -1,12 +1,14 @@
-"""Judging by value: how many judgments decide a comparison, and is any verdict wrong? `make bench-value`.
+"""Judging by value: how many judgments decide a comparison or a gate, and is any verdict wrong? `make bench-value`.
 
 TREC DL 2019, ndcg@10: for each pair of the five systems, judgments of their top 10 are revealed in batches, by value
-and in random order, until `karat judge pool` calls the comparison decided. Every step is held against full judging.
+and in random order, until `karat judge pool` calls the comparison decided; and for each system against bm25, until it
+calls gates decided. Every step is held against full judging.
 
-    value.py          all pairs; writes the section `value` of bench/RESULTS.md
-    value.py --quick  two pairs of systems; writes nothing
+    value.py          all pairs and gates; writes the section `value` of bench/RESULTS.md
+    value.py --gates  gates alone; writes nothing
+    value.py --quick  two pairs of systems and one system's gates; writes nothing
 
-Needs ../shared/data. Takes about two minutes on two idle cores.
+Needs ../shared/data. Takes about four minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import karat
 from harness import HERE, Report, finish, machine, progress, source_digest
-from karat.judge.pool import find_best_ranks
+from karat.gates.evidence import judge_gates
+from karat.gates.pool_rules import read_pool_gates
+from karat.judge.gate_value import value_gates
+from karat.judge.pool import find_best_ranks, find_lists
 from karat.judge.value import value_pairs
 from karat.metrics import parse
 from karat.metrics.difference_bounds import weigh_ranks
@@ -44,6 +49,8 @@ RUNS = ("ada2", "bm25", "bm25-rm3", "splade", "tas-b")
 SCALE, DEPTH, METRIC = range(4), 10, "ndcg@10"
 BATCH, ORDERS = 20, 3
 """Pairs that are judged at a time, and random orders of each pair of systems."""
+BASELINE = "bm25"
+GATES = (f"{METRIC} >= 0.4", f"{METRIC} >= 0.55", f"{METRIC} no worse than baseline by 0.02")
 DIRECTIONS: dict[str, Direction] = {
     "better": "higher",
     "worse": "lower",
@@ -53,13 +60,13 @@ DIRECTIONS: dict[str, Direction] = {
 
 @dataclass(frozen=True)
 class Walk:
-    """Judging in one order until the comparison is decided."""
+    """Judging in one order until the comparison, or the gate, is decided."""
 
     judgments: int
     steps: int
     denied: int
     """Steps at which full judging denies what is called decided, or rules out what is called possible."""
-    naive: int
+    naive: int = 0
     """Steps at which full judging denies the verdict with unjudged docs taken for irrelevant."""
 
 
@@ -83,24 +90,49 @@ class Outcome:
         return float(np.mean([walk.judgments for walk in self.random]))
 
 
+@dataclass(frozen=True)
+class GateWalks:
+    """Judging until one gate for one system is decided: by value, and in random orders."""
+
+    gate: str
+    run: str
+    pairs: int
+    full: str
+    by_value: Walk
+    random: tuple[Walk, ...]
+
+    @property
+    def random_mean(self) -> float:
+        return float(np.mean([walk.judgments for walk in self.random]))
+
+
 def main() -> int:
-    """Walk through every pair of systems, on several processes."""
+    """Walk through every pair of systems, and the gates of each system, on several processes."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--quick", action="store_true")
+    options.add_argument("--gates", action="store_true")
     options.add_argument("--processes", type=int, default=2)
     choice = options.parse_args()
     if not DL19.exists():
         raise SystemExit(f"{DL19} is missing")
     begun, pairs = source_digest(), list(combinations(RUNS, 2))
-    outcomes = []
+    outcomes, walks = [], []
+    if choice.gates:
+        pairs = []
     with ProcessPoolExecutor(choice.processes) as pool:
         for outcome in pool.map(measure_pair, pairs[1:3] if choice.quick else pairs):
             outcomes.append(outcome)
             progress(f"{' and '.join(outcome.names)}: {outcome.by_value.judgments} of {outcome.pairs}")
+        asked = [(gate, name) for name in RUNS if name != BASELINE for gate in GATES]
+        for one in pool.map(measure_gate, asked[: len(GATES)] if choice.quick else asked):
+            walks.append(one)
+            progress(f"{one.gate}, {one.run}: {one.by_value.judgments} of {one.pairs}")
     report = Report("Judging by value")
     report.note(machine())
-    write(report, outcomes)
-    finish("value", report, begun, choice.quick)
+    if outcomes:
+        write(report, outcomes)
+    write_gates(report, walks)
+    finish("value", report, begun, choice.quick or choice.gates)
     return 0 if all(bar.passed for bar in report.bars) else 1
 
 
@@ -152,6 +184,55 @@ def measure_pair(names: tuple[str, str]) -> Outcome:
     randomly = tuple(walk(at_random(seed)) for seed in range(ORDERS))
     missing = sum(pair not in known for pair in ids)
     return Outcome(names, len(ids), missing, full, row.difference.estimate, walk(by_value), randomly, walk(knowing))
+
+
+def measure_gate(asked: tuple[str, str]) -> GateWalks:
+    """Judge the top 10 of a system and of the baseline until a gate is decided, by value and in random orders."""
+    text, name = asked
+    qrels = read_qrels(str(DL19 / "qrels.txt"))
+    runs = {own: read_run(str(DL19 / f"{own}.run"), name=own) for own in (BASELINE, name)}
+    ranks = {own: find_best_ranks(run, None, DEPTH, Policy())[0] for own, run in runs.items()}
+    lists = {own: find_lists(run, Policy()) for own, run in runs.items()}
+    ids = sorted({pair for own in ranks.values() for pair in own})
+    truth = {(query, doc): qrels.for_query(query).get(doc, 0.0) for query, doc in ids}
+    gold: dict[str, dict[str, float]] = {}
+    for (query, doc), grade in truth.items():
+        gold.setdefault(query, {})[doc] = grade
+    result, rules = karat.evaluate(gold, runs, [METRIC], details=True), read_pool_gates([text], list(runs))
+    (row,) = judge_gates([rules[0].gate], result, [name], baseline=result[BASELINE])
+
+    def walk(order: list[Ids] | None) -> Walk:
+        grades: Grades = {}
+        steps = denied = 0
+        while True:
+            (found,), value = value_gates(ranks, lists, grades, sorted(gold), rules, scale=SCALE)
+            steps, denied = steps + 1, denied + (row.outcome not in found.outcomes)
+            if found.final is not None:
+                return Walk(len(grades), steps, denied)
+            rest = sorted(value, key=lambda pair: -value[pair]) if order is None else order
+            grades |= {pair: truth[pair] for pair in [p for p in rest if p in value and p not in grades][:BATCH]}
+
+    orders = ([ids[i] for i in np.random.default_rng(seed).permutation(len(ids))] for seed in range(ORDERS))
+    return GateWalks(text, name, len(ids), row.outcome, walk(None), tuple(walk(order) for order in orders))
+
+
+def write_gates(report: Report, walks: list[GateWalks]) -> None:
+    """Judgments until gates are decided."""
+    report.note(
+        f"Gates of each system, with {BASELINE} as the baseline, judged in the same way until they are decided:"
+    )
+    table = [
+        [one.gate, one.run, one.full, f"{one.pairs}"]
+        + [f"{n:.0f} ({n / one.pairs:.0%})" for n in (one.random_mean, one.by_value.judgments)]
+        + [f"{one.by_value.judgments / one.random_mean:.2f}" if one.random_mean else "–"]
+        for one in walks
+    ]
+    report.table(("gate", "system", "full judging", "pairs", "random", "by value", "by value / random"), table)
+    every = [walk for one in walks for walk in (one.by_value, *one.random)]
+    steps, denied = sum(walk.steps for walk in every), sum(walk.denied for walk in every)
+    report.bar("no step says of a gate what full judging denies", f"{denied} of {steps:,} steps", denied == 0)
+    sums = [sum(one.by_value.judgments for one in walks), sum(one.random_mean for one in walks)]
+    report.bar("gates: fewer judgments than in random order", f"{sums[0] / sums[1]:.2f} of them", sums[0] < sums[1])
 
 
 def write(report: Report, outcomes: list[Outcome]) -> None:

@@ -99,7 +99,7 @@ def build_pool(
             values = value_pairs(ranks, grades, queries, measure=measure, scale=scale)
             comparisons, value = values.comparisons, dict(values.value)
         if gates:
-            lists = {run.name: _find_lists(run, policy) for run in runs}
+            lists = {run.name: find_lists(run, policy) for run in runs}
             judged_gates, by_gate = value_gates(ranks, lists, grades, queries, gates, scale=scale)
             value = {pair: max(own.get(pair, 0.0) for own in (value, by_gate)) for pair in {*value, *by_gate}}
         ids = sorted(filter(value.__contains__, ids), key=lambda pair: -value[pair])  # equal ones stay in random order
@@ -142,7 +142,7 @@ def find_best_ranks(
     return ranks, notes
 
 
-def _find_lists(run: Run, policy: Policy) -> RankedLists:
+def find_lists(run: Run, policy: Policy) -> RankedLists:
     """The lists of a run as far as results keep them."""
     queries, hits = _find_docs(run, LISTED, policy)
     returned = hits.returned.tolist()
