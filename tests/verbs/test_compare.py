@@ -19,10 +19,13 @@ from karat.report import markdown
 from karat.report.terminal.compare import show
 from karat.report.terminal.evaluate import show as show_evaluation
 from karat.report.view import view_of
-from karat.results.decisions import read_decision
+from karat.results.decisions import Decision, Family, read_decision
 from karat.results.figures import estimate_figure, p_text
+from karat.results.words import round_up
+from karat.stats.intervals import Interval
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import paired_test
+from karat.stats.power import power_of
 from places import DL19 as SHARED
 
 if TYPE_CHECKING:
@@ -202,6 +205,69 @@ def test_a_plan_tells_queries_needed_and_what_can_be_shown() -> None:
     seen = karat.power([a - b for a, b in zip(A, B, strict=True)])
     assert seen["n"] == 10
     assert seen["deviation"] == pytest.approx(0.0152388, abs=1e-6)
+
+
+def lost_in_steps(n: int, share: float) -> dict[str, dict]:
+    """Gold of ten docs a query, and runs of which the second loses one of eight found in a share of the queries."""
+    rng = np.random.default_rng(0)
+    found: dict[str, dict] = {"gold": {}, "base": {}, "cand": {}}
+    for i in range(n):
+        q, kept = f"q{i}", 8 - int(rng.random() < share)
+        found["gold"][q] = {f"r{j}": 1 for j in range(10)}
+        for name, good in (("base", 8), ("cand", kept)):
+            found[name][q] = [f"r{j}" for j in range(good)] + [f"n{j}" for j in range(10 - good)]
+    return found
+
+
+@pytest.mark.parametrize(("n", "share"), [(30, 0.3), (30, 0.5), (50, 0.3), (50, 0.5)])
+def test_more_queries_are_needed_than_those_that_show_nothing(n: int, share: float) -> None:
+    """Where the interval is much longer than Student's: with 9 of 30 lost, 8 of 10 resamples of 110 show it."""
+    gold, *runs = lost_in_steps(n, share).values()
+    row = karat.compare(gold, dict(zip("ab", runs, strict=True)), "precision@10")["precision@10"]
+    assert not row.significant and row.stretch > 3
+    assert row.needed is not None and row.needed > 1.4 * n
+    assert f"needs about {round_up(row.needed):,} queries" in row.statement
+
+
+def test_differences_that_rounding_alone_tells_apart_have_the_spread_of_their_interval() -> None:
+    gold, *runs = lost_in_steps(50, 1.1).values()
+    row = karat.compare(gold, dict(zip("ab", runs, strict=True)), "precision@10")["precision@10"]
+    assert row.stretch == 1.0 and row.spread > 0.01
+
+
+def test_queries_needed_are_the_fewest_that_find_the_difference_with_their_own_interval() -> None:
+    """And so many or fewer than there are if and only if these can detect it."""
+    rng = np.random.default_rng(3)
+    gold, runs, _ = planted()
+    model = karat.compare(gold, runs, "mrr")["mrr"]
+    for _ in range(300):
+        n = int(rng.integers(3, 400))
+        units = n * float(rng.uniform(0.4, 1)) if rng.random() < 0.5 else math.nan
+        stretch, spread = 1 + float(rng.exponential(2)), float(rng.uniform(0.01, 0.4))
+        delta = float(rng.choice([-1, 1]) * rng.uniform(0.002, 0.3))
+        interval = Interval(delta, -1.0, 1.0, "randomization", n, units)
+        row = replace(model, difference=interval, spread=spread, stretch=stretch)
+        if row.difference.units < 2:
+            continue
+
+        def chance(total: int, row: Decision = row) -> float:
+            longer = 1 + (row.stretch - 1) * row.n / max(total, row.n)
+            return power_of(total * row.difference.units / row.n, row.delta / row.spread / longer)
+
+        assert row.needed is not None
+        assert chance(row.needed) >= 0.8
+        assert row.needed == 2 or chance(row.needed - 1) < 0.8
+        assert (row.needed <= n) == (abs(delta) >= row.detectable)
+
+
+def test_what_queries_can_detect_is_not_called_certain_where_a_larger_difference_was_not_found() -> None:
+    gold, runs, _ = planted()
+    row = karat.compare(gold, runs, "mrr")["mrr"]
+    assert row.needed is not None and row.needed <= row.n
+    missed = replace(row, significant=False)
+    assert re.search(r"60 can detect 0\.\d+ in 8 of 10 samples$", missed.statement)
+    segment = replace(missed, correction="bh", family=Family("bh", 5, "segments"))
+    assert segment.statement.endswith("in 8 of 10 samples (without a correction)")
 
 
 @pytest.mark.parametrize(

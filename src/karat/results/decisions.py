@@ -22,7 +22,7 @@ from karat.stats.changes import ONE_MORE
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import ALL_EQUAL, Interval
 from karat.stats.pooling import POOLED
-from karat.stats.power import detectable, queries_needed
+from karat.stats.power import POWER, detectable, fewest_queries, power_of
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -177,15 +177,18 @@ class Decision:
     @cached_property
     def needed(self) -> int | None:
         """The queries that would show the difference seen, with a power of .8."""
-        if self.delta != self.delta or self.spread != self.spread:
+        if not math.isfinite(self.shift) or not math.isfinite(self.spread) or self.shift == 0:
             return None
-        units = queries_needed(self.shift / self.times, self.spread, alpha=self._planned_alpha)
-        if units is None:
-            return None
-        total = float(units)
-        for _ in range(20):
-            total = units * (1 + (self.stretch - 1) * self.difference.units / max(total, self.difference.units)) ** 2
-        return math.ceil(total * self.n / self.difference.units - 1e-9)
+        if self.spread == 0:
+            return 2
+        effect, units = abs(self.shift) / self.times / self.spread, self.difference.units
+        return fewest_queries(
+            lambda n: power_of(n * units / self.n, effect / self._stretch_at(n), self._planned_alpha) >= POWER
+        )
+
+    def _stretch_at(self, n: int) -> float:
+        """How much longer the interval of n queries is than Student's; of fewer than there are, as of these."""
+        return 1 + (self.stretch - 1) * self.n / max(n, self.n)
 
     @property
     def _planned_alpha(self) -> float:
@@ -344,7 +347,11 @@ class Decision:
         if self.detects_nothing:
             out.append(f"{self.n:,} can detect no difference, however large")
         elif self.detectable == self.detectable:
-            out.append(f"{self.n:,} can detect {self.size(self.detectable)}")
+            often = ""
+            if self.needed is not None and self.needed <= self.n:  # and yet this one was not found
+                adjusted = self.family is not None and self.family.method == "bh" and self.family.size > 1
+                often = f" in {10 * POWER:g} of 10 samples" + (" (without a correction)" if adjusted else "")
+            out.append(f"{self.n:,} can detect {self.size(self.detectable)}{often}")
         return f". {'; '.join(out)}" if out else ""
 
     @property

@@ -20,7 +20,7 @@ from karat.results.values import statistic_of
 from karat.stats.aggregates import measure_changes
 from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.changes import ONE_MORE
-from karat.stats.intervals import ALL_EQUAL, unit_deviation
+from karat.stats.intervals import ALL_EQUAL, TOLERANCE, unit_deviation
 from karat.stats.multiple import benjamini_hochberg, holm
 from karat.stats.paired import effect_size, p_value
 from karat.stats.quantiles import TEST
@@ -185,11 +185,14 @@ def _planning_spread(change: FigureChange, confidence: float) -> tuple[float, fl
     if interval.method == ALL_EQUAL:
         return math.nan, 1.0
     deviation = unit_deviation(change.differences, change.units)
-    low, high = (change.statistic.to_score(end, interval.n) for end in (interval.low, interval.high))
+    ends = (interval.estimate, interval.low, interval.high)
+    middle, low, high = (change.statistic.to_score(end, interval.n) for end in ends)
     if not (math.isfinite(high - low) and units > 1) or interval.method == "none":
         return deviation, 1.0
     of_interval = (high - low) / 2 / float(stdtrit(units - 1, 0.5 + confidence / 2)) * math.sqrt(units)
-    return (deviation, max(1.0, of_interval / deviation)) if deviation > 0 else (of_interval, 1.0)
+    if deviation <= TOLERANCE * abs(middle):
+        return of_interval, 1.0
+    return deviation, max(1.0, of_interval / deviation)
 
 
 def decide(comparison: PairedComparison, runs: Iterable[RunResult], *, segments: bool = True) -> tuple[Decision, ...]:

@@ -12,7 +12,7 @@ from karat.stats.defaults import ALPHA
 from karat.stats.intervals import checked_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 POWER = 0.8
 """The chance with which a number of queries finds what it is named for."""
@@ -47,14 +47,19 @@ def queries_needed(difference: float, deviation: float, *, power: float = POWER,
     if deviation == 0:
         return 2
     effect = abs(difference) / deviation
+    return fewest_queries(lambda n: power_of(n, effect, alpha) >= power)
+
+
+def fewest_queries(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of queries that is enough, as all larger ones are; None if none within reach is."""
     low, high = 2, 4
-    while power_of(high, effect, alpha) < power:
+    while not enough(high):
         low, high = high, high * 2
         if high > MOST:
             return None
     while low < high:
         middle = (low + high) // 2
-        if power_of(middle, effect, alpha) >= power:
+        if enough(middle):
             high = middle
         else:
             low = middle + 1
