@@ -216,6 +216,27 @@ def test_a_verdict_without_a_decision_says_whether_more_queries_would_help() -> 
     )
 
 
+def test_queries_still_needed_for_a_quantile_count_weights_as_its_interval_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    latencies, weights = rng.gamma(4, 10, 300), np.where(np.arange(300) % 10 == 0, 20.0, 1.0)
+    latencies[weights > 1] *= 0.6
+    rows = {f"q{i}": {"weight": float(w)} for i, w in enumerate(weights)}
+    log = tmp_path / "r.jsonl"
+    pairs = zip(rows, map(float, latencies), strict=True)
+    lines = ({"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": ms}} for q, ms in pairs)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = karat.evaluate({q: {"a": 1} for q in rows}, log, "latency.p90", queries=rows)
+    (row,) = karat.check(result, gates=["latency.p90 <= 49ms"]).gates
+    kish = weights.sum() ** 2 / (weights**2).sum()
+    assert row.found.n_eff == pytest.approx(kish) and kish < 100
+    below = float(weights[latencies <= 49].sum() / weights.sum())
+    total = queries_needed_for_share(below, 0.9, alpha=0.05)
+    assert row.outcome == "undecided" and total is not None
+    assert row.judged.more == math.ceil(300 * total / kish) - 300
+    plain = float(np.mean(latencies <= 49))
+    assert abs(plain - 0.9) > 1.5 * abs(below - 0.9)  # which would ask for fewer
+
+
 def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:
     # .02 from the threshold with a deviation of .3 is an effect of 1/15; 100 queries are there already.
     needed = queries_needed(0.02, 0.3)

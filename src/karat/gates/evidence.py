@@ -379,14 +379,14 @@ class _View:
         statistic = self.run.statistic(gate.metric)
         own = self._units if segment is None else self._units.take(segment.rows)
         share = found.method in ("wilson", "clopper-pearson")
-        return self._measured(
+        evidence = self._measured(
             (found, outer),
             statistic,
             least,
             deviation=unit_deviation(statistic.scores(values), own),
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
-            values=values if statistic.aggregate == "quantile" else np.zeros(0),
         )
+        return replace(evidence, values=values, weights=own.weight) if evidence.kind == "quantile" else evidence
 
     def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
@@ -413,7 +413,6 @@ class _View:
         *,
         deviation: float,
         kind: Kind = "mean",
-        values: Floats | None = None,
         scale: ChangeScale = "difference",
     ) -> GateEvidence:
         """What was measured, with the interval that a pass is judged by and the one of a fail."""
@@ -425,9 +424,8 @@ class _View:
             found.n,
             deviation,
             kind,
-            np.zeros(0) if values is None else values,
-            self.sampling.confidence,
-            least,
+            confidence=self.sampling.confidence,
+            minimum=least,
             n_eff=found.n_eff,
             fail_low=outer.low,
             fail_high=outer.high,

@@ -17,6 +17,7 @@ from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.intervals import ALL_EQUAL, draw_error, wilson
 from karat.stats.power import POWER, queries_needed, queries_needed_for_share
+from karat.stats.quantiles import share_up_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +49,8 @@ class GateEvidence:
     """How the interval was found: of a mean, of a share of yes and no, of a quantile. A total has none."""
     values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
     """The values of the queries, where the estimate is a quantile of them."""
+    weights: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    """How much each of these values counts; None: all alike."""
     confidence: float = CONFIDENCE
     minimum: int = 1
     """With fewer units nothing is judged."""
@@ -214,7 +217,7 @@ def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
     below = threshold < found.estimate
     ends = (found.low, found.high) if passes else found.outer
     if found.kind == "quantile":
-        value, limit = float(np.mean(found.values[~np.isnan(found.values)] <= threshold)), found.statistic.quantile
+        value, limit = share_up_to(found.values, threshold, found.weights), found.statistic.quantile
         reach = 0.0
     else:
         end = ends[0] if below else ends[1]

@@ -39,6 +39,12 @@ def quantile_of(values: Floats, q: float, weight: Floats | None = None) -> float
     return float(_weighted(values[there][order], q, weights[None, :])[0])
 
 
+def share_up_to(values: Floats, limit: float, weight: Floats | None = None) -> float:
+    """The share of the weight whose values do not exceed the limit; NaN is left out."""
+    there = ~np.isnan(values)
+    return float(np.average(values[there] <= limit, weights=None if weight is None else weight[there]))
+
+
 def _weighted(ordered: Floats, q: float, weights: Floats) -> Floats:
     """The quantile of values in rising order under each row of weights; NaN where a row has no weight."""
     sums = np.cumsum(weights, axis=1)
@@ -59,13 +65,14 @@ def grouped_quantiles(
     out = []
     for rows in groups:
         mine, weight = values[rows], units.weight[rows]
-        n = int(np.count_nonzero(~np.isnan(mine)))
+        there = rows[~np.isnan(mine)]
+        n, n_eff = len(there), units.take(there).effective
         estimate = quantile_of(mine, q, weight)
         if not _bounded([mine], q, units, rows, confidence):
-            out.append(Interval(estimate, math.nan, math.nan, "none", n))
+            out.append(Interval(estimate, math.nan, math.nan, "none", n, n_eff))
             continue
         (draws,) = _drawn([mine], q, units, rows, resamples, seed)
-        out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n, draws=resamples))
+        out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n, n_eff, resamples))
     return out
 
 
@@ -90,15 +97,16 @@ def quantile_difference(
     both = ~np.isnan(base[rows]) & ~np.isnan(cand[rows])
     rows = rows[both]
     pair = [base[rows], cand[rows]]
-    n = len(rows)
+    n, n_eff = len(rows), math.nan if units.plain else units.take(rows).effective
     before, after = (quantile_of(values, q, units.weight[rows]) for values in pair)
     estimate = after - before
     if not _bounded(pair, q, units, rows, max(levels)):
-        return [Interval(estimate, math.nan, math.nan, "none", n)] * len(levels), math.nan
+        return [Interval(estimate, math.nan, math.nan, "none", n, n_eff)] * len(levels), math.nan
     first, second = _drawn(pair, q, units, rows, resamples, seed)
     draws = second - first
     draws = draws[~np.isnan(draws)]
-    found = [Interval(estimate, *_percentiles(draws, level), "percentile", n, draws=len(draws)) for level in levels]
+    ends = [_percentiles(draws, level) for level in levels]
+    found = [Interval(estimate, low, high, "percentile", n, n_eff, len(draws)) for low, high in ends]
     extreme = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
     return found, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
 
