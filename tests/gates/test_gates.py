@@ -194,7 +194,9 @@ def test_what_would_settle_a_gate_is_a_range_over_what_the_truth_may_be() -> Non
     gate = parse_gate("recall@5 >= 0.90")
     assert more_text(judge(gate, mean(0.92, 0.88, 0.95))).startswith("at least about ")
     assert more_text(judge(gate, mean(0.94, 0.89, 0.97))) == "about 97 to 1,800 more queries"
-    assert more_text(Ruling("undecided", "", 90, 49, 51_869)) == "at least about 49 more queries"
+    assert more_text(Ruling("undecided", "", 90, 49, 51_869)) == "about 49 to 52,000 more queries"
+    assert more_text(Ruling("undecided", "", 12, 1, 360)) == "about 1 to 360 more queries"
+    assert more_text(Ruling("undecided", "", 90, 49)) == "at least about 49 more queries"
     assert more_text(Ruling("undecided", "", 1)) == "1 more query"
 
 

@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 import karat
 from karat.cli.app import app
 from karat.errors import UsageError
+from karat.gates.judge import Ruling
+from karat.gates.language import parse_gate
+from karat.gates.plans import WorkItem
 from karat.gates.wording import advise
 from karat.results.words import round_up
 
@@ -178,6 +181,14 @@ def test_the_work_list_is_a_range_over_what_the_truth_may_be() -> None:
     assert row.judged == item.ruling and f"{item.statement.removeprefix('judge ')} would settle it" in advise(row)
     at_it = karat.plan(result, None, f"mrr >= {value - 0.005:.4f}", truth=0.1, sizes=(25,), candidate="new").work[0]
     assert at_it.ruling.most is None and "the truth may be at the gate" in at_it.statement
+
+
+def test_a_metric_without_gold_asks_for_queries_to_run() -> None:
+    ruling = Ruling("undecided", "the threshold is inside the interval", 12, 1, 360, needs_queries=True)
+    latency = WorkItem(parse_gate("latency.p90 <= 60ms"), "new", None, ruling)
+    assert latency.statement == "run about 1 to 360 more queries"
+    recall = WorkItem(parse_gate("recall@5 >= 0.9"), "new", {"language": "de"}, ruling)
+    assert recall.statement == "judge about 1 to 360 more queries where language = de"
 
 
 def test_a_config_alone_lists_the_work_of_its_undecided_gates(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from karat.gates.judge import judge
 from karat.gates.wording import is_open, more_text
+from karat.metrics.grammar import parse
 from karat.results.figures import change_figure, figure
 from karat.results.words import segment_text
 from karat.store.codec import rounded
@@ -117,14 +118,15 @@ class WorkItem:
 
     @property
     def statement(self) -> str:
-        """What to do: `judge about 120 to 400 more queries where language = es-AR`."""
+        """What to do: `judge about 120 to 400 more queries where language = es-AR`; `run` where no gold is needed."""
         where = f" where {segment_text(self.segment)}" if self.segment else ""
         if not self.ruling.needs_queries:
             return f"more queries alone do not decide it{where}: {self.ruling.why}"
         if self.ruling.more is None and self.ruling.fewest is None:
             return f"not known{where}: {self.ruling.why}"
         end = "; the truth may be at the gate, where no number decides" if is_open(self.ruling) else ""
-        return f"judge {more_text(self.ruling)}{where}{end}"
+        verb = "run" if parse(self.gate.metric).over_whole_run else "judge"
+        return f"{verb} {more_text(self.ruling)}{where}{end}"
 
     def document(self) -> WorkJson:
         """This item as the JSON document has it."""

@@ -132,8 +132,6 @@ def note_pooling(rows: Sequence[JudgedGate]) -> str:
 
 NAMED = 3
 """Gates that a sentence names."""
-FAR = 100
-"""A range whose ends are farther apart than this is open: the truth may as well be at the gate."""
 UNSTEADY = "the threshold is within the error of the random draws: another seed may decide otherwise"
 
 
@@ -161,7 +159,7 @@ def explain_undecided(rows: Sequence[JudgedGate]) -> str:
 
 def is_open(ruling: Ruling) -> bool:
     """Whether no number of queries is sure to decide, because the truth may be at the gate."""
-    return ruling.fewest is not None and (ruling.most is None or ruling.most > FAR * ruling.fewest)
+    return ruling.fewest is not None and ruling.most is None
 
 
 def more_text(ruling: Ruling) -> str:
