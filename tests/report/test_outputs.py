@@ -966,6 +966,20 @@ def test_a_group_of_values_is_shown_as_it_is_written() -> None:
         assert "language in (de, en)" in output and "= yes" not in output
 
 
+def test_junit_says_every_clause_once() -> None:
+    gold = {f"q{i:02}": {"d": 1} for i in range(60)}
+    table = {q: {"part": "few" if i < 4 else "moved" if i < 20 else "same"} for i, q in enumerate(gold)}
+    runs = {"old": {q: ["d"] for q in gold}, "new": {q: ["d" if i % 4 or i > 19 else "x"] for i, q in enumerate(gold)}}
+    result = karat.evaluate(gold, runs, "mrr", queries=table, by="part")
+    gates = ["mrr no worse than baseline by 0.05 for every part", "mrr >= 0.9 for every part", "mrr >= 0.99"]
+    found = karat.check(result, gates, candidate="new", baseline="old")
+    messages = [case.get("message", "") for case in ET.fromstring(junit.render(view_of(found))).iter("error")]
+    assert any("all 40 differences are 0, but about 1 query in " in one for one in messages), messages
+    for message in messages:
+        clauses = message.split("; ")
+        assert len(clauses) == len(set(clauses)), message
+
+
 def test_segments_whose_queries_count_less_say_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """12 queries of 8 conversations: as many as 8, where 10 are needed."""
     gold = {f"q{i:02}": {"d": 1} for i in range(40)}

@@ -76,7 +76,9 @@ def _case(row: JudgedGate) -> ET.Element:
     case = ET.Element("testcase", {"classname": _clean(f"karat.{row.run}"), "name": _clean(name), "time": "0"})
     outcome = row.judged.outcome
     notes = (note_reference(row), advise(row), note_pooling([row]))
-    message = _clean("; ".join(dict.fromkeys(filter(None, (describe(row), row.judged.why, *notes)))))
+    what, why = describe(row), row.judged.why
+    said = any(why in text for text in (what, *notes))
+    message = _clean("; ".join(filter(None, (what, "" if said else why, *notes))))
     if outcome != "pass" and row.gate.level == "warn":
         ET.SubElement(case, "skipped", {"message": f"warning, {outcome}: {message}"})
     elif outcome == "fail":
