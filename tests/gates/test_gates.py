@@ -19,7 +19,7 @@ from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
 from karat.gates.evidence import JudgedGate
 from karat.gates.judge import Ruling
 from karat.gates.kinds import KINDS, GateKind
-from karat.gates.wording import explain_undecided, more_text
+from karat.gates.wording import advise, explain_undecided, more_text
 from karat.metrics.grammar import parse
 from karat.stats.aggregates import Statistic
 from karat.stats.groups import interval
@@ -198,6 +198,28 @@ def test_what_would_settle_a_gate_is_a_range_over_what_the_truth_may_be() -> Non
     assert more_text(Ruling("undecided", "", 12, 1, 360)) == "about 1 to 360 more queries"
     assert more_text(Ruling("undecided", "", 90, 49)) == "at least about 49 more queries"
     assert more_text(Ruling("undecided", "", 1)) == "1 more query"
+
+
+@pytest.mark.parametrize(
+    ("n", "n_eff", "says"),
+    [
+        (6, NAN, "4 more needed: fewer than 10 queries are not judged alone"),
+        (6, 6.0, "4 more needed: fewer than 10 queries are not judged alone"),
+        (
+            6,
+            4.8,
+            "about 7 more needed: 6 queries count as 4.8 independent ones, and fewer than 10 are not judged alone",
+        ),
+        (
+            12,
+            6.0,
+            "about 8 more needed: 12 queries count as 6 independent ones, and fewer than 10 are not judged alone",
+        ),
+    ],
+)
+def test_too_few_queries_say_how_many_they_count_as(n: int, n_eff: float, says: str) -> None:
+    gate, found = parse_gate("recall@5 >= 0.5"), mean(0.8, 0.6, 0.9, n, n_eff=n_eff, minimum=10)
+    assert advise(JudgedGate(gate, "a", {"area": "x"}, found, judge(gate, found))) == says
 
 
 def test_a_verdict_without_a_decision_says_whether_more_queries_would_help() -> None:

@@ -83,6 +83,11 @@ class GateEvidence:
         return float(self.n) if math.isnan(self.n_eff) else self.n_eff
 
     @property
+    def independent(self) -> bool:
+        """Whether all queries count as one each, to a tenth."""
+        return round(self.units, 1) == self.n
+
+    @property
     def outer(self) -> tuple[float, float]:
         """The ends that a fail is judged by."""
         low, high = self.fail_low, self.fail_high
@@ -157,7 +162,7 @@ def _is_unsteady(region: Region, found: GateEvidence) -> bool:
 
 def _too_few(found: GateEvidence) -> Ruling:
     least = f"fewer than {found.minimum} are not judged alone"
-    if math.isnan(found.n_eff):
+    if found.independent:
         queries = "1 query" if found.n == 1 else f"{found.n} queries"
         return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n, needs_queries=True)
     count = f"{round(found.n_eff, 1):g}"

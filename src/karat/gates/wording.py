@@ -178,10 +178,12 @@ def _explain(row: JudgedGate) -> str:
         return row.judged.why
     if row.judged.outcome != "undecided":
         return ""
-    if row.judged.more is None or row.found.n >= row.found.minimum > row.found.units:
+    if row.judged.more is None:
         return row.judged.why
-    if row.found.n < row.found.minimum:
-        return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
+    if row.found.units < row.found.minimum:
+        if row.found.independent:
+            return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
+        return f"about {round_up(row.judged.more):,} more needed: {row.judged.why}"
     text = f"{more_text(row.judged)} would settle it"
     explained = is_outside(row.gate.region, row.found.low, row.found.high) or describe_tie(row.gate, row.found)
     return f"{row.judged.why}; {text}" if explained else text
