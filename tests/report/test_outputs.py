@@ -980,6 +980,25 @@ def test_junit_says_every_clause_once() -> None:
         assert len(clauses) == len(set(clauses)), message
 
 
+def test_one_of_several_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = {f"q{i:02}": {"d": 1} for i in range(60)}
+    table = {q: {"part": "abc"[i % 3]} for i, q in enumerate(gold)}
+    lists = {q: ["x" if i % 3 == 0 else "d"] for i, q in enumerate(gold)}
+    result = karat.evaluate(gold, {"new": lists}, "hit@1", queries=table, by="part")
+    comment = markdown.render(view_of(karat.check(result, ["hit@1 >= 0.5 for every part"])))
+    assert "1 of 3 segments fails\n" in comment
+    check_view.show_check(karat.check(result, ["hit@1 <= 0.5 for every part"]), "gold")
+    assert "1 of 3 segments passes" in capsys.readouterr().out
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    (tmp_path / "run.json").write_text(json.dumps(lists))
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"_id": q, "conversation": "c"}) + "\n" for q in gold))
+    files = [str(tmp_path / name) for name in ("gold.json", "run.json", "q.jsonl")]
+    assert run("evaluate", *files[:2], "--queries", files[2], "-m", "hit@1") == 0
+    text = capsys.readouterr().out
+    assert "only 1 independent query: " in text
+    assert "60 queries count as 1 independent one (conversations)" in text
+
+
 def test_segments_whose_queries_count_less_say_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """12 queries of 8 conversations: as many as 8, where 10 are needed."""
     gold = {f"q{i:02}": {"d": 1} for i in range(40)}

@@ -11,7 +11,7 @@ import numpy as np
 from karat.gates.kinds import is_same
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
-from karat.results.words import round_up
+from karat.results.words import independent_text, round_up
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
@@ -165,11 +165,9 @@ def _too_few(found: GateEvidence) -> Ruling:
     if found.independent:
         queries = "1 query" if found.n == 1 else f"{found.n} queries"
         return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n, needs_queries=True)
-    count = f"{round(found.n_eff, 1):g}"
     more = max(math.ceil(found.n * (found.minimum / found.n_eff - 1)), 1) if found.n_eff > 0 else None
-    return Ruling(
-        "undecided", f"{found.n} queries count as {count} independent ones, and {least}", more, needs_queries=True
-    )
+    reason = f"{found.n} queries count as {independent_text(found.n_eff)}, and {least}"
+    return Ruling("undecided", reason, more, needs_queries=True)
 
 
 def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:

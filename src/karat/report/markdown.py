@@ -18,6 +18,7 @@ from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
 from karat.results.words import FEW_MARK, TOO_FEW, describe_few, plain, plural, queries_text, segment_text
+from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text, tally_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -347,8 +348,8 @@ def _gates(view: View) -> str:
         level = " *(warning)*" if group.warning else ""
         first = next(r for r in group.rows if r.judged.outcome == group.outcome)
         count = sum(r.judged.outcome == group.outcome for r in group.rows)
-        some = f": {count} of {len(group.rows)} segments {'fail' if group.outcome == 'fail' else 'undecided'}"
-        detail = some if len(group.rows) > 1 else f": {_evidence(first)}"
+        several = len(group.rows) > 1
+        detail = f": {tally_text(count, len(group.rows), group.outcome) if several else _evidence(first)}"
         detail += "".join(f"; {text(note, SENTENCE)}" for note in [note_pooling(group.rows)] if note)
         mark = "!" if group.warning else MARKS[group.outcome]
         lines.append(f"- {mark} {text(group.run)}: {code(label_gate(group.gate), 100)}{level}{detail}")

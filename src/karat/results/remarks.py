@@ -13,7 +13,7 @@ from karat.model.policy import earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
-from karat.results.words import plural
+from karat.results.words import independent_text, plural, queries_text
 from karat.stats.power import detectable
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def describe_units(run: RunResult) -> str:
         return ""
     causes = (len(units) < len(query_ids), bool((units.weight != units.weight[0]).any()))
     cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
-    count = f"{round(units.effective, 1):g}"
-    return f"{plural(len(query_ids), 'query', 'queries')} count as {count} independent ones ({cause})"
+    return f"{queries_text(len(query_ids))} count as {independent_text(units.effective)} ({cause})"
 
 
 def describe_days(run: RunResult) -> str:

@@ -34,6 +34,21 @@ def queries_text(n: int) -> str:
     return plural(n, "query", "queries")
 
 
+def independent_text(count: float) -> str:
+    """What queries of unequal weight, or of one conversation, count as: `1 independent one`, `4.8 independent ones`."""
+    number = f"{round(count, 1):g}"
+    return f"{number} independent {'one' if number == '1' else 'ones'}"
+
+
+def tally_text(count: int, total: int, outcome: Literal["pass", "fail", "undecided"]) -> str:
+    """`1 of 3 segments fails`, `2 of 3 segments are undecided`."""
+    if outcome == "undecided":
+        verb = "is undecided" if count == 1 else "are undecided"
+    else:
+        verb = {"pass": "passes", "fail": "fails"}[outcome] if count == 1 else outcome
+    return f"{count} of {total} segments {verb}"
+
+
 def round_up(n: int) -> int:
     """A number that is only about right, to two significant digits and never less: 20,604 → 21,000."""
     step: int = 10 ** max(0, len(str(n)) - 2)

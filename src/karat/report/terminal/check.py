@@ -13,7 +13,7 @@ from karat.report.terminal.tables import show_figures, show_segments
 from karat.report.view import view_of
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
 from karat.results.fingerprints import fact_text
-from karat.results.words import plain
+from karat.results.words import plain, tally_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
             table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
         passes = sum(r.judged.outcome == "pass" for r in rows)
-        tally = "; ".join(filter(None, (f"{passes} of {len(rows)} segments pass", note_pooling(rows))))
+        tally = "; ".join(filter(None, (tally_text(passes, len(rows), "pass"), note_pooling(rows))))
         label.append_text(line(f"\n{plain(tally)}", style="dim"))
         table.add_row(*start, label, "", "", "")
         small = [r for r in rows if r.found.n < r.found.minimum and r.found.estimate == r.found.estimate]

@@ -17,6 +17,7 @@ from karat.results.reading import read_value, readings_text
 from karat.results.remarks import remarks_of
 from karat.results.words import FEW_MARK, describe_few, queries_text, segment_text
 from karat.results.words import plain as plain
+from karat.results.words import plural, queries_text, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,5 +197,7 @@ def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) 
     out.print(line(f"{count} · {source} · {TIES} · {plain(listed)}", style="dim"))
     few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
     if 0 < few < FEW:
-        count = queries_text(queries[0]) if few == queries[0] else f"{round(few)} independent queries"
+        count = queries_text(queries[0])
+        if few != queries[0]:
+            count = plural(round(few), "independent query", "independent queries")
         out.print(note(f"only {count}: so few can only show large differences", serious=True))

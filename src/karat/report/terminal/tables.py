@@ -169,7 +169,8 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
         span = _span([s.metrics[metric].n for s in small])
         units = [min(s.metrics[metric].units, s.metrics[metric].n) for s in small]
         if units != [s.metrics[metric].n for s in small]:
-            span += f", which count as {_span(units)} independent ones"
+            counted = _span(units)
+            span += f", which count as {counted} independent {'one' if counted == '1' else 'ones'}"
         span += f"; {candidate.sampling.minimum} are needed"
         lack = "has too few queries to judge on its own" if len(small) == 1 else "have too few queries to judge alone"
         it = "it" if len(small) == 1 else "them"

@@ -25,7 +25,7 @@ from karat.read.sources import run_files
 from karat.results.pairing import paired
 from karat.results.saved import load_baseline
 from karat.results.values import statistic_of
-from karat.results.words import BASELINE, condition_text, round_up
+from karat.results.words import BASELINE, condition_text, independent_text, round_up
 from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
@@ -204,7 +204,7 @@ def explain_shortage(gate: Gate, run: RunResult, base: RunResult | None) -> str:
         rows = segment.rows if segment is not None else np.arange(len(run.query_ids))
         n, effective = len(rows), units.take(rows).effective
         if segment is not None and gate.least is None and effective < minimum:
-            counted = "" if units.plain else f", which count as {round(effective, 1):g} independent ones"
+            counted = "" if units.plain else f", which count as {independent_text(effective)}"
             have = many(n, "query", "queries")
             return f"'{gate}': {segment.name} has {have}{counted}; at least {minimum} are needed to judge it"
         if gate.at_mean or (segment is not None and n < minimum):
