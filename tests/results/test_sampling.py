@@ -234,6 +234,19 @@ def test_a_weight_that_is_none_is_named(weight: object) -> None:
         karat.evaluate({"a": {"x": 1}}, {"a": ["x"]}, "mrr", queries={"a": {"weight": weight}})
 
 
+def test_weights_that_are_all_zero_are_refused(tmp_path: Path) -> None:
+    gold, run = {"a": {"x": 1}, "b": {"x": 1}}, {"a": ["x"], "b": ["x"]}
+    table = tmp_path / "queries.jsonl"
+    table.write_text("".join(json.dumps({"query_id": q, "weight": 0}) + "\n" for q in "ab"))
+    says = r"queries\.jsonl: the weight of every query is 0, which leaves every mean undefined; give at least one"
+    with pytest.raises(karat.InputError, match=says):
+        karat.evaluate(gold, run, "mrr", queries=table)
+    others = {"a": {"weight": 0}, "b": {"weight": 0}, "c": {"weight": 2}}
+    with pytest.raises(karat.InputError, match=r"the weight of every query evaluated \(2 of 3\) is 0"):
+        karat.evaluate(gold, run, "mrr", queries=others)
+    assert karat.evaluate(gold, run, "mrr", queries={"a": {"weight": 0}})["run"].mean["mrr"] == 1
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared/data/dl19")
 def test_dl19_segments_hold_all_queries() -> None:
     result = karat.evaluate(

@@ -322,15 +322,13 @@ def test_weights_and_conversations_are_honoured() -> None:
     assert found["routing_accuracy"].method == "none"
 
 
-def test_queries_that_weigh_nothing_leave_figures_undefined_and_printable(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_queries_that_all_weigh_nothing_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = whole(tmp_path)
     queries = [{**json.loads(x), "weight": 0} for x in files["queries"].read_text().splitlines()]
     written(files["queries"], queries)
     asked = ("evaluate", files["gold"], files["log"], "--components", "--threshold", 8, "--queries", files["queries"])
-    assert run_cli(*asked, "-m", "recall@5") == 0
-    assert "Stage funnel" in capsys.readouterr().out
+    assert run_cli(*asked, "-m", "recall@5") == 2
+    assert "the weight of every query is 0, which leaves every mean undefined" in capsys.readouterr().err
 
 
 # --- retrieval gate -----------------------------------------------------------------------------------

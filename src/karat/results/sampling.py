@@ -210,6 +210,18 @@ def _weights(queries: Queries | None) -> dict[str, float]:
     return out
 
 
+def refuse_weightless(queries: Queries, query_ids: Iterable[str], weights: Mapping[str, float]) -> None:
+    """Refuse queries that all count nothing: no mean over them is defined."""
+    asked = list(query_ids)
+    if asked and all(weights.get(q) == 0 for q in asked):
+        every = all(weights.get(q) == 0 for q in queries.fields)
+        which = "query" if every else f"query evaluated ({len(asked):,} of {len(queries):,})"
+        raise InputError(
+            f"{queries.source}: the weight of every {which} is 0, which leaves every mean undefined; "
+            "give at least one a weight above 0, or leave out the field 'weight'"
+        )
+
+
 def _values(name: str, queries: Queries | None) -> Mapping[str, str | Sequence[str]]:
     """One field of all queries as text; a list holds several values, each a segment of its own.
 

@@ -34,7 +34,7 @@ from karat.results.figures import change_of, change_text
 from karat.results.gold import Gold
 from karat.results.remarks import CASES
 from karat.results.result import Result, RunResult
-from karat.results.sampling import Sampling, refuse_undated, sampling
+from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.store.cache import Cache, StoredRun
@@ -133,9 +133,11 @@ def evaluate(
         read = [(name, job.read(name, source)) for name, source in sources]
         runs = job.judge([job.run(name, source, measures) for name, source in read], read, measures, grading)
     if table is not None:
-        _check_table(table, runs)
+        asked = dict.fromkeys(q for run in runs for q in run.query_ids)
+        _check_table(table, asked)
+        refuse_weightless(table, asked, job.sampling.weights)
         if job.sampling.added is not None:
-            refuse_undated(table, dict.fromkeys(q for run in runs for q in run.query_ids), job.sampling.added)
+            refuse_undated(table, asked, job.sampling.added)
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
@@ -176,9 +178,8 @@ def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
     )
 
 
-def _check_table(table: Queries, runs: Sequence[RunResult]) -> None:
+def _check_table(table: Queries, asked: Collection[str]) -> None:
     """Refuse a table of queries that knows none of those evaluated: weights and segments would vanish unseen."""
-    asked = dict.fromkeys(q for run in runs for q in run.query_ids)
     if asked and len(table) and not table.no_answer and not any(q in table.fields for q in asked):
         raise InputError(
             f"{table.source}: none of its {len(table):,} queries was evaluated: it has ids such as "
