@@ -25,6 +25,8 @@ from karat.stats.aggregates import Statistic
 from karat.stats.groups import interval
 from karat.stats.intervals import Interval, quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
+from karat.stats.quantiles import grouped_quantiles
+from karat.stats.resample import Units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,25 +242,30 @@ def test_a_verdict_without_a_decision_says_whether_more_queries_would_help() -> 
     )
 
 
-def test_queries_still_needed_for_a_quantile_count_weights_as_its_interval_does(tmp_path: Path) -> None:
+def test_queries_still_needed_for_a_quantile_count_weights_and_conversations(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
-    latencies, weights = rng.gamma(4, 10, 300), np.where(np.arange(300) % 10 == 0, 20.0, 1.0)
+    latencies, weights = rng.gamma(4, 10, 300), np.where(np.arange(300) % 10 == 0, 5.0, 1.0)
     latencies[weights > 1] *= 0.6
-    rows = {f"q{i}": {"weight": float(w)} for i, w in enumerate(weights)}
-    log = tmp_path / "r.jsonl"
-    pairs = zip(rows, map(float, latencies), strict=True)
+    rows = {f"q{i}": {"weight": float(w), "conversation": f"c{i // 2}"} for i, w in enumerate(weights)}
+    log, pairs = tmp_path / "r.jsonl", zip(rows, map(float, latencies), strict=True)
     lines = ({"query_id": q, "topk": [{"doc_id": "a"}], "latency_ms": {"total": ms}} for q, ms in pairs)
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = karat.evaluate({q: {"a": 1} for q in rows}, log, "latency.p90", queries=rows)
-    (row,) = karat.check(result, gates=["latency.p90 <= 49ms"]).gates
-    kish = weights.sum() ** 2 / (weights**2).sum()
-    assert row.found.n_eff == pytest.approx(kish) and kish < 100
-    below = float(weights[latencies <= 49].sum() / weights.sum())
-    total = queries_needed_for_share(below, 0.9, alpha=0.05)
-    assert row.outcome == "undecided" and total is not None
-    assert row.judged.more == math.ceil(300 * total / kish) - 300
-    plain = float(np.mean(latencies <= 49))
-    assert abs(plain - 0.9) > 1.5 * abs(below - 0.9)  # which would ask for fewer
+    (row,) = karat.check(result, gates=["latency.p90 <= 62ms"]).gates
+    own, n_eff = np.add.reduceat(weights, np.arange(0, 300, 2)), row.found.n_eff
+    assert n_eff == pytest.approx(own.sum() ** 2 / (own**2).sum())
+    assert row.outcome == "undecided" and row.judged.more is not None
+    share, alike = np.average(latencies <= 62, weights=weights), replace(row.found, sample=None, n_eff=NAN)
+    assert abs(share - np.mean(latencies <= 62)) > 0.01
+    assert judge(row.gate, alike).more != row.judged.more
+    count, decided = (300 + row.judged.more) // 2, []
+    for _ in range(150):
+        drawn = (2 * rng.integers(0, 150, count)[:, None] + np.arange(2)).ravel()
+        units = Units(np.repeat(np.arange(count), 2), weights[drawn], plain=False)
+        groups = [np.arange(len(drawn))]
+        (one,) = grouped_quantiles(latencies[drawn], 0.9, units, groups, confidence=0.95, resamples=400, seed=0)
+        decided.append(62 not in one)
+    assert np.mean(decided) == pytest.approx(0.8, abs=0.1)
 
 
 def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:

@@ -386,7 +386,7 @@ class _View:
             deviation=unit_deviation(statistic.scores(values), own),
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
         )
-        return replace(evidence, values=values, weights=own.weight) if evidence.kind == "quantile" else evidence
+        return replace(evidence, values=values, sample=own) if evidence.kind == "quantile" else evidence
 
     def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""

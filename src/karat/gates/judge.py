@@ -15,7 +15,7 @@ from karat.results.words import independent_text, round_up
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
-from karat.stats.intervals import ALL_EQUAL, draw_error, wilson
+from karat.stats.intervals import ALL_EQUAL, draw_error, standard_error, wilson
 from karat.stats.power import POWER, queries_needed, queries_needed_for_share
 from karat.stats.quantiles import share_up_to
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from karat.gates.language import Gate
     from karat.results.words import Outcome as Outcome
     from karat.stats.aggregates import ChangeScale
+    from karat.stats.resample import Units
 
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
 HALF = 0.674
@@ -49,8 +50,8 @@ class GateEvidence:
     """How the interval was found: of a mean, of a share of yes and no, of a quantile. A total has none."""
     values: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
     """The values of the queries, where the estimate is a quantile of them."""
-    weights: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """How much each of these values counts; None: all alike."""
+    sample: Units | None = field(default=None, repr=False, compare=False)
+    """What these values are a sample of; None: every query is a unit, and all count alike."""
     confidence: float = CONFIDENCE
     minimum: int = 1
     """With fewer units nothing is judged."""
@@ -218,9 +219,9 @@ def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
     passes = gate.region.holds(found.estimate) or math.isnan(found.fail_confidence)
     alpha, threshold = 1 - (found.confidence if passes else found.fail_confidence), gate.region.nearest(found.estimate)
     below = threshold < found.estimate
-    ends = (found.low, found.high) if passes else found.outer
+    ends, units = (found.low, found.high) if passes else found.outer, found.units
     if found.kind == "quantile":
-        value, limit = share_up_to(found.values, threshold, found.weights), found.statistic.quantile
+        (value, units), limit = _share_up_to(found, threshold), found.statistic.quantile
         reach = 0.0
     else:
         end = ends[0] if below else ends[1]
@@ -230,8 +231,8 @@ def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
     deviation = math.sqrt(value * (1 - value)) if counted else found.deviation
     if math.isnan(deviation):
         return _Needed(None)
-    error = deviation / math.sqrt(found.units)
-    usual = _wilson_reach(value, found.units, alpha, below) if counted else error * _student(found.units, alpha)
+    error = deviation / math.sqrt(units)
+    usual = _wilson_reach(value, units, alpha, below) if counted else error * _student(units, alpha)
     beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
 
     def more(shift: float) -> int | None:
@@ -247,12 +248,22 @@ def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
         if total is None:
             return None
         # What is beyond the usual reach falls as 1/n, and the rest as 1/√n: apart · r² = apart · root · r + beyond.
-        root = math.sqrt(total / found.units) if deviation or counted else 0.0
+        root = math.sqrt(total / units) if deviation or counted else 0.0
         ratio = (root + math.sqrt(root**2 + 4 * beyond / apart)) / 2
         return max(math.ceil(found.n * ratio**2 - 1e-6) - found.n, 1)
 
     here = more(0.0)
     return _Needed(here, more(HALF * error), more(-HALF * error))
+
+
+def _share_up_to(found: GateEvidence, threshold: float) -> tuple[float, float]:
+    """The share of values up to the threshold, and how many single queries tell it as surely as these do."""
+    share = share_up_to(found.values, threshold, None if found.sample is None else found.sample.weight)
+    if found.sample is None or found.sample.plain or not 0 < share < 1:
+        return share, found.units
+    within = np.where(np.isnan(found.values), np.nan, found.values <= threshold)
+    error, _ = standard_error(within, found.sample)
+    return share, share * (1 - share) / error**2 if error > 0 else found.units
 
 
 class _Needed(NamedTuple):
