@@ -17,8 +17,7 @@ from karat.results.decisions import describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
-from karat.results.words import FEW_MARK, TOO_FEW, describe_few, plain, plural, queries_text, segment_text
-from karat.results.words import TOO_FEW, plain, plural, queries_text, segment_text, tally_text
+from karat.results.words import FEW_MARK, TOO_FEW, describe_few, plain, plural, queries_text, segment_text, tally_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

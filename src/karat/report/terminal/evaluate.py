@@ -15,9 +15,8 @@ from karat.results.figures import SAME, estimate_figure, figure, percent_text
 from karat.results.fingerprints import fact_text
 from karat.results.reading import read_value, readings_text
 from karat.results.remarks import remarks_of
-from karat.results.words import FEW_MARK, describe_few, queries_text, segment_text
+from karat.results.words import FEW_MARK, describe_few, plural, queries_text, segment_text
 from karat.results.words import plain as plain
-from karat.results.words import plural, queries_text, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
