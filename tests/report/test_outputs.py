@@ -29,7 +29,7 @@ from karat.report.terminal import compare as compare_view
 from karat.report.terminal import evaluate as evaluate_view
 from karat.report.terminal.console import PIPE
 from karat.report.view import view_of
-from karat.results.decisions import read_decision
+from karat.results.decisions import describe_families, read_decision
 from karat.results.figures import p_text
 from karat.results.remarks import Remark
 from karat.stats.intervals import clopper_pearson
@@ -1062,3 +1062,16 @@ def test_the_lowest_queries_are_not_those_that_no_system_can_answer() -> None:
     run = {q: ["d"] if i % 5 else ["x", "d"] for i, q in enumerate(gold)}
     comment = markdown.render(view_of(karat.check(karat.evaluate(gold, run, "ndcg@10"), ["ndcg@10 >= 0.1"])))
     assert re.findall(r"- `(q\d+)`", comment) == ["q05", "q10", "q15"]
+
+
+def test_what_p_is_adjusted_over_is_said_in_full() -> None:
+    gold = {f"q{i}": ["a"] for i in range(60)}
+    runs = {
+        f"a run with a long name, number {n}": {q: ["x", "a"][(i + n) % 2 :] for i, q in enumerate(gold)}
+        for n in range(4)
+    }
+    table = {q: {"topic": f"t{i % 3}"} for i, q in enumerate(gold)}
+    compared = karat.compare(gold, runs, "mrr,ndcg@10,hit@1,recall@5,map", queries=table, by="topic")
+    whole = describe_families(compared.rows)
+    assert markdown.text(whole, markdown.STATEMENT) in markdown.render(view_of(compared))
+    assert "…" not in markdown.text(whole, markdown.STATEMENT)

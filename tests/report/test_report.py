@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import karat
 from karat.cli.app import app
+from karat.gates import wording
 from karat.report.html.data import TOP
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
@@ -1074,6 +1075,23 @@ def test_the_page_with_a_blessed_baseline_names_the_gold_and_what_it_allows(bles
 def test_a_saved_check_shows_its_blessed_baseline_too(blessed: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(blessed.folder)
     assert page_of(source_of("check.json")).run_names == ["baseline", "candidate"]
+
+
+def test_a_saved_check_says_why_a_gate_is_undecided_as_the_fresh_one_does(tmp_path: Path) -> None:
+    kinds = {f"q{i}": {"kind": "ab"[i % 2] if i < 40 else "c", "weight": 1 + i % 3} for i in range(46)}
+    gold = {q: ["a"] for q in kinds}
+    base = {q: ["x", "a"] if i % 3 else ["a"] for i, q in enumerate(gold)}
+    new = {q: docs if kinds[q]["kind"] == "a" else docs[::-1] for q, docs in base.items()}
+    result = karat.evaluate(gold, {"base": base, "new": new}, "mrr", queries=kinds, by="kind", details=True)
+    check = karat.check(result, ["mrr no worse than baseline by 0.01 for every kind"], baseline="base")
+    check.save(str(tmp_path / "check.json"))
+    fresh, saved = (
+        {row.where: wording.advise(row) for row in source_of(one).gates}
+        for one in (check, str(tmp_path / "check.json"))
+    )
+    assert "but about 1 query in" in fresh["kind = a"]
+    assert "independent ones, and fewer than 10 are not judged alone" in fresh["kind = c"]
+    assert saved == fresh
 
 
 # ---- decisions ----

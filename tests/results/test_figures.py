@@ -102,3 +102,10 @@ def test_no_metric_is_formatted_anywhere_else() -> None:
                 if re.search(r"\.\d+[fge]|\.\{", spec):
                     counts[name] = counts.get(name, 0) + 1
     assert {name: n for name, n in counts.items() if n > allowed.get(name, 0)} == {}
+
+
+def test_a_figure_is_rounded_as_its_saved_number_is() -> None:
+    fresh = 29.349999999999998
+    assert figure("latency.p90", fresh).short == figure("latency.p90", 29.35).short
+    low, high = (difference_figure("latency.p90", value, 29.0, 30.0).short for value in (fresh, 29.35))
+    assert low == high

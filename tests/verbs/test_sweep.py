@@ -11,6 +11,8 @@ import pytest
 
 import karat
 from karat.cli import main
+from karat.report import markdown
+from karat.report.view import view_of
 from karat.verbs.sweep import area, knee, rises
 
 GOLD = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}
@@ -175,3 +177,14 @@ def test_columns_follow_the_deepest_run(capsys: pytest.CaptureFixture[str]) -> N
     assert head[1:5] == ["k=1", "k=2", "k=5", "k=10"]
     (deep,) = [row for row in lines if row[:1] == ["deep"] and len(row) > 3]
     assert deep[1:5] == ["0.000", "0.000", "0.000", "1.000"]
+
+
+def test_tables_hold_the_points_of_the_curves_and_no_others() -> None:
+    gold = {f"q{i}": {f"d{j}": 1 for j in range(30)} for i in range(20)}
+    deep = {name: {q: [f"d{j}" for j in range(n)] for q in gold} for name, n in (("short", 5), ("long", 20))}
+    table = markdown.render(view_of(karat.sweep(gold, deep, "recall", ks=[5, 10, 50])))
+    rows = [line for line in table.splitlines() if line.startswith(("| short", "| long", "| system"))]
+    assert len(rows) == 3
+    assert "recall@10" in rows[0] and "recall@50" not in rows[0]
+    assert rows[1].endswith("| – |") and not rows[2].endswith("| – |")
+    assert "recall@50" not in table

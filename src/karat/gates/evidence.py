@@ -12,7 +12,7 @@ import numpy as np
 from karat.errors import InputError, UsageError, unknown_run
 from karat.gates.basis import choose_basis
 from karat.gates.every_look import keep_every_look
-from karat.gates.judge import GateEvidence, Ruling, judge
+from karat.gates.judge import INSIDE, GateEvidence, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import (
     describe_skipped,
@@ -230,13 +230,13 @@ def _count_segments(gate: Gate, run: RunResult) -> int:
     """How many segments a gate judges."""
     if not gate.every:
         return 1
-    least, units = _least_units(gate, run.sampling), run.sampling.units(run.query_ids)
+    least, units = least_units(gate, run.sampling), run.sampling.units(run.query_ids)
     slices = matching_segments(gate, run.sampling.segments(run.query_ids))
     large = [s for s in slices if len(s.rows) >= (gate.least or 1)]
     return max(1, sum(units.take(s.rows).effective >= least for s in large))
 
 
-def _least_units(gate: Gate, sampling: Sampling) -> int:
+def least_units(gate: Gate, sampling: Sampling) -> int:
     """How many units a segment needs to be judged; `of at least` counts queries, and may ask for less."""
     return sampling.minimum if gate.least is None else min(gate.least, sampling.minimum)
 
@@ -348,7 +348,7 @@ class _View:
         inside = found.units >= found.minimum and found.low <= gate.threshold <= found.high
         at_it = math.isclose(found.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
         if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
-            return replace(judged, why=f"the threshold is inside the interval; {UNKNOWN}")
+            return replace(judged, why=f"{INSIDE}; {UNKNOWN}")
         return judged
 
     @property
@@ -363,7 +363,7 @@ class _View:
         number = 0
         if segment is not None:
             number = 1 + next(i for i, s in enumerate(self._slices) if s is segment)
-        least = _least_units(gate, self.sampling)
+        least = least_units(gate, self.sampling)
         if segment is None:
             least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from karat.stats.resample import Units
 
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
+INSIDE = "the threshold is inside the interval"
+"""Why a gate is undecided where nothing more is to be said."""
 HALF = 0.674
 """The truth is as near as this many standard errors with a chance of one half."""
 Kind = Literal["mean", "share", "quantile", "total"]
@@ -186,13 +188,13 @@ def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
         reason = f"too few queries to bound it from {'below' if unbounded[0] else 'above'}"
     elif is_outside(region, found.low, found.high):
         level = level_text(found.fail_confidence)
-        reason = f"the threshold is inside the interval at {level}, which a fail has to leave"
+        reason = f"{INSIDE} at {level}, which a fail has to leave"
     elif tie := describe_tie(gate, found):
         reason = tie
     elif needed.here is None and not math.isnan(found.deviation):
-        return Ruling("undecided", "the threshold is inside the interval, and too near to the value to be decided")
+        return Ruling("undecided", f"{INSIDE}, and too near to the value to be decided")
     else:
-        reason = "the threshold is inside the interval"
+        reason = INSIDE
     return Ruling("undecided", reason, *needed, needs_queries=True)
 
 

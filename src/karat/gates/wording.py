@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.gates.basis import WORDS
-from karat.gates.judge import describe_tie, is_outside
+from karat.gates.judge import INSIDE
 from karat.gates.language import unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, change_figure, figure, level_text
@@ -185,5 +185,4 @@ def _explain(row: JudgedGate) -> str:
             return f"{row.judged.more} more needed: fewer than {row.found.minimum} queries are not judged alone"
         return f"about {round_up(row.judged.more):,} more needed: {row.judged.why}"
     text = f"{more_text(row.judged)} would settle it"
-    explained = is_outside(row.gate.region, row.found.low, row.found.high) or describe_tie(row.gate, row.found)
-    return f"{row.judged.why}; {text}" if explained else text
+    return text if row.judged.why == INSIDE else f"{row.judged.why}; {text}"

@@ -15,7 +15,7 @@ from karat.verbs.all_pairs import describe_tests
 
 if TYPE_CHECKING:
     from karat.report.formats import Problem
-    from karat.report.view import System, View
+    from karat.report.view import View
 
 _MARKS = {"pass": r"$\checkmark$", "fail": r"$\times$", "undecided": "?"}
 _SPECIAL = {
@@ -71,7 +71,7 @@ def _systems(view: View) -> list[str]:
     """As papers print it: one row per system, the best in bold, superscripts for what it significantly beats."""
     several = len(view.systems) > 1
     letters = [_letter(i) for i in range(len(view.systems))]
-    best = {m: best_of(m, [_value(s, m) for s in view.systems]) for m in view.metrics}
+    best = {m: best_of(m, [s.value_of(m) for s in view.systems]) for m in view.metrics}
     lines = [r"\begin{tabular}{l" + "r" * len(view.metrics) + "}", r"\toprule"]
     lines += [" & ".join(["System", *map(text, view.metrics)]) + r" \\", r"\midrule"]
     for i, system in enumerate(view.systems):
@@ -90,10 +90,6 @@ def _systems(view: View) -> list[str]:
     return [*lines, r"\bottomrule", *notes, r"\end{tabular}"]
 
 
-def _value(system: System, metric: str) -> float:
-    return system.run.mean[metric] if metric in system.run.values else math.nan
-
-
 def _letter(i: int) -> str:
     """a, b, …, z, aa: what superscripts call a system."""
     return (_letter(i // 26 - 1) if i >= 26 else "") + chr(ord("a") + i % 26)
@@ -109,7 +105,7 @@ def _beaten(view: View, i: int, metric: str) -> list[int]:
     out = []
     for j, other in enumerate(view.systems):
         value = p.get(other.name)
-        better = (_value(mine, metric) > _value(other, metric)) == higher
+        better = (mine.value_of(metric) > other.value_of(metric)) == higher
         if j != i and value is not None and value < view.alpha and better:
             out.append(j)
     return out

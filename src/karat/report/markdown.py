@@ -83,9 +83,13 @@ def _render_plan(view: View) -> str:
     first = [f"## {text(source.conclusion, SENTENCE)}", text(view.scope, SENTENCE), *_remarks(view)]
     parts = []
     for section in sections(source):
-        table = lay_table([text(head) for head in section.heads], [[text(c) for c in row] for row in section.rows])
+        table = lay_table(
+            [text(head) for head in section.heads], [[text(c, SENTENCE) for c in row] for row in section.rows]
+        )
         parts += [
-            "\n\n".join([f"**{text(section.title)}**", table, *(f"{text(line, SENTENCE)}." for line in section.lines)])
+            "\n\n".join(
+                [f"**{text(section.title, SENTENCE)}**", table, *(f"{text(line, SENTENCE)}." for line in section.lines)]
+            )
         ]
     last = ["\n".join(f"- {text(words, 2 * SENTENCE)}" for words in legend(source))]
     return _fitted(first, parts, last, COMMENT) + "\n"
@@ -113,8 +117,9 @@ def _headline(view: View) -> str:
     rows = [d for d in view.decisions if d.segment is None and d.metric == metric]
     if len(rows) == 1:
         return text(rows[0].statement, STATEMENT)
-    best = best_of(metric, [s.run.mean[metric] for s in view.systems])
-    systems = [view.systems[i] for i in sorted(best)] or list(view.systems)
+    there = [s for s in view.systems if metric in s.run.values]
+    best = best_of(metric, [s.run.mean[metric] for s in there])
+    systems = [there[i] for i in sorted(best)] or there
     values = "; ".join(f"{s.name} {estimate_figure(metric, s.run.intervals[metric])}" for s in systems[:RUNS])
     return text(f"{metric}: {'best is ' if best else ''}{values}", SENTENCE)
 
@@ -127,8 +132,11 @@ def _systems(view: View) -> str:
     """Every metric of every system with its interval, the best in bold; many metrics are rows, few are columns."""
     columns = []
     for m in view.metrics:
-        best = best_of(m, [s.run.mean[m] for s in view.systems])
-        cells = [_value(m, s.run.intervals[m], bold=i in best) for i, s in enumerate(view.systems)]
+        best = best_of(m, [s.value_of(m) for s in view.systems])
+        cells = [
+            _value(m, s.run.intervals[m], bold=i in best) if m in s.run.values else "–"
+            for i, s in enumerate(view.systems)
+        ]
         columns.append([code(m), *cells])
     if len(columns) > METRICS:
         return lay_table(["metric", *(text(s.label) for s in view.systems)], columns)
@@ -210,7 +218,8 @@ def _values_by_segment(view: View) -> list[str]:
     rows = []
     pooled = len(view.systems) == 1 and any(metric in s.pooled for s in segments[:ROWS])
     for i, segment in enumerate(segments[:ROWS]):
-        cells = [_value(m, s.run.segments[i].metrics[m]) if i < len(s.run.segments) else "–" for m, s in columns]
+        own = [(m, s.run.segments[i].metrics if i < len(s.run.segments) else {}) for m, s in columns]
+        cells = [_value(m, metrics[m]) if m in metrics else "–" for m, metrics in own]
         if pooled:
             cells.append(_value(metric, segment.pooled[metric]) if metric in segment.pooled else "")
         mark = f" {FEW_MARK}" if metric in segment.too_few else ""
@@ -232,7 +241,7 @@ def _statements(view: View) -> list[str]:
     one = len({d.candidate for d in rows}) == 1
     lines = [f"- {text(d.statement if one else d.full_statement, STATEMENT)}" for d in rows[:GATES]]
     more = [f"- and {len(rows) - GATES} more"] if len(rows) > GATES else []
-    return ["\n".join(lines + more), text(describe_families(view.decisions), SENTENCE)]
+    return ["\n".join(lines + more), text(describe_families(view.decisions), STATEMENT)]
 
 
 def _remarks(view: View) -> list[str]:

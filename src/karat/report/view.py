@@ -5,6 +5,7 @@ Renderers lay a view out and decide nothing, so that no two outputs can contradi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -53,6 +54,10 @@ class System:
     def label(self) -> str:
         """The name as tables have it: the baseline says that it is one."""
         return f"{self.name} ({BASELINE})" if self.role == "baseline" and self.name != BASELINE else self.name
+
+    def value_of(self, metric: str) -> float:
+        """Its value of a metric; NaN where it has none."""
+        return self.run.mean[metric] if metric in self.run.values else math.nan
 
 
 @dataclass(frozen=True)
@@ -255,7 +260,11 @@ def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
         return replace(_view_result(source.result, source.notes), source=source, reliability=source)
     if isinstance(source, Sweep):
         view = _view_result(source.result, source.notes)
-        return replace(view, source=source, metrics=tuple(m for m in view.metrics if m != "num_ret"))
+        systems = tuple(System(run.name, "", run) for run in source.shown_runs)
+        shown = {metric for one in systems for metric in one.run.values}
+        metrics = tuple(m for m in view.metrics if m in shown)
+        known = remarks_of([one.run for one in systems])
+        return replace(view, source=source, metrics=metrics, systems=systems, remarks=known)
     return _view_check(source)
 
 

@@ -36,4 +36,4 @@ TITLES: Mapping[str, str] = {
     "levels": "Chunks and docs",
 }
 """The parts of a pipeline."""
-TIES = "ties broken by doc id, descending"
+TIES = "ties broken by doc id, descending; ranks of run logs kept"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from karat.stats.aggregates import ChangeScale
@@ -208,8 +209,14 @@ def least_of(decimals: int) -> float:
     return 1 if decimals == 2 else 10.0**-decimals / 2
 
 
+def as_saved(value: float) -> float:
+    """The value as files hold it, so that figures of a saved result are rounded as those of a fresh one."""
+    saved = rounded(value)
+    return math.nan if saved is None else saved
+
+
 def _fixed(value: float, decimals: int) -> str:
-    text = f"{value:,.{decimals}f}"
+    text = f"{as_saved(value):,.{decimals}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 

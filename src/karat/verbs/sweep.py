@@ -114,15 +114,18 @@ class Sweep(Tabular):
         return f"Sweep({', '.join(dict.fromkeys(c.metric for c in self.curves))}; {runs})"
 
     @property
-    def warnings(self) -> list[str]:
-        """What is to be checked in the data behind the points that there are."""
+    def shown_runs(self) -> list[RunResult]:
+        """The runs with the values of the points that there are: none beyond the end of a run's lists."""
         shown: dict[str, set[str]] = {}
         for curve in self.curves:
             shown.setdefault(curve.run, set()).update(f"{curve.metric}@{k}" for k in curve.ks)
         runs = self.result.runs
-        return serious_remarks(
-            [replace(run, values={m: v for m, v in run.values.items() if m in shown[run.name]}) for run in runs]
-        )
+        return [replace(run, values={m: v for m, v in run.values.items() if m in shown[run.name]}) for run in runs]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be checked in the data behind the points that there are."""
+        return serious_remarks(self.shown_runs)
 
     def table(self) -> Table:
         """A row for each point of each curve; a reader sees a row for each curve."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from karat.read.files import InputFile
     from karat.read.problems import Problems, Row
 
-
+LISTS = ("results", "hits", "docs", "documents", "ranking", "retrieved", "items")
+"""Names that other tools give to the ranked list of a query."""
 WITHOUT_GOLD = "Without gold, runs are measured by --no-gold (in Python qrels=None)"
 
 
@@ -71,7 +72,12 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
         what, advice = "a run log", f"did you swap gold and run? {WITHOUT_GOLD}"
     elif role == "run" and doc and value and not scores:
         what, advice = "gold", "did you swap gold and run?"
-    elif role == "run" and "topk" not in row and not doc and (lists := [n for n in names if _is_list(row[n])]):
+    elif (
+        role == "run"
+        and "topk" not in row
+        and not doc
+        and (lists := [n for n in names if _is_list(row[n]) or (n in LISTS and isinstance(row[n], list))])
+    ):
         what, advice = "a run log", f"write its results as 'topk', not as {shown(lists[0])}"
     elif not doc and not value and "topk" not in row and column(names, ("_id", "id", *QUERY_NAMES)) is not None:
         what, advice = "a table of queries or docs", "give it as queries or corpus"
@@ -83,7 +89,7 @@ def _first_fields(file: InputFile, role: Role) -> tuple[str, ...]:
 
 
 def _is_list(value: object) -> bool:
-    """Whether this may be a ranked list: objects, of which the first names a doc."""
+    """Whether this is a ranked list: objects, of which the first names a doc."""
     first = value[0] if isinstance(value, list) and value else None
     return isinstance(first, dict) and column(list(first), DOC_NAMES) is not None
 

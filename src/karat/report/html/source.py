@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import KaratError
-from karat.gates.evidence import JudgedGate
+from karat.gates.evidence import JudgedGate, least_units
 from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
 from karat.report.html.clean_text import name
@@ -200,12 +200,15 @@ def _judgment(row: GateJson, result: Result) -> JudgedGate:
         number(high),
         row.n,
         confidence=number(row.confidence),
+        n_eff=number(row.n_eff or None),
         usual_confidence=result[row.run].sampling.confidence,
         method=row.ci_method or "",
         same_lists=row.identical_lists is True,
         not_pooled=row.not_pooled or "",
         scale=row.scale or "difference",
     )
+    if row.segment is not None:
+        evidence = replace(evidence, minimum=least_units(gate, result[row.run].sampling))
     fewest, most = row.more_queries_range or (None, None)
     ruling = Ruling(row.outcome, row.why, row.more_queries, fewest, most, row.unsteady is True)
     return JudgedGate(gate, row.run, row.segment, evidence, ruling, row.against or None, row.judged or None)

@@ -45,7 +45,7 @@ RULES_OF_SETS = (
         "warning",
         "Judged queries missing from a run",
         "They score 0.",
-        "Run them, or evaluate with missing=skip if they were left out on purpose.",
+        "Run them, or evaluate with --missing skip if they were left out on purpose.",
     ),
     LintRule(
         "X507",
