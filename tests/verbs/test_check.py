@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import karat
 from command import run_karat
+from karat.cli.app import app
 from karat.errors import InputError, NotComparable, UsageError
 from karat.gates.language import parse_gate
 from karat.metrics.registry import unregister
@@ -1328,3 +1330,54 @@ def test_a_convention_that_changes_grades_is_named_where_the_gold_differs(tmp_pa
         karat.check(binary, ["ndcg@10 no worse than baseline by 0.5"], baseline=str(tmp_path / "base.json"))
     assert "the convention binary changes grades" in str(error.value)
     assert "as many judgments" not in str(error.value)
+
+
+# ---- init beside what Karat wrote, elsewhere, and without a run ----
+
+
+def wide_gold(folder: Path) -> None:
+    """20 queries with 16 relevant docs each: recall@10 cannot reach 0.8."""
+    folder.mkdir()
+    (folder / "queries.jsonl").write_text("".join(f'{{"_id": "q{i}", "text": "what is {i}?"}}\n' for i in range(20)))
+    (folder / "corpus.jsonl").write_text("".join(f'{{"_id": "d{i}", "text": "it is {i}"}}\n' for i in range(40)))
+    rows = [f"q{i}\td{(i + j) % 40}\t1\n" for i in range(20) for j in range(16)]
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+
+
+def test_init_does_not_take_values_per_query_for_the_queries(tmp_path: Path) -> None:
+    wide_gold(tmp_path / "data")
+    rows = [f"main,q{i},{metric},0.5\n" for metric in ("mrr", "map") for i in range(20)]
+    (tmp_path / "data/a.csv").write_text("run,query_id,metric,value\n" + "".join(rows))
+    assert "queries: queries.jsonl" in karat.init(str(tmp_path / "data"))
+
+
+def test_paths_of_init_are_relative_to_the_file_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide_gold(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    for place, qrels in (("karat.yaml", "data/qrels.tsv"), ("ci/x.yaml", "../data/qrels.tsv")):
+        Path(place).parent.mkdir(exist_ok=True)
+        done = CliRunner().invoke(app, ["init", "data", "-o", place])
+        assert done.exit_code == 0, done.output
+        assert f"qrels: {qrels}" in Path(place).read_text()
+
+
+def test_the_gate_of_init_without_runs_can_pass_and_validate_names_one_that_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide_gold(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    assert (
+        CliRunner().invoke(app, ["bench", "-d", "karat.yaml", "-r", "main=bm25", "-o", "runs", "--no-html"]).exit_code
+        == 0
+    )
+    assert CliRunner().invoke(app, ["check"]).exit_code in (0, 1, 3)
+    text = Path("karat.yaml").read_text()
+    assert "ndcg@10 >= 0.80" in text
+    Path("karat.yaml").write_text(text.replace("ndcg@10 >= 0.80", "recall@10 >= 0.80"))
+    assert CliRunner().invoke(app, ["check"]).exit_code != 0  # refused
+    found = CliRunner().invoke(app, ["validate", "karat.yaml"])
+    assert "can never pass: the gold allows at most 0.625" in found.output
+    assert found.exit_code == 1

@@ -36,7 +36,7 @@ def init(
     path = output or os.path.join(folder, "karat.yaml")
     if path != "-" and os.path.exists(path) and not force:
         raise UsageError(f"{path} exists already; --force overwrites it, -o chooses another name")
-    config = make_starter(folder)
+    config = make_starter(folder, os.path.dirname(path) or "." if path != "-" else None)
     write_text(config.text, path)
     typer.echo(config.summary, err=path == "-")
     if path != "-":

@@ -22,6 +22,7 @@ from karat.read.sources import read_qrels, read_run, run_files
 from karat.results.depths import depth_of
 from karat.results.differences import PairedComparison, decide
 from karat.results.figures import figure
+from karat.results.reading import attainable_value
 from karat.results.words import plural
 from karat.stats.defaults import DRAWS
 from karat.verbs.evaluate import evaluate
@@ -57,6 +58,11 @@ TERM_METRICS = "'max_ont_sim@{1,5,10}'"
 LATENCIES = ("latency.p90", "latency.p50")
 MAIN_RUN = "runs/main.jsonl"
 """Where a config expects the run of a folder that has none yet."""
+PER_QUERY = {b"run", b"query_id", b"metric", b"value"}
+"""The columns of values that Karat wrote: no table of queries, although it names them."""
+WITHOUT_RUNS = "ndcg@10"
+"""The metric of the gate where there is no run yet: whatever the gold is, a perfect order has 1."""
+REQUIRED = 0.8
 LEAST_MARGIN, MOST_MARGIN = 0.001, 0.1
 """Between these, the gate against the baseline allows the smallest loss that the queries can show."""
 MOST_PARTS = 20
@@ -119,8 +125,8 @@ def init(folder: str = ".") -> str:
     return make_starter(folder).text
 
 
-def make_starter(folder: str = ".") -> Starter:
-    """A commented `karat.yaml` for a folder, and what it is made from."""
+def make_starter(folder: str = ".", place: str | None = None) -> Starter:
+    """A commented `karat.yaml` for a folder, to be written to a place, and what it is made from."""
     if not os.path.isdir(folder):
         raise InputError(f"{folder}: is not a folder; expected the one that holds your gold and runs")
     files = _with_cases(_find_files(folder))
@@ -128,7 +134,7 @@ def make_starter(folder: str = ".") -> Starter:
     result = _evaluate_runs(files, fields)
     names = run_files(files.run) if files.run else {}
     base, candidate = _choose_runs(names, result)
-    text = "\n".join(_lines(files, names, folder, result, base, candidate, fields)) + "\n"
+    text = "\n".join(_lines(files, names, folder if place is None else place, result, base, candidate, fields)) + "\n"
     can_bench = bool(files.qrels and files.queries and files.corpus)
     return Starter(text, _summarize(files, list(names), folder, base, candidate), bool(names), can_bench)
 
@@ -162,6 +168,8 @@ def _find_files(folder: str) -> FolderFiles:
                 role = role_by_name(path, ("qrels", "run"))
                 (read_qrels if role == "qrels" else read_run)(path)
         except (KaratError, OSError):
+            continue
+        if role == "queries" and set(re.findall(rb"\w+", head.lstrip().partition(b"\n")[0])) >= PER_QUERY:
             continue
         paths = getattr(out, role, None) if role else None
         if paths is not None:
@@ -325,8 +333,12 @@ def _lines(
     yield "gates:"
     gates = list(_gates(files, result, candidate, base, fields))
     if not any(line.startswith("  - ") and not line.startswith("  - warn:") for line in gates):
-        metric = result.metrics[0] if result is not None else files.gate_metrics[0]
-        yield f"  - {metric} >= 0.80   # what you require of a run"
+        metric = files.gate_metrics[0] if files.of_cases else WITHOUT_RUNS
+        best = 1.0
+        if result is not None:
+            metric = result.metrics[0]
+            best = min(attainable_value(run, metric) or 1.0 for run in result.runs)
+        yield f"  - {metric} >= {min(REQUIRED, math.floor(100 * best) / 100):.2f}   # what you require of a run"
     elif result is not None:
         yield "  # The thresholds after >= lie just below today's values: they catch a later loss and say nothing about"
         yield "  # whether today's values are good enough. Replace them with what your users need."

@@ -19,6 +19,7 @@ from karat.config.checks import (
 )
 from karat.config.reading import read_config
 from karat.errors import InputError, KaratError, Problem, nearest
+from karat.gates.attainable import refuse_impossible
 from karat.gates.units import describe_direction
 from karat.metrics.grammar import parse
 from karat.read.sources import run_files
@@ -148,6 +149,11 @@ def check_config(read: Read) -> Iterator[LintFinding]:
     candidates = read.config.candidate or [run.name for run in result.runs if run is not base]
     for number, gate in enumerate(gates):
         where = read.at("gates", number)
+        try:
+            refuse_impossible([gate], result, [name for name in candidates if name in names], {})
+        except InputError as error:
+            yield from (make_finding("K603", read.path, problem, [where]) for problem in error.problems)
+            continue
         if reason := _explain_missing_segment(gate, result.runs[0]):
             yield make_finding("K606", read.path, reason, [where])
             continue
