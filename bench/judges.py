@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from harness import HERE, Report, finish, machine, progress, source_digest
 from karat.judge.calibration import survey_by_grade
 from karat.judge.judgments import Judgment, ModelJudge, Person, add_judgments
-from karat.judge.sample import allocate, draw_sample
+from karat.judge.pairs import allocate, draw_sample
 from karat.judge.sampled import RELEVANT_DOCS
 from karat.judge.systems import compare_systems
 from karat.metrics import parse

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from karat.verbs.init import init
     from karat.verbs.judge.ask import JudgeOptions, ask_pairs
     from karat.verbs.judge.calibrate import calibrate_judge
+    from karat.verbs.judge.label import sample_pairs
     from karat.verbs.judge.pool import pool_pairs
-    from karat.verbs.judge.sample import sample_pairs
     from karat.verbs.plan import Plan, plan
     from karat.verbs.reliability import Reliability, reliability
     from karat.verbs.score import (
@@ -98,7 +98,7 @@ _HOMES = {
     "karat.verbs.judge.ask": ("JudgeOptions", "ask_pairs"),
     "karat.verbs.judge.calibrate": ("calibrate_judge",),
     "karat.verbs.judge.pool": ("pool_pairs",),
-    "karat.verbs.judge.sample": ("sample_pairs",),
+    "karat.verbs.judge.label": ("sample_pairs",),
     "karat.verbs.plan": ("Plan", "plan"),
     "karat.verbs.reliability": ("Reliability", "reliability"),
     "karat.verbs.demo": ("Demo", "demo"),

@@ -13,8 +13,7 @@ from command import run_karat
 from karat.errors import InputError
 from karat.judge.calibration import Calibration, calibrate
 from karat.judge.judgments import Adjudicator, Judgment, Judgments, ModelJudge, Person, add_judgments, fingerprint_judge
-from karat.judge.pairs import Draw
-from karat.judge.sample import draw_sample
+from karat.judge.pairs import Draw, draw_sample
 from places import ROOT
 
 NOON = "2026-11-16T12:00:00+00:00"

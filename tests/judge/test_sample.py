@@ -18,8 +18,7 @@ from karat.judge.judgments import (
     read_judgments,
     rows_of_model,
 )
-from karat.judge.pairs import read_pairs
-from karat.judge.sample import allocate, draw_sample
+from karat.judge.pairs import allocate, draw_sample, read_pairs
 
 NOON = "2026-11-16T12:00:00+00:00"
 MODEL, OTHER = ModelJudge("m", "p1"), ModelJudge("m", "p2")

@@ -15,8 +15,7 @@ from command import run_karat
 from karat.errors import InputError, UsageError
 from karat.judge.calibration import calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments, read_judgments
-from karat.judge.pairs import Draw, read_pairs
-from karat.judge.sample import draw_queries
+from karat.judge.pairs import Draw, draw_queries, read_pairs
 from places import ROOT
 from planted_judge import MODEL, NOON, Planted
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.judge.calibration import calibrate
 from karat.judge.judgments import Judgment, Judgments, ModelJudge, Person, add_judgments
-from karat.judge.sample import draw_queries, draw_sample
+from karat.judge.pairs import draw_queries, draw_sample
 from karat.verbs.judge.calibrate import write_calibration
 
 NOON = "2026-11-16T12:00:00+00:00"

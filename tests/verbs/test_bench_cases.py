@@ -15,8 +15,7 @@ from command import run_karat
 from karat.errors import InputError, UsageError
 from karat.retrieve.corpus import read_corpus
 from karat.retrieve.protocol import Answer
-from karat.verbs.bench.cases import list_entries
-from karat.verbs.bench.entries import collapse, entries_to_ask
+from karat.verbs.bench.cases import collapse, entries_to_ask, list_entries
 
 OBO = """format-version: 1.2
 data-version: test/1

@@ -480,7 +480,7 @@ def test_a_wrong_threshold_is_refused(changed: dict[str, Any], told: str) -> Non
 
 
 def test_thresholds_of_a_config_and_of_the_command_line(tmp_path: Path) -> None:
-    from karat.verbs.diagnose.thresholds import read_thresholds
+    from karat.verbs.diagnose.rules import read_thresholds
 
     config = tmp_path / "karat.yaml"
     config.write_text("diagnosis:\n  thresholds:\n    mrr.low: 0.4\n    recall@5.low: 0.6\n")

@@ -48,7 +48,7 @@ def diagnose(
     from karat.report.terminal import diagnose as diagnose_view
     from karat.results.saved import is_saved
     from karat.verbs.diagnose.misses import misses as list_misses
-    from karat.verbs.diagnose.thresholds import read_thresholds
+    from karat.verbs.diagnose.rules import read_thresholds
 
     if misses not in (None, "-"):
         table.check_name(misses or "")

@@ -1,4 +1,4 @@
-"""Gates that no system could pass with this gold."""
+"""What gates ask for that the data does not have: values above what the gold allows, segments with enough queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from karat.gates.basis import choose_basis
 from karat.gates.evidence import matching_segments
 from karat.results.figures import figure
 from karat.results.reading import CLOSE, attainable_value
-from karat.results.words import segment_text
+from karat.results.words import plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
     from karat.results.result import Result, RunResult
 
@@ -58,3 +59,21 @@ def _places(gate: Gate, run: RunResult) -> Iterator[tuple[str, NDArray[np.int64]
     for segment in matching_segments(gate, run.sampling.segments(run.query_ids)):
         if len(segment.rows) >= (gate.least or run.sampling.minimum):
             yield f" where {segment_text(segment.by)}", segment.rows
+
+
+def describe_left_out(rows: Sequence[JudgedGate], result: Result) -> list[str]:
+    """How many segments each gate leaves out for each run, and which."""
+    places: dict[tuple[Gate, str], set[str]] = {}
+    for row in rows:
+        if row.gate.least is not None:
+            places.setdefault((row.gate, row.run), set()).add(row.where)
+    out = []
+    for (gate, name), judged in places.items():
+        run = result[name]
+        segments = [segment_text(s.by) for s in matching_segments(gate, run.sampling.segments(run.query_ids))]
+        if left_out := [text for text in segments if text not in judged]:
+            some = ", ".join(left_out[:3]) + (", …" if len(left_out) > 3 else "")
+            of_run = f"{name}: " if len(result.runs) > 1 else ""
+            count = f"{len(left_out):,} of {plural(len(segments), 'segment')}"
+            out.append(f"{of_run}gate '{gate}' leaves out {count} with fewer than {gate.least} queries: {some}")
+    return out

@@ -11,13 +11,13 @@ import numpy as np
 
 from karat.errors import InputError, UsageError, unknown_run
 from karat.gates.basis import choose_basis
-from karat.gates.every_look import keep_every_look
 from karat.gates.judge import INSIDE, GateEvidence, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import (
     describe_skipped,
     explain_lack_of_gold,
     find_skipped_segments,
+    keep_every_look,
     refuse_absent_field,
     refuse_absent_value,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError
 from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import parse_gate
-from karat.metrics.difference_bounds import offers_difference_bounds
+from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import parse
 from karat.results.words import BASELINE
 

@@ -1,32 +1,31 @@
-"""Have a language model judge pairs: several at once, within a budget, and nothing twice."""
+"""Have a language model judge pairs: several at once, within a budget, nothing twice, in the order of the pairs."""
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from karat.errors import InputError
-from karat.judge.budget import BudgetExhausted
+from karat.errors import InputError, UsageError
 from karat.judge.chat import Unsuitable
-from karat.judge.judgments import read_judgments, refuse_other_scales
-from karat.judge.ledger import Ledger
-from karat.judge.opinions import InvalidAnswer, Opinion
+from karat.judge.judgments import add_judgments, read_judgments, refuse_other_scales
+from karat.judge.opinions import InvalidAnswer, Opinion, Usage
 from karat.model.policy import is_relevant
 from karat.retrieve.client import Unreachable
+from karat.store.answers import StoredAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from karat.judge.assessor import Assessor, PairText, Question
-    from karat.judge.budget import Budget
     from karat.judge.chat import ChatEndpoint
     from karat.judge.judgments import Judgment
-    from karat.judge.ledger import Failure
-    from karat.judge.opinions import Usage
+    from karat.judge.pairs import Pair
     from karat.store.answers import AnswerStore
+
 
 WORKERS = 8
 TRIES = 3
@@ -240,3 +239,142 @@ def measure_agreement(rows: Iterable[Judgment]) -> Agreement | None:
     same = [a == b for own in votes for a, b in combinations(own, 2)]
     flips = [len({is_relevant(grade) for grade in own}) > 1 for own in votes]
     return Agreement(len(votes), sum(same) / len(same), sum(flips) / len(flips))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A pair without a grade, and why."""
+
+    pair: Pair
+    problem: str
+
+
+class Ledger:
+    """What is known of the pairs that are being judged.
+
+    An answer is kept in the store first; a judgment is added to the file when all votes on its pair, and all pairs
+    before it, are decided. So a file does not depend on which answer came first, or on where the work was stopped.
+    Without a path, judgments are only collected.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], assessor: Assessor, path: str | None, store: AnswerStore) -> None:
+        self._assessor, self._path, self._store = assessor, path, store
+        self._pairs = pairs
+        self._place = {pair.ids: place for place, pair in enumerate(pairs)}
+        self._opinions: list[dict[int, Opinion]] = [{} for _ in pairs]
+        self._problems: dict[int, str] = {}
+        self._next = 0
+        self._written: set[int] = set()
+        self.rows: list[Judgment] = []
+        self.notes: list[str] = []
+
+    def keep(self, question: Question, opinion: Opinion) -> None:
+        """Take an answer that is new."""
+        self._store.put(question.key, StoredAnswer(opinion.grade, opinion.reason))
+        self.recall(question, opinion)
+        self.write()
+
+    def recall(self, question: Question, opinion: Opinion) -> None:
+        """Take an answer that the store holds already."""
+        self._opinions[self._place[question.pair.ids]][question.vote] = opinion
+
+    def fail(self, question: Question, problem: str) -> None:
+        """Note that a vote on a pair has no grade: the pair has none."""
+        self._problems.setdefault(self._place[question.pair.ids], problem)
+        self.write()
+
+    def write(self, *, all: bool = False) -> None:
+        """Add what is decided to the file; `all` does not wait for pairs that are not."""
+        places = []
+        while self._next < len(self._pairs) and (self._next in self._problems or self._complete(self._next)):
+            places.append(self._next)
+            self._next += 1
+        if all:
+            places += range(self._next, len(self._pairs))
+        self._add(place for place in places if place not in self._written and self._complete(place))
+
+    def has_failed(self, question: Question) -> bool:
+        """Whether another vote on the pair has failed already."""
+        return self._place[question.pair.ids] in self._problems
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [Failure(self._pairs[place], problem) for place, problem in sorted(self._problems.items())]
+
+    def _complete(self, place: int) -> bool:
+        return len(self._opinions[place]) == self._assessor.votes
+
+    def _add(self, places: Iterable[int]) -> None:
+        rows = []
+        for place in places:
+            votes = self._opinions[place]
+            rows.append(self._assessor.judgment(self._pairs[place], [votes[vote] for vote in sorted(votes)]))
+            self._written.add(place)
+        if self._path is not None:
+            self.notes += add_judgments(self._path, rows)
+        self.rows += rows
+
+
+class BudgetExhausted(Exception):
+    """A limit is reached; says which."""
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """The most that may be used; None for no limit. Prices are per million tokens."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cost is not None and not self.price_in + self.price_out:
+            raise UsageError("a limit on the cost needs the price of a million tokens: --price INPUT,OUTPUT")
+
+    def price(self, usage: Usage) -> float:
+        """What these tokens cost."""
+        return (usage.input * self.price_in + usage.output * self.price_out) / 1e6
+
+    @property
+    def needs_usage(self) -> bool:
+        return self.tokens is not None or self.cost is not None
+
+
+class Budget:
+    """Counts what several threads use. Each call in flight counts as much as the largest one so far."""
+
+    def __init__(self, limits: BudgetLimits) -> None:
+        self.limits = limits
+        self.calls = 0
+        self.usage = Usage()
+        self._largest = Usage()
+        self._open: set[int] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def cost(self) -> float:
+        return self.limits.price(self.usage)
+
+    def take(self) -> None:
+        """Begin a call, or raise `BudgetExhausted`."""
+        limits, me = self.limits, threading.get_ident()
+        with self._lock:
+            if limits.calls is not None and self.calls >= limits.calls:
+                raise BudgetExhausted(f"the limit of {limits.calls:,} calls is reached")
+            flights = len(self._open - {me}) + 1
+            if limits.tokens is not None and self.usage.total + flights * self._largest.total > limits.tokens:
+                raise BudgetExhausted(f"the limit of {limits.tokens:,} tokens is reached")
+            if limits.cost is not None and self.cost + flights * limits.price(self._largest) > limits.cost:
+                raise BudgetExhausted(f"the limit of {limits.cost:g} in cost is reached")
+            self.calls += 1
+            self._open.add(me)
+
+    def settle(self, usage: Usage | None) -> None:
+        """End a call that used these tokens."""
+        with self._lock:
+            self._open.discard(threading.get_ident())
+            if usage is not None:
+                self.usage += usage
+                self._largest = Usage(max(self._largest.input, usage.input), max(self._largest.output, usage.output))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.judge.ask import Job, recall_answers
-from karat.judge.ledger import Ledger
+from karat.judge.ask import Job, Ledger, recall_answers
 from karat.model.policy import is_relevant
 from karat.stats.defaults import CONFIDENCE, SEED
 from karat.stats.intervals import Interval, student

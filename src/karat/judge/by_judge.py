@@ -15,8 +15,7 @@ import numpy as np
 from karat.errors import InputError
 from karat.judge.calibration import survey_by_grade
 from karat.judge.calibration_document import read_calibration, summarize_calibration
-from karat.judge.completed_gold import complete_gold, describe_scale_mismatch
-from karat.judge.false_evidence import NAME, hit_of
+from karat.judge.completed_gold import NAME, complete_gold, describe_scale_mismatch, hit_of
 from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.judge.labels import find_labels
 from karat.judge.sampled import estimate_sampled
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.align.hits import Aligned
-    from karat.judge.completed_gold import CompletedGold
-    from karat.judge.false_evidence import UnanswerableRankings
+    from karat.judge.completed_gold import CompletedGold, UnanswerableRankings
     from karat.judge.judgments import Judgment
     from karat.judge.whole_queries import RankingsByPeople
     from karat.metrics.grammar import Measure

@@ -1,12 +1,14 @@
-"""The gold, completed by the grades of a judge: where both grade a pair, the gold counts."""
+"""The gold, completed by the grades of a judge, and queries without an answer where that finds relevant docs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.align import align
+from karat.metrics.grammar import parse
 from karat.model.policy import is_judged, is_relevant
 from karat.read.objects import build_qrels
 
@@ -14,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.judge.judgments import Judgment
+    from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
+    from karat.model.rankings import Rankings
+    from karat.model.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +69,38 @@ def complete_gold(
             judged[row.doc_id] = grade
     qrels = build_qrels({q: own for q, own in grades.items() if own}, gold.source)
     return CompletedGold(qrels, known, pairs, shared, disagreements, float(gold.grades.max(initial=0.0)))
+
+
+NAME = "false_evidence"
+
+
+@dataclass(frozen=True)
+class UnanswerableRankings:
+    """The queries without an answer that have grades and are in the run."""
+
+    gold: Rankings
+    """By the gold alone."""
+    both: Rankings
+    """By gold and judge."""
+
+
+def rank_unanswerable(
+    completed: CompletedGold, run: Run, policy: Policy, no_answer: Sequence[str]
+) -> UnanswerableRankings | None:
+    """Align a run with the grades of queries without an answer; None where they have none."""
+    graded = {q: completed.qrels.for_query(q) for q in no_answer}
+    graded = {q: grades for q, grades in graded.items() if any(map(is_judged, grades.values()))}
+    if not graded:
+        return None
+    of_gold = {
+        q: {doc: grade if (q, doc) in completed.known else -1.0 for doc, grade in grades.items()}
+        for q, grades in graded.items()
+    }
+    own = replace(policy, missing="skip", empty_gold="zero")
+    gold, both = (align(build_qrels(some, "queries without an answer"), run, own)[0] for some in (of_gold, graded))
+    return UnanswerableRankings(gold.rankings, both.rankings)
+
+
+def hit_of(measure: Measure) -> Measure:
+    """Whether the top k holds a relevant doc: of a query without an answer that is false evidence."""
+    return parse("hit" if measure.k is None else f"hit@{measure.k}")

@@ -13,7 +13,7 @@ from karat.errors import UsageError
 from karat.judge.gate_value import RankedLists, value_gates
 from karat.judge.pairs import Draw, Pair
 from karat.judge.value import value_pairs
-from karat.metrics.difference_bounds import offers_difference_bounds
+from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import parse
 from karat.model.policy import Policy, is_judged
 from karat.results.top_lists import DEPTH as LISTED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.difference_bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
+from karat.metrics.bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
 from karat.stats.defaults import ALPHA
 from karat.stats.partial_changes import PartialChange, foresee_changes
 from karat.stats.partial_levels import PartialLevel

@@ -11,7 +11,7 @@ from karat.metrics.grammar import parse
 from karat.report.terminal.evaluate import best_of
 from karat.results.figures import Figure, estimate_figure
 from karat.results.words import plain
-from karat.verbs.all_pairs import describe_tests
+from karat.verbs.compare import describe_tests
 
 if TYPE_CHECKING:
     from karat.report.formats import Problem

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
     from karat.results.result import RunResult
-    from karat.verbs.all_pairs import PairwiseTest
     from karat.verbs.check import Check
-    from karat.verbs.compare import Comparison
+    from karat.verbs.compare import Comparison, PairwiseTest
     from karat.verbs.plan import Plan
     from karat.verbs.reliability import Reliability
     from karat.verbs.sweep import Sweep
@@ -197,7 +196,7 @@ class View:
     @cached_property
     def pairs(self) -> Mapping[str, PairwiseTest]:
         """By metric: p of every pair of runs by randomised Tukey HSD, as `compare --all-pairs` has it."""
-        from karat.verbs.all_pairs import all_pairs_of
+        from karat.verbs.compare import all_pairs_of
 
         if self.known_pairs:
             return self.known_pairs

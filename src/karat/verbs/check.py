@@ -18,11 +18,10 @@ from karat.config.checks import (
 from karat.config.options import Settings, takes_options
 from karat.config.reading import find_config, read_config
 from karat.errors import InputError, UsageError, nearest, unknown_run
-from karat.gates.attainable import refuse_impossible
+from karat.gates.attainable import describe_left_out, refuse_impossible
 from karat.gates.evidence import Risk, judge_gates
 from karat.gates.judge import verdict_of
 from karat.gates.language import gate_like, parse_gate
-from karat.gates.left_out import describe_left_out
 from karat.gates.units import describe_directions
 from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate
 from karat.metrics.component_figures import is_component_figure

@@ -23,8 +23,8 @@ from karat.verbs.bench import bench
 from karat.verbs.demo import DATA, EXAMPLE, write_project
 from karat.verbs.evaluate import evaluate
 from karat.verbs.judge.calibrate import calibrate_judge, write_calibration
+from karat.verbs.judge.label import sample_pairs
 from karat.verbs.judge.pool import pool_pairs
-from karat.verbs.judge.sample import sample_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -38,7 +38,7 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.store.cache import Cache, StoredRun
-from karat.verbs.log_panel import log_panel
+from karat.verbs.log_metrics import log_panel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -339,7 +339,7 @@ class _Job:
     ) -> list[RunResult]:
         """The same runs with what a judge's grades make of them: each is aligned again with the completed gold."""
         from karat.judge.by_judge import complete, measure_by_judge
-        from karat.judge.false_evidence import rank_unanswerable
+        from karat.judge.completed_gold import rank_unanswerable
         from karat.judge.whole_queries import RankingsByPeople, complete_by_people
 
         assert self.gold is not None

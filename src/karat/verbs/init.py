@@ -28,7 +28,7 @@ from karat.stats.defaults import DRAWS
 from karat.verbs.evaluate import evaluate
 from karat.verbs.validate.cases import holds_cases, ontology_of_cases
 from karat.verbs.validate.configs import explain_shortage
-from karat.verbs.validate.fields import find_segment_fields
+from karat.verbs.validate.queries import find_segment_fields
 from karat.verbs.validate.roles import detect_role, role_by_name
 from karat.verbs.validate.tables import TableFile
 

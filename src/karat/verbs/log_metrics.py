@@ -1,18 +1,22 @@
-"""The metrics of a run without gold: those that it can answer itself."""
+"""The metrics that run logs answer themselves: those of a run without gold, and what joins the default ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
+from karat.errors import InputError
+from karat.metrics.grammar import LOG_METRICS
 from karat.metrics.registry import all_metrics
-from karat.model.run import OrderedLists
+from karat.model.run import OrderedLists, Run
 from karat.read import query_fields
+from karat.read.files import first_line, is_run_log, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.queries import Queries
-    from karat.model.run import Run
+
 
 CUTOFFS = (10,)
 LATENCIES = ("p50", "p90", "p95")
@@ -48,3 +52,23 @@ def _answers(run: Run, queries: Queries | None, cuts: str) -> list[str]:
 
 def _has_scores(content: OrderedLists) -> bool:
     return any(score is not None for scores in (content.scores or {}).values() for score in scores)
+
+
+def log_panel(runs: Sequence[Any], ks: Sequence[int] | None) -> tuple[str, ...]:
+    """The metrics that join the default ones where all runs are run logs with latency."""
+    if not runs or not all(map(_is_timed, runs)):
+        return ()
+    return LOG_METRICS if ks is None else tuple(name.partition("@")[0] for name in LOG_METRICS)
+
+
+def _is_timed(run: Any) -> bool:
+    """Whether a run is a run log with latency: a file says so in its first line."""
+    if isinstance(run, Run):
+        return run.log is not None and bool(run.log.latency)
+    if not isinstance(run, (str, os.PathLike)) or not os.path.isfile(run):
+        return False
+    try:
+        line = first_line(read_head(os.fspath(run)))
+    except (InputError, OSError):
+        return False  # what is wrong with the file is said where it is read
+    return is_run_log(line) and b'"latency_ms"' in line

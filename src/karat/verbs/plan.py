@@ -16,8 +16,7 @@ from karat.errors import InputError, UsageError
 from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
 from karat.gates.language import parse_gate
-from karat.gates.plans import GateForecast, TruthForecast, work_item
-from karat.gates.truths import choose_truths, right_verdict
+from karat.gates.plans import GateForecast, TruthForecast, choose_truths, right_verdict, work_item
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
     from karat.config.reading import Read
     from karat.gates.evidence import JudgedGate
     from karat.gates.language import Gate
-    from karat.gates.plans import WorkItem
-    from karat.gates.truths import Truth
+    from karat.gates.plans import Truth, WorkItem
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
     from karat.results.table import Cell

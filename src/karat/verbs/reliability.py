@@ -30,7 +30,7 @@ from karat.stats.generalizability import study_generalizability, unit_table
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.rank_correlation import measure_agreement
 from karat.store.codec import as_plain
-from karat.verbs.all_pairs import all_pairs_of
+from karat.verbs.compare import all_pairs_of
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from karat.results.document import DocumentJson
     from karat.results.table import Cell
     from karat.stats.rank_correlation import Agreement
-    from karat.verbs.all_pairs import PairwiseTest
+    from karat.verbs.compare import PairwiseTest
 
     Floats = NDArray[np.float64]
 

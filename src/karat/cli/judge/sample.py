@@ -36,7 +36,7 @@ def sample(
     correct precision; whole queries also correct figures that are not sums over pairs, such as ndcg.
     """
     from karat.errors import UsageError
-    from karat.verbs.judge.sample import sample_pairs
+    from karat.verbs.judge.label import sample_pairs
 
     if (size is None) == (queries is None):
         raise UsageError("expected a number of pairs, or of queries: karat judge sample 200, or --queries 30")

@@ -23,8 +23,8 @@ from karat.retrieve.spec import Spec, parse_spec
 from karat.store.built import Store
 from karat.store.codec import as_plain, write_document
 from karat.store.lock import folder_lock
+from karat.verbs.bench.cases import entries_to_ask
 from karat.verbs.bench.dataset import datasets_of
-from karat.verbs.bench.entries import entries_to_ask
 from karat.verbs.bench.identity import identity_of
 from karat.verbs.bench.languages import over_languages
 from karat.verbs.bench.runner import PART, Progress, Task, inspect_log, run, slug

@@ -21,7 +21,7 @@ from karat.retrieve.protocol import RetrieverFacts, name_query, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
-from karat.verbs.bench.entries import collapse
+from karat.verbs.bench.cases import collapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

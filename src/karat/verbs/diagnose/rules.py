@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.errors import UsageError, nearest
+from karat.config.reading import read_config
+from karat.errors import InputError, UsageError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from karat.verbs.diagnose.view import View
 
     Floats = NDArray[np.float64]
+    from collections.abc import Iterable
+
 
 THIN_GOLD = "thin-gold"
 TIME = 0.5
@@ -353,3 +356,25 @@ RULES: tuple[Rule, ...] = (
 )
 
 BY_CODE: dict[str, Rule] = {rule.code: rule for rule in RULES}
+
+
+def read_thresholds(lines: Iterable[str], config: str | None = None) -> dict[str, float]:
+    """The thresholds of a config, and `NAME=X` from the command line over them."""
+    out: dict[str, float] = {}
+    if config is not None:
+        read = read_config(config)
+        for name, value in read.config.diagnosis.thresholds.items():
+            try:
+                thresholds({name: value})
+            except UsageError as error:
+                raise InputError(read.problem(error, "diagnosis", "thresholds", name)) from None
+            out[name] = value
+    for text in lines:
+        name, equals, number = text.rpartition("=")
+        try:
+            out[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"--threshold must be NAME=X, such as recall@5.low=0.6, found {text!r}")
+    return out

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from karat.verbs.validate.findings import list_some, make_finding, many
-from karat.verbs.validate.ids import check_ids
+from karat.verbs.validate.matching import check_ids
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:

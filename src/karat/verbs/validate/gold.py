@@ -8,7 +8,7 @@ import numpy as np
 
 from karat.model.policy import RELEVANT, is_judged, is_relevant
 from karat.verbs.validate.findings import list_some, make_finding, many
-from karat.verbs.validate.ids import check_ids
+from karat.verbs.validate.matching import check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

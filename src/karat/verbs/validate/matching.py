@@ -1,21 +1,23 @@
-"""Whether the ids of gold, queries, runs and corpus match, and how runs and gold relate."""
+"""Whether ids look right and match across gold, queries, runs and corpus, and how runs and gold relate."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.model.ids import find_twins
+from karat.model.ids import find_twins, is_decimal, is_stray
 from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import FileSet, GoldFile, RunFile
+
 
 TOP = 10
 MOST_UNJUDGED = 0.5
@@ -308,3 +310,33 @@ def _print(run: RunFile) -> bytes:
         ids = [run.docs[d] for d in docs[a : a + int(run.sizes[number])].tolist()]
         digest.update("\x00".join([run.queries[number], *ids, "\x01"]).encode())
     return digest.digest()
+
+
+_FRACTION = re.compile(r"\d+\.\d*[1-9]\d*", re.ASCII)
+
+
+def check_ids(path: str, kind: str, ids: Sequence[str], at: Callable[[int], str]) -> Iterator[LintFinding]:
+    """The ids of one kind in one file; `at` gives the place of the i-th."""
+    unique = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+    by_row = sorted(unique.items(), key=lambda pair: pair[1])
+    stray = [(text, i) for text, i in by_row if is_stray(text)]
+    if stray:
+        yield make_finding(
+            "F005",
+            path,
+            f"{many(len(stray), f'{kind} id has', f'{kind} ids have')} stray white space or invisible characters: "
+            f"{list_some([s for s, _ in stray])}",
+            (at(i) for _, i in stray),
+            len(stray),
+        )
+    decimal = [(text, i) for text, i in by_row if is_decimal(text)]
+    # Numbers of sections or versions (1.0, 1.1) are not integers gone wrong.
+    if decimal and not any(_FRACTION.fullmatch(text) for text in unique):
+        yield make_finding(
+            "F006",
+            path,
+            f"{many(len(decimal), f'{kind} id looks', f'{kind} ids look')} like integers that became decimals: "
+            f"{list_some([s for s, _ in decimal])}",
+            (at(i) for _, i in decimal),
+            len(decimal),
+        )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from karat.verbs.validate.rules_of_cases import RULES_OF_CASES
 from karat.verbs.validate.rules_of_files import RULES_OF_FILES
-from karat.verbs.validate.rules_of_sets import RULES_OF_SETS
+from karat.verbs.validate.rules_of_sets import RULES_OF_CASES, RULES_OF_SETS
 
 RULE_GROUPS = {
     "F": "Any file",

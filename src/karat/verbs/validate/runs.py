@@ -11,7 +11,7 @@ from karat.errors import shown
 from karat.model.dates import day_of
 from karat.read.objects import is_finite
 from karat.verbs.validate.findings import list_some, make_finding, many
-from karat.verbs.validate.ids import check_ids
+from karat.verbs.validate.matching import check_ids
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
