@@ -55,8 +55,8 @@ def runs_of(read: Read) -> dict[str, str]:
 def run_places(read: Read) -> Iterator[tuple[str | int, str]]:
     """The key of each run, or pattern of runs, under `runs`, and its path as seen from here."""
     runs = read.config.runs
-    listed = enumerate([runs] if isinstance(runs, str) else runs or ())
-    for key, path in runs.items() if isinstance(runs, dict) else listed:
+    entries = enumerate([runs] if isinstance(runs, str) else runs or ())
+    for key, path in runs.items() if isinstance(runs, dict) else entries:
         yield key, read.place(path)
 
 

@@ -100,11 +100,11 @@ class JudgedGate:
     @property
     def interval(self) -> GateInterval:
         """The interval that decides, which is the one to show: a fail may be judged by another one than a pass."""
-        found = self.found
-        by_interval = not (self.gate.at_mean or found.kind == "total" or found.same_lists)
-        if self.outcome == "fail" and by_interval and not math.isnan(found.fail_confidence):
-            return GateInterval(*found.outer, found.fail_confidence)
-        return GateInterval(found.low, found.high, found.confidence)
+        evidence = self.found
+        by_interval = not (self.gate.at_mean or evidence.kind == "total" or evidence.same_lists)
+        if self.outcome == "fail" and by_interval and not math.isnan(evidence.fail_confidence):
+            return GateInterval(*evidence.outer, evidence.fail_confidence)
+        return GateInterval(evidence.low, evidence.high, evidence.confidence)
 
     @property
     def where(self) -> str:
@@ -117,7 +117,7 @@ class JudgedGate:
 
         from karat.results.document import GateJson
 
-        gate, found = self.gate, self.found
+        gate, evidence = self.gate, self.found
         return GateJson(
             gate=str(gate),
             name=gate.name or None,
@@ -127,15 +127,15 @@ class JudgedGate:
             segment=dict(self.segment) if self.segment is not None else None,
             outcome=self.judged.outcome,
             why=self.judged.why,
-            value=rounded(found.estimate),
+            value=rounded(evidence.estimate),
             ci=None if self.interval.unknown else [rounded(self.interval.low), rounded(self.interval.high)],
             op=gate.op,
             threshold=rounded(gate.threshold),
-            n=found.n,
-            n_eff=UNSET if math.isnan(found.n_eff) else rounded(found.n_eff),
-            ci_method=found.method or UNSET,
-            identical_lists=True if found.same_lists else UNSET,
-            not_pooled=found.not_pooled or UNSET,
+            n=evidence.n,
+            n_eff=UNSET if math.isnan(evidence.n_eff) else rounded(evidence.n_eff),
+            ci_method=evidence.method or UNSET,
+            identical_lists=True if evidence.same_lists else UNSET,
+            not_pooled=evidence.not_pooled or UNSET,
             unsteady=True if self.judged.unsteady else UNSET,
             confidence=rounded(self.interval.confidence),
             more_queries=self.judged.more,
@@ -143,7 +143,7 @@ class JudgedGate:
             against=self.against if self.against is not None else UNSET,
             margin=rounded(gate.value) if self.against is not None else UNSET,
             relative=gate.relative if self.against is not None else UNSET,
-            scale=UNSET if found.scale == "difference" else found.scale,
+            scale=UNSET if evidence.scale == "difference" else evidence.scale,
             judged=UNSET if self.basis is None else self.basis,
         )
 
@@ -170,12 +170,12 @@ def judge_gates(
     for name in candidates:
         run = result[name]
         mine = [g for g in gates if g.run in (None, name) and g.against != name]
-        asked = [(g, _base(g, result, baseline)) for g in mine]
+        pairs = [(g, _base(g, result, baseline)) for g in mine]
         own = run.sampling
         rates = risk or Risk((1 - own.confidence) / 2, (1 - own.confidence) / 2)
         passing = own if risk is None else replace(own, confidence=1 - 2 * rates.ship)
         views: dict[tuple[int, int, str | None], _View] = {}
-        for gate, base in asked:
+        for gate, base in pairs:
             count = _count_segments(gate, run) if correction == "bonferroni" else 1
             basis = choose_basis(gate, run, base)
             place = (count, id(base), basis)  # a baseline from a file may have the name of a run
@@ -219,9 +219,9 @@ def _base(gate: Gate, result: Result, baseline: RunResult | None) -> RunResult |
 def _holds(gate: Gate, run: RunResult) -> None:
     """A gate on a metric that a result does not hold is an error: it must not pass, nor look undecided."""
     if gate.metric not in run.values:
-        held = ", ".join(run.values)
+        names = ", ".join(run.values)
         raise InputError(
-            f"gate '{gate}': {run.name} was not measured by {gate.metric}, only by {held}; "
+            f"gate '{gate}': {run.name} was not measured by {gate.metric}, only by {names}; "
             "add it to the metrics and evaluate (or bless) again"
         ).about(gate)
 
@@ -267,9 +267,9 @@ def matching_segments(gate: Gate, slices: Sequence[Segment]) -> list[Segment]:
     """The segments that a gate speaks of; a value is first looked up as it is written, then in any case."""
     mine = [s for s in slices if tuple(s.by) == gate.fields] if gate.fields else []
     for fold in (str, str.casefold):
-        found = [s for s in mine if all(fold(s.by[f]) == fold(v) for f, v in gate.where)]
-        if found:
-            return found
+        matches = [s for s in mine if all(fold(s.by[f]) == fold(v) for f, v in gate.where)]
+        if matches:
+            return matches
     return []
 
 
@@ -338,15 +338,15 @@ class _View:
         ids, known = self.run.query_ids, set(rankings.query_ids)
         return [s for s in segments if any(ids[i] in known for i in s.rows)] or segments
 
-    def _judged(self, gate: Gate, found: GateEvidence) -> Ruling:
+    def _judged(self, gate: Gate, evidence: GateEvidence) -> Ruling:
         """The outcome; how many queries a difference of quantiles takes nobody can say, however far it is."""
         gap = None if gate.any_depth else find_depth_gap(gate.metric, self._depth_runs)
-        judged = judge(gate, found)
-        if gap is not None and not found.missing and gap.explains(judged.outcome, self.run.name):
+        judged = judge(gate, evidence)
+        if gap is not None and not evidence.missing and gap.explains(judged.outcome, self.run.name):
             return Ruling("undecided", gap.reason)
         apart = self.base is not None and parse(gate.metric).aggregate == "quantile"
-        inside = found.units >= found.minimum and found.low <= gate.threshold <= found.high
-        at_it = math.isclose(found.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
+        inside = evidence.units >= evidence.minimum and evidence.low <= gate.threshold <= evidence.high
+        at_it = math.isclose(evidence.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
         if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
             return replace(judged, why=f"{INSIDE}; {UNKNOWN}")
         return judged
@@ -373,14 +373,14 @@ class _View:
     def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""
         values = self.run.values[gate.metric]
-        found, outer = (run.estimates[number][gate.metric] for run in (self._runs[0], self._runs[-1]))
+        inner, outer = (run.estimates[number][gate.metric] for run in (self._runs[0], self._runs[-1]))
         if segment is not None:
             values = values[segment.rows]
         statistic = self.run.statistic(gate.metric)
         own = self._units if segment is None else self._units.take(segment.rows)
-        share = found.method in ("wilson", "clopper-pearson")
+        share = inner.method in ("wilson", "clopper-pearson")
         evidence = self._measured(
-            (found, outer),
+            (inner, outer),
             statistic,
             least,
             deviation=unit_deviation(statistic.scores(values), own),
@@ -416,23 +416,23 @@ class _View:
         scale: ChangeScale = "difference",
     ) -> GateEvidence:
         """What was measured, with the interval that a pass is judged by and the one of a fail."""
-        found, outer = intervals
+        inner, outer = intervals
         return GateEvidence(
-            found.estimate,
-            found.low,
-            found.high,
-            found.n,
+            inner.estimate,
+            inner.low,
+            inner.high,
+            inner.n,
             deviation,
             kind,
             confidence=self.sampling.confidence,
             minimum=least,
-            n_eff=found.n_eff,
+            n_eff=inner.n_eff,
             fail_low=outer.low,
             fail_high=outer.high,
             fail_confidence=self._levels[-1].confidence,
             usual_confidence=self.run.sampling.confidence,
-            method=found.method,
-            draws=found.draws,
+            method=inner.method,
+            draws=inner.draws,
             statistic=statistic,
             scale=scale,
         )

@@ -71,9 +71,9 @@ def forecast(setting: GateSetting, population: Population, truth: float, n: int)
     intervals: list[tuple[Interval, ...]] = []
     rough: list[RoughMeans] = []
     for sample in population.samples(shares, n, count, rng):
-        found = population.intervals(sample, setting.choice, setting.levels)
-        outcomes += [judge(setting.gate, _evidence(setting, *one)).outcome for one in found]
-        intervals += found
+        batch = population.intervals(sample, setting.choice, setting.levels)
+        outcomes += [judge(setting.gate, _evidence(setting, *one)).outcome for one in batch]
+        intervals += batch
         rough.append(population.rough_means(sample))
     means = RoughMeans.join(rough)
     prediction = _Prediction(setting, population, n, intervals, means)

@@ -115,99 +115,104 @@ class Ruling:
     """Whether an undecided gate lacks queries; otherwise more of them alone would not decide it."""
 
 
-def judge(gate: Gate, found: GateEvidence, *, power: float = POWER) -> Ruling:
+def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling:
     """Compare the end of the interval, or the point, with the threshold. Nothing passes without a value.
 
     `power` is the chance with which the number of more queries that an undecided gate asks for would decide it.
     """
-    if found.missing:
-        return Ruling("undecided", found.missing)
-    if math.isnan(found.estimate):
-        return Ruling("undecided", "the value is undefined: no query has one" if found.n == 0 else "it is undefined")
-    if found.units < found.minimum:
-        return _too_few(found)
-    if gate.at_mean or found.kind == "total":  # a total of these queries is what it is
-        what = "total" if found.kind == "total" else "mean"
-        holds = gate.region.holds(found.estimate)
+    if evidence.missing:
+        return Ruling("undecided", evidence.missing)
+    if math.isnan(evidence.estimate):
+        return Ruling("undecided", "the value is undefined: no query has one" if evidence.n == 0 else "it is undefined")
+    if evidence.units < evidence.minimum:
+        return _too_few(evidence)
+    if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
+        what = "total" if evidence.kind == "total" else "mean"
+        holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
-    if found.same_lists:
-        holds = gate.region.holds(found.estimate)
+    if evidence.same_lists:
+        holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", "the ranked lists are identical")
-    if math.isnan(found.low) and math.isnan(found.high):
-        if found.method == ALL_EQUAL:
-            return Ruling("undecided", _describe_no_spread(gate, found))
-        alone = found.n == 1
+    if math.isnan(evidence.low) and math.isnan(evidence.high):
+        if evidence.method == ALL_EQUAL:
+            return Ruling("undecided", _describe_no_spread(gate, evidence))
+        alone = evidence.n == 1
         reason = "one query gives no interval" if alone else "no interval was computed"
         return Ruling("undecided", reason, needs_queries=alone)
-    return replace(_by_interval(gate, found, power), unsteady=_is_unsteady(gate.region, found))
+    return replace(_by_interval(gate, evidence, power), unsteady=_is_unsteady(gate.region, evidence))
 
 
-def _describe_no_spread(gate: Gate, found: GateEvidence) -> str:
+def _describe_no_spread(gate: Gate, evidence: GateEvidence) -> str:
     if gate.against is None:
-        return describe_equal_values(gate.metric, found.estimate, found.n)
-    single, factor = math.isnan(found.n_eff), gate.factor
-    return describe_equal_changes(gate.metric, found.estimate, found.n, scale=found.scale, single=single, factor=factor)
+        return describe_equal_values(gate.metric, evidence.estimate, evidence.n)
+    single, factor = math.isnan(evidence.n_eff), gate.factor
+    return describe_equal_changes(
+        gate.metric, evidence.estimate, evidence.n, scale=evidence.scale, single=single, factor=factor
+    )
 
 
-def _is_unsteady(region: Region, found: GateEvidence) -> bool:
+def _is_unsteady(region: Region, evidence: GateEvidence) -> bool:
     """Whether an end is within two standard deviations of what another seed gives from a threshold."""
-    if not found.draws:
+    if not evidence.draws:
         return False
-    levels = (found.confidence, found.confidence if math.isnan(found.fail_confidence) else found.fail_confidence)
-    for level, ends in zip(levels, ((found.low, found.high), found.outer), strict=True):
-        error = draw_error((1 - level) / 2, found.draws)
+    levels = (
+        evidence.confidence,
+        evidence.confidence if math.isnan(evidence.fail_confidence) else evidence.fail_confidence,
+    )
+    for level, ends in zip(levels, ((evidence.low, evidence.high), evidence.outer), strict=True):
+        error = draw_error((1 - level) / 2, evidence.draws)
         for end in ends:
-            reach = 2 * error * abs(end - found.estimate)
+            reach = 2 * error * abs(end - evidence.estimate)
             if any(abs(end - bound) <= reach for bound in region.bounds):
                 return True
     return False
 
 
-def _too_few(found: GateEvidence) -> Ruling:
-    least = f"fewer than {found.minimum} are not judged alone"
-    if found.independent:
-        queries = "1 query" if found.n == 1 else f"{found.n} queries"
-        return Ruling("undecided", f"only {queries}, and {least}", found.minimum - found.n, needs_queries=True)
-    more = max(math.ceil(found.n * (found.minimum / found.n_eff - 1)), 1) if found.n_eff > 0 else None
-    reason = f"{found.n} queries count as {independent_text(found.n_eff)}, and {least}"
+def _too_few(evidence: GateEvidence) -> Ruling:
+    least = f"fewer than {evidence.minimum} are not judged alone"
+    if evidence.independent:
+        queries = "1 query" if evidence.n == 1 else f"{evidence.n} queries"
+        return Ruling("undecided", f"only {queries}, and {least}", evidence.minimum - evidence.n, needs_queries=True)
+    more = max(math.ceil(evidence.n * (evidence.minimum / evidence.n_eff - 1)), 1) if evidence.n_eff > 0 else None
+    reason = f"{evidence.n} queries count as {independent_text(evidence.n_eff)}, and {least}"
     return Ruling("undecided", reason, more, needs_queries=True)
 
 
-def _by_interval(gate: Gate, found: GateEvidence, power: float) -> Ruling:
+def _by_interval(gate: Gate, evidence: GateEvidence, power: float) -> Ruling:
     region = gate.region
     low_bounds, high_bounds = math.isfinite(region.low), math.isfinite(region.high)
-    unbounded = (low_bounds and math.isnan(found.low), high_bounds and math.isnan(found.high))
-    if not any(unbounded) and region.above_low(found.low) and region.below_high(found.high):
+    unbounded = (low_bounds and math.isnan(evidence.low), high_bounds and math.isnan(evidence.high))
+    if not any(unbounded) and region.above_low(evidence.low) and region.below_high(evidence.high):
         return Ruling("pass", "the whole interval is on the right side")
-    if is_outside(region, *found.outer):
+    if is_outside(region, *evidence.outer):
         return Ruling("fail", "the whole interval is on the wrong side")
-    if not any(unbounded) and any(is_same(found.estimate, end) for end in region.bounds):
+    if not any(unbounded) and any(is_same(evidence.estimate, end) for end in region.bounds):
         return Ruling("undecided", "the value is the threshold: no number of queries would decide it")
-    needed = _needed(gate, found, power)
+    needed = _needed(gate, evidence, power)
     if any(unbounded):
         reason = f"too few queries to bound it from {'below' if unbounded[0] else 'above'}"
-    elif is_outside(region, found.low, found.high):
-        level = level_text(found.fail_confidence)
+    elif is_outside(region, evidence.low, evidence.high):
+        level = level_text(evidence.fail_confidence)
         reason = f"{INSIDE} at {level}, which a fail has to leave"
-    elif tie := describe_tie(gate, found):
+    elif tie := describe_tie(gate, evidence):
         reason = tie
-    elif needed.here is None and not math.isnan(found.deviation):
+    elif needed.here is None and not math.isnan(evidence.deviation):
         return Ruling("undecided", f"{INSIDE}, and too near to the value to be decided")
     else:
         reason = INSIDE
     return Ruling("undecided", reason, *needed, needs_queries=True)
 
 
-def describe_tie(gate: Gate, found: GateEvidence) -> str:
+def describe_tie(gate: Gate, evidence: GateEvidence) -> str:
     """Why values, or differences, that are all equal have an interval: how many of other queries may still differ."""
-    if found.deviation != 0 or found.scale != "difference" or found.kind not in ("mean", "share"):
+    if evidence.deviation != 0 or evidence.scale != "difference" or evidence.kind not in ("mean", "share"):
         return ""
-    if found.method == BETTING:  # holds at every look, and leaves room for more
+    if evidence.method == BETTING:  # holds at every look, and leaves room for more
         return ""
-    share = 1 - ((1 - found.confidence) / 2) ** (1 / found.units)
+    share = 1 - ((1 - evidence.confidence) / 2) ** (1 / evidence.units)
     what = "values" if gate.against is None else "differences"
     one_in = round_up(round(1 / share))
-    return f"all {found.n:,} {what} are {found.estimate:g}, but about 1 query in {one_in:,} may still differ"
+    return f"all {evidence.n:,} {what} are {evidence.estimate:g}, but about 1 query in {one_in:,} may still differ"
 
 
 def is_outside(region: Region, low: float, high: float) -> bool:
@@ -216,21 +221,24 @@ def is_outside(region: Region, low: float, high: float) -> bool:
     return too_low or (not math.isnan(low) and not region.below_high(low))
 
 
-def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
+def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:
     """How many more queries: at n + more the interval leaves the threshold with this probability."""
-    passes = gate.region.holds(found.estimate) or math.isnan(found.fail_confidence)
-    alpha, threshold = 1 - (found.confidence if passes else found.fail_confidence), gate.region.nearest(found.estimate)
-    below = threshold < found.estimate
-    ends, units = (found.low, found.high) if passes else found.outer, found.units
-    if found.kind == "quantile":
-        (value, units), limit = _share_up_to(found, threshold), found.statistic.quantile
+    passes = gate.region.holds(evidence.estimate) or math.isnan(evidence.fail_confidence)
+    alpha, threshold = (
+        1 - (evidence.confidence if passes else evidence.fail_confidence),
+        gate.region.nearest(evidence.estimate),
+    )
+    below = threshold < evidence.estimate
+    ends, units = (evidence.low, evidence.high) if passes else evidence.outer, evidence.units
+    if evidence.kind == "quantile":
+        (value, units), limit = _share_up_to(evidence, threshold), evidence.statistic.quantile
         reach = 0.0
     else:
         end = ends[0] if below else ends[1]
-        value, limit, end = (found.statistic.to_score(x, found.n) for x in (found.estimate, threshold, end))
+        value, limit, end = (evidence.statistic.to_score(x, evidence.n) for x in (evidence.estimate, threshold, end))
         reach = abs(value - end)
-    counted = found.kind in ("quantile", "share")
-    deviation = math.sqrt(value * (1 - value)) if counted else found.deviation
+    counted = evidence.kind in ("quantile", "share")
+    deviation = math.sqrt(value * (1 - value)) if counted else evidence.deviation
     if math.isnan(deviation):
         return _Needed(None)
     error = deviation / math.sqrt(units)
@@ -252,20 +260,20 @@ def _needed(gate: Gate, found: GateEvidence, power: float) -> _Needed:
         # What is beyond the usual reach falls as 1/n, and the rest as 1/√n: apart · r² = apart · root · r + beyond.
         root = math.sqrt(total / units) if deviation or counted else 0.0
         ratio = (root + math.sqrt(root**2 + 4 * beyond / apart)) / 2
-        return max(math.ceil(found.n * ratio**2 - 1e-6) - found.n, 1)
+        return max(math.ceil(evidence.n * ratio**2 - 1e-6) - evidence.n, 1)
 
     here = more(0.0)
     return _Needed(here, more(HALF * error), more(-HALF * error))
 
 
-def _share_up_to(found: GateEvidence, threshold: float) -> tuple[float, float]:
+def _share_up_to(evidence: GateEvidence, threshold: float) -> tuple[float, float]:
     """The share of values up to the threshold, and how many single queries tell it as surely as these do."""
-    share = share_up_to(found.values, threshold, None if found.sample is None else found.sample.weight)
-    if found.sample is None or found.sample.plain or not 0 < share < 1:
-        return share, found.units
-    within = np.where(np.isnan(found.values), np.nan, found.values <= threshold)
-    error, _ = standard_error(within, found.sample)
-    return share, share * (1 - share) / error**2 if error > 0 else found.units
+    share = share_up_to(evidence.values, threshold, None if evidence.sample is None else evidence.sample.weight)
+    if evidence.sample is None or evidence.sample.plain or not 0 < share < 1:
+        return share, evidence.units
+    within = np.where(np.isnan(evidence.values), np.nan, evidence.values <= threshold)
+    error, _ = standard_error(within, evidence.sample)
+    return share, share * (1 - share) / error**2 if error > 0 else evidence.units
 
 
 class _Needed(NamedTuple):

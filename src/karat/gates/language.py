@@ -256,14 +256,14 @@ def _tokens(rest: str, text: str) -> list[tuple[str, Token, int]]:
     """Words, quoted texts and marks, each with its kind and where it ends."""
     out, at = [], 0
     while rest[at:].strip():
-        found = _TOKEN.match(rest, at)
-        if found is None:
+        match = _TOKEN.match(rest, at)
+        if match is None:
             raise UsageError(f"gate {text!r}: a quotation mark is not closed after {shown(rest[at:].strip()[:20])}")
-        double, single, mark, word = found.groups()
+        double, single, mark, word = match.groups()
         plain = re.sub(r"\\(.)", r"\1", double) if double is not None else single if single is not None else ""
         kind: Token = "mark" if mark is not None else "word" if word is not None else "quoted"
-        out.append((mark or word or plain, kind, found.end()))
-        at = found.end()
+        out.append((mark or word or plain, kind, match.end()))
+        at = match.end()
     return out
 
 
@@ -322,8 +322,8 @@ def _phrase(tokens: list[tuple[str, Token]], text: str, expected: str, ends: Seq
         if kind == "quoted":
             break
     if not words:
-        found = tokens[0][0] if tokens else None
-        raise UsageError(f"gate {text!r}: expected {expected}, found {shown(found)}")
+        first = tokens[0][0] if tokens else None
+        raise UsageError(f"gate {text!r}: expected {expected}, found {shown(first)}")
     return " ".join(words)
 
 
@@ -342,8 +342,8 @@ def _pairs(tokens: list[tuple[str, Token]], text: str) -> tuple[tuple[str, str],
             del tokens[0]
             continue
         if not tokens or tokens[0] != ("=", "mark"):
-            found = shown(tokens[0][0] if tokens else None)
-            raise UsageError(f"gate {text!r}: expected '=' after {field!r}, found {found}")
+            first = shown(tokens[0][0] if tokens else None)
+            raise UsageError(f"gate {text!r}: expected '=' after {field!r}, found {first}")
         del tokens[0]
         out.append((field, _phrase(tokens, text, f"a value for {field!r}", ends=("and",))))
         if not tokens or tokens[0] != ("and", "word"):

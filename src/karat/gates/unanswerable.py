@@ -135,29 +135,29 @@ def _where_text(gate: Gate) -> str:
     return " and ".join(condition_text(field, value) for field, value in gate.where)
 
 
-def keep_every_look(gate: Gate, found: GateEvidence, units: Units) -> GateEvidence:
+def keep_every_look(gate: Gate, evidence: GateEvidence, units: Units) -> GateEvidence:
     """The evidence without an interval that does not hold at every look, and why there is none.
 
     A total of these queries, a gate at the mean and identical lists are judged without an interval.
     """
-    if found.method == BETTING:  # how many more queries would decide is not foretold
-        return replace(found, deviation=math.nan)
-    judged_without = gate.at_mean or found.kind == "total" or found.same_lists
-    if judged_without or found.missing or found.method == "none" or found.units < found.minimum:
-        return found
-    without = replace(found, low=math.nan, high=math.nan, fail_low=math.nan, fail_high=math.nan, method="none")
-    return replace(without, missing=_explain_no_interval(gate, found, units))
+    if evidence.method == BETTING:  # how many more queries would decide is not foretold
+        return replace(evidence, deviation=math.nan)
+    judged_without = gate.at_mean or evidence.kind == "total" or evidence.same_lists
+    if judged_without or evidence.missing or evidence.method == "none" or evidence.units < evidence.minimum:
+        return evidence
+    without = replace(evidence, low=math.nan, high=math.nan, fail_low=math.nan, fail_high=math.nan, method="none")
+    return replace(without, missing=_explain_no_interval(gate, evidence, units))
 
 
-def _explain_no_interval(gate: Gate, found: GateEvidence, units: Units) -> str:
-    if found.method == CONTRADICTION:
+def _explain_no_interval(gate: Gate, evidence: GateEvidence, units: Units) -> str:
+    if evidence.method == CONTRADICTION:
         return "queries added on different days contradict each other: no value fits all of them"
-    least, most = found.statistic.score_bounds()
-    if found.method == POOLED:
+    least, most = evidence.statistic.score_bounds()
+    if evidence.method == POOLED:
         what = "pooled segments"
     elif is_component_figure(parse(gate.metric)):
         what = "this figure"
-    elif found.statistic.aggregate == "quantile":
+    elif evidence.statistic.aggregate == "quantile":
         what = "a quantile"
     elif not math.isfinite(most - least):
         what = "a mean without bounds"

@@ -43,15 +43,15 @@ def leading(
 
     `after` are words that may follow it beside those of clauses.
     """
-    found = _NUMBER.match(rest)
-    if found is None:
+    match = _NUMBER.match(rest)
+    if match is None:
         words = rest.split()
         raise UsageError(f"gate {text!r}: expected a number, found {shown(words[0] if words else None)}")
-    unit, others = (found["unit"] or "").strip(), rest[found.end() :]
+    unit, others = (match["unit"] or "").strip(), rest[match.end() :]
     following = re.match(r"\s+([A-Za-zµμ]+)(?=\s|$)", others)
     if not unit and unit_of(metric) and following and nearest(following[1], (*_AFTER, *after)) is None:
         unit = following[1]  # no clause begins so: it was meant as a unit
-    value, relative = _scaled(found["number"], unit, metric, text, margin=margin)
+    value, relative = _scaled(match["number"], unit, metric, text, margin=margin)
     return value, others, relative
 
 
@@ -61,10 +61,10 @@ def given(value: Any, metric: str, text: str, *, margin: bool) -> tuple[float, b
         raise UsageError(f"gate {{{text}}}: expected a number, found {shown(value)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"gate {{{text}}}: expected a finite number, found {value}")
-    found = _NUMBER.fullmatch(str(value))
-    if found is None:
+    match = _NUMBER.fullmatch(str(value))
+    if match is None:
         raise UsageError(f"gate {{{text}}}: expected a number such as 0.9 or 60ms, found {shown(value)}")
-    return _scaled(found["number"], (found["unit"] or "").strip(), metric, text, margin=margin)
+    return _scaled(match["number"], (match["unit"] or "").strip(), metric, text, margin=margin)
 
 
 def _scaled(number: str, unit: str, metric: str, text: str, *, margin: bool) -> tuple[float, bool]:

@@ -29,10 +29,10 @@ def label_gate(gate: Gate) -> str:
 
 def figure_of(row: JudgedGate) -> Figure:
     """What was measured: a value, or a change with its sign, in the metric's unit."""
-    found, interval = row.found, row.interval
+    evidence, interval = row.found, row.interval
     if row.against is None:
-        return figure(row.gate.metric, found.estimate, interval.low, interval.high)
-    return change_figure(row.gate.metric, found.scale, found.estimate, interval.low, interval.high)
+        return figure(row.gate.metric, evidence.estimate, interval.low, interval.high)
+    return change_figure(row.gate.metric, evidence.scale, evidence.estimate, interval.low, interval.high)
 
 
 def value_text(row: JudgedGate) -> str:

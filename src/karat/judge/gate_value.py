@@ -128,12 +128,12 @@ def value_gates(
         if (settled := _judge_lists(gate, run, runs.baseline, lists)) is not None:
             rows.append(settled)
             continue
-        found = measure_run(gate, run, expected=False)
-        outcomes = _possible_outcomes(gate, found.ends)
+        bounds = measure_run(gate, run, expected=False)
+        outcomes = _possible_outcomes(gate, bounds.ends)
         count = 0
         if len(outcomes) > 1:
             weights = [runs.weight[name] for name in ((runs.baseline, run) if gate.compares else (run,))]
-            matters = runs.find_open(found.partial.unsettled, weights)
+            matters = runs.find_open(bounds.partial.unsettled, weights)
             count, worth = int(matters.sum()), _worth(gate, run, measure_run(gate, run, expected=True))
             for pair, own in runs.by_pair(np.where(matters, worth, -1.0)).items():
                 value[pair] = max(value.get(pair, 0.0), own)
@@ -167,10 +167,10 @@ class _Evidence(NamedTuple):
 
 def _possible_outcomes(gate: GateRule, ends: PossibleEnds) -> tuple[Outcome, ...]:
     """An outcome depends on each end in one direction: what is possible is possible at the extremes of both."""
-    found = {gate.judge_interval(low, high) for low, high in product(ends.low, ends.high)}
+    outcomes = {gate.judge_interval(low, high) for low, high in product(ends.low, ends.high)}
     if ends.blank:
-        found.add(gate.judge_interval(math.nan, math.nan))
-    return tuple(outcome for outcome in OUTCOMES if outcome in found)
+        outcomes.add(gate.judge_interval(math.nan, math.nan))
+    return tuple(one for one in OUTCOMES if one in outcomes)
 
 
 def _worth(gate: GateRule, run: str, expected: _Evidence) -> Values:

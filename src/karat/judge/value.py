@@ -96,8 +96,8 @@ class PooledRuns:
 
     def level_of(self, run: str) -> PartialLevel:
         """What a run can have."""
-        found = bound_differences(self.measure, self.docs, self.weight[run], self.gains)
-        return PartialLevel(found.low, found.high)
+        bounds = bound_differences(self.measure, self.docs, self.weight[run], self.gains)
+        return PartialLevel(bounds.low, bounds.high)
 
     def expect(self, run: str) -> PooledRuns:
         """The same runs as if every doc had the gain that is expected of it."""

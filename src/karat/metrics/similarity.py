@@ -137,12 +137,12 @@ def _overlap_above(query: Counts, texts: Sequence[str], item: Counts, words: int
 def _whole_queries(query: Counts, letters: Sequence[int]) -> Iterator[slice]:
     """Pieces of whole queries that hold about as much text as is worked on together."""
     ends = np.append(np.flatnonzero(np.diff(query)) + 1, len(query))
-    held = np.cumsum(letters)
+    total = np.cumsum(letters)
     begin, before = 0, 0
     for end in ends.tolist() if len(query) else ():
-        if held[end - 1] - before >= LETTERS_AT_ONCE or end == len(query):
+        if total[end - 1] - before >= LETTERS_AT_ONCE or end == len(query):
             yield slice(begin, end)
-            begin, before = end, int(held[end - 1])
+            begin, before = end, int(total[end - 1])
 
 
 def windows(texts: Sequence[str], words: int) -> tuple[Counts, Counts, Counts]:
@@ -152,9 +152,9 @@ def windows(texts: Sequence[str], words: int) -> tuple[Counts, Counts, Counts]:
     a text without words is the shingle of no words.
     """
     numbers: dict[str, int] = defaultdict(itertools.count(1).__next__)
-    listed = [[numbers[w] for w in _WORD.findall(t.casefold())] for t in texts]
-    lengths = np.array([max(len(found), words) for found in listed], dtype=np.int64)
-    filled = (found if len(found) >= words else found + [0] * (words - len(found)) for found in listed)  # 0: no word
+    codes = [[numbers[w] for w in _WORD.findall(t.casefold())] for t in texts]
+    lengths = np.array([max(len(row), words) for row in codes], dtype=np.int64)
+    filled = (row if len(row) >= words else row + [0] * (words - len(row)) for row in codes)  # 0: no word
     word = np.fromiter(itertools.chain.from_iterable(filled), dtype=np.int64, count=int(lengths.sum()))
     counts = lengths - words + 1
     owner = np.repeat(np.arange(len(texts)), counts)

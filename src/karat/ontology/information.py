@@ -71,9 +71,9 @@ def _annotations(ontology: Ontology, data: bytes, source: str) -> tuple[NDArray[
     head = next((i for i, line in enumerate(lines) if line and not line.startswith(b"#")), 0)
     columns = lines[head].decode("utf-8", "replace").rstrip("\r").split("\t")
     if lost := [name for name in _COLUMNS if name not in columns]:
-        found = shown(lines[head].decode("utf-8", "replace"))
+        first = shown(lines[head].decode("utf-8", "replace"))
         raise InputError(
-            Problem(source, head + 1, f"expected the columns of phenotype.hpoa ({lost[0]}), found {found}")
+            Problem(source, head + 1, f"expected the columns of phenotype.hpoa ({lost[0]}), found {first}")
         )
     database, qualifier, hpo = (columns.index(name) for name in _COLUMNS)
     numbers: dict[bytes, int] = {}

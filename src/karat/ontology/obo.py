@@ -85,8 +85,8 @@ def parse_obo(data: bytes, source: str) -> OboFile:
     if problems:
         raise InputError(problems)
     if not stanzas:
-        found = "the file is empty" if not data.strip() else "no [Term] in it"
-        raise InputError(f"{source}: {found}, expected an ontology in OBO format; download its .obo file again")
+        problem = "the file is empty" if not data.strip() else "no [Term] in it"
+        raise InputError(f"{source}: {problem}, expected an ontology in OBO format; download its .obo file again")
     return OboFile(source, header, stanzas)
 
 

@@ -142,9 +142,9 @@ class Ontology:
 
     def resolve(self, ids: Iterable[str]) -> Resolution:
         """What ids mean in this release."""
-        listed = tuple(ids)
-        pairs = [self.known.get(each) or self._respell(each) for each in listed]
-        return Resolution(listed, np.array([n for n, _ in pairs], dtype=np.int64), tuple(s for _, s in pairs))
+        names = tuple(ids)
+        pairs = [self.known.get(each) or self._respell(each) for each in names]
+        return Resolution(names, np.array([n for n, _ in pairs], dtype=np.int64), tuple(s for _, s in pairs))
 
     def _respell(self, term_id: str) -> tuple[int, IdStatus]:
         """What an id means that the file does not hold as it is written: in lower case, with _ for :, as an IRI."""

@@ -212,9 +212,9 @@ class View:
         """Of the first candidate, by the primary metric; None where no query lost anything."""
         system = (self.candidates or self.systems)[0]
         run, base = system.run, self.baseline
-        decided = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
+        primary = [d.metric for d in self.decisions if d.primary and d.metric in run.values]
         gated = [group.gate.metric for group in self.gates]
-        metric = decided[0] if decided else choose_primary(list(run.values), gated=gated)
+        metric = primary[0] if primary else choose_primary(list(run.values), gated=gated)
         rises = parse(metric).metric.higher_is_better is not False
         mine = run.per_query(metric)
         before = base.run.per_query(metric) if base is not None and metric in base.run.values else None
@@ -260,8 +260,8 @@ def _view_verb(source: Comparison | Check | Sweep | Plan | Reliability) -> View:
     if isinstance(source, Sweep):
         view = _view_result(source.result, source.notes)
         systems = tuple(System(run.name, "", run) for run in source.shown_runs)
-        shown = {metric for one in systems for metric in one.run.values}
-        metrics = tuple(m for m in view.metrics if m in shown)
+        present = {metric for one in systems for metric in one.run.values}
+        metrics = tuple(m for m in view.metrics if m in present)
         known = remarks_of([one.run for one in systems])
         return replace(view, source=source, metrics=metrics, systems=systems, remarks=known)
     return _view_check(source)

@@ -193,8 +193,8 @@ class Decision:
     @property
     def _planned_alpha(self) -> float:
         """The level at which the first of a family is decided by Holm."""
-        held = self.family is not None and self.family.method == "holm"
-        return self.alpha / self.family.size if self.family is not None and held else self.alpha
+        by_holm = self.family is not None and self.family.method == "holm"
+        return self.alpha / self.family.size if self.family is not None and by_holm else self.alpha
 
     @property
     def delta(self) -> float:

@@ -88,9 +88,9 @@ class Difference:
     """Which part of it, where that is known."""
 
     def __str__(self) -> str:
-        return self.told()
+        return self.describe()
 
-    def told(self, here: str = "", there: str = "") -> str:
+    def describe(self, here: str = "", there: str = "") -> str:
         """The difference in words, with the files that it is between, where they are known."""
         ours, theirs = (f" ({place})" if place else "" for place in (here, there))
         note = f"{self.note}: " if self.note else ""

@@ -29,7 +29,7 @@ def find_loss(run: RunResult, query_id: str, doc: str) -> Loss | None:
     names = list(trace.stages)
     for place in reversed(range(len(names))):
         ids = dict.fromkeys(trace.stages[names[place]])
-        listed = [run.doc_of(id) for id in ids] if by_doc else list(ids)
-        if doc in listed:
-            return Loss(names[place], listed.index(doc) + 1, next(iter(names[place + 1 :]), None))
+        docs = [run.doc_of(id) for id in ids] if by_doc else list(ids)
+        if doc in docs:
+            return Loss(names[place], docs.index(doc) + 1, next(iter(names[place + 1 :]), None))
     return None

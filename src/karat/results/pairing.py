@@ -128,7 +128,7 @@ def check_comparable(
         files = places or {}
         messages = [
             f"{run.name} cannot be compared with {label or base.name}: "
-            + d.told(files.get(d.what, ""), files.get("baseline", ""))
+            + d.describe(files.get(d.what, ""), files.get("baseline", ""))
             for d in wrong
         ]
         if any(d.what == "chunker" for d in wrong):

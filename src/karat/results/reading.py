@@ -82,8 +82,8 @@ def read_value(run: RunResult, metric: str) -> Reading | None:
 
 def readings(run: RunResult) -> Mapping[str, Reading]:
     """The readings of all values that have one, by metric."""
-    found = ((name, read_value(run, name)) for name in run.values)
-    return {name: reading for name, reading in found if reading is not None}
+    readings = ((name, read_value(run, name)) for name in run.values)
+    return {name: reading for name, reading in readings if reading is not None}
 
 
 def readings_text(run: RunResult) -> str:

@@ -59,12 +59,12 @@ def data_remarks(
     `beside` are runs that they are compared with, of which nothing but the depth of their lists is said; `of_more`
     says that the outputs show further runs, so that what holds for these does not hold for each.
     """
-    found = {run.name: warnings(run) for run in runs}
+    remarks = {run.name: warnings(run) for run in runs}
     mismatches = {text for run in runs for text in run.mismatches}
     notes = {run.name: [text for text in run.notes if text not in mismatches] for run in runs}
     return (
         *(Remark(text, True) for text in _few_cases(runs)),
-        *(Remark(text, True) for text in _say_once(found, of_all=None if of_more else "each run: ")),
+        *(Remark(text, True) for text in _say_once(remarks, of_all=None if of_more else "each run: ")),
         *(Remark(text, True) for text in _say_once({run.name: _gold_warnings(run) for run in runs}, of_all="")),
         *(Remark(text, True) for text in describe_depths([*beside, *runs])),
         *(Remark(text, False) for text in dict.fromkeys(map(describe_units, runs)) if text),

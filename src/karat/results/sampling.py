@@ -187,8 +187,8 @@ def _gold_values(
 
 def split_groups(by: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
     """`language,difficulty` is a cross of two fields; a list is one slicing after the other."""
-    listed = [] if by is None else [by] if isinstance(by, str) else list(by)
-    groups = [split_fields(g) if isinstance(g, str) else tuple(g) for g in listed]
+    fields = [] if by is None else [by] if isinstance(by, str) else list(by)
+    groups = [split_fields(g) if isinstance(g, str) else tuple(g) for g in fields]
     if any(not g for g in groups):
         raise UsageError(f"by must name fields of the queries, such as 'language', found {by!r}")
     return tuple(dict.fromkeys(groups))
@@ -212,10 +212,10 @@ def _weights(queries: Queries | None) -> dict[str, float]:
 
 def refuse_weightless(queries: Queries, query_ids: Iterable[str], weights: Mapping[str, float]) -> None:
     """Refuse queries that all count nothing: no mean over them is defined."""
-    asked = list(query_ids)
-    if asked and all(weights.get(q) == 0 for q in asked):
+    ids = list(query_ids)
+    if ids and all(weights.get(q) == 0 for q in ids):
         every = all(weights.get(q) == 0 for q in queries.fields)
-        which = "query" if every else f"query evaluated ({len(asked):,} of {len(queries):,})"
+        which = "query" if every else f"query evaluated ({len(ids):,} of {len(queries):,})"
         raise InputError(
             f"{queries.source}: the weight of every {which} is 0, which leaves every mean undefined; "
             "give at least one a weight above 0, or leave out the field 'weight'"
@@ -234,9 +234,9 @@ def _values(name: str, queries: Queries | None) -> Mapping[str, str | Sequence[s
         raise UsageError(f"by={name!r} needs a table of queries with that field (queries=, --queries FILE)")
     if plain not in known:
         near = nearest(plain, known)
-        listed = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+        names = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
         hint = f"; did you mean {near!r}?" if near else ""
-        raise UsageError(f"{queries.source}: no query has a field {plain!r}; they have {listed or 'no fields'}{hint}")
+        raise UsageError(f"{queries.source}: no query has a field {plain!r}; they have {names or 'no fields'}{hint}")
     values = queries.field(plain)
     if group is not None:
         return _grouped(group, values, queries.source)

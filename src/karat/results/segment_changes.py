@@ -78,11 +78,11 @@ def with_interactions(
         moved = score_differences(statistic, both.base[0], both.candidate[0])
         for names in dict.fromkeys(tuple(by) for by in judged):
             slices = [s for s in sampling.segments(both.query_ids) if s.by in judged and tuple(s.by) == names]
-            found = measure_interaction(moved, units, [s.rows for s in slices], seed=sampling.seed)
-            if found is not None:
-                one = SegmentInteraction(names, len(slices), found.p, found.p < alpha)
+            interaction = measure_interaction(moved, units, [s.rows for s in slices], seed=sampling.seed)
+            if interaction is not None:
+                one = SegmentInteraction(names, len(slices), interaction.p, interaction.p < alpha)
                 whole.setdefault(run.name, []).append(one)
-                rest |= {(run.name, place_of(s.by)): p for s, p in zip(slices, found.rest, strict=True)}
+                rest |= {(run.name, place_of(s.by)): p for s, p in zip(slices, interaction.rest, strict=True)}
     adjusted = dict(zip(rest, benjamini_hochberg(list(rest.values())), strict=True)) if rest else {}
     out = []
     for row in rows:

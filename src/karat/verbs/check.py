@@ -478,7 +478,7 @@ def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | N
     if baseline is None:
         return None, None, None
     if not isinstance(baseline, str):
-        return baseline, _told_apart(baseline.runs[0], result), None
+        return baseline, _rename_twin(baseline.runs[0], result), None
     if baseline in [r.name for r in result.runs]:
         return result, result[baseline], None
     there = load_baseline(baseline)
@@ -486,10 +486,10 @@ def _resolved(result: Result, baseline: Result | str | None) -> tuple[Result | N
     # Its intervals are found as those of the runs beside it are.
     own = {n: getattr(base.sampling, n) or getattr(ours, n) for n in ("weights", "conversations")}
     base = replace(base, sampling=replace(ours, by=(), fields={}, **own))
-    return there, _told_apart(base, result), baseline
+    return there, _rename_twin(base, result), baseline
 
 
-def _told_apart(base: RunResult, result: Result) -> RunResult:
+def _rename_twin(base: RunResult, result: Result) -> RunResult:
     """A baseline from elsewhere; one that has the name of a run is called the baseline and nothing else."""
     double = any(run.name == base.name and run is not base for run in result.runs)
     return replace(base, name=BASELINE) if double else base

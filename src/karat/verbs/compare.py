@@ -80,10 +80,10 @@ class Comparison(Tabular):
 
     def __getitem__(self, metric: str) -> Decision:
         """The overall comparison of one metric; with several candidates use `of`."""
-        found = self.of(metric)
-        if len(found) != 1:
-            raise UsageError(f"{len(found)} candidates were compared; choose one: comparison.of({metric!r}, 'name')")
-        return found[0]
+        rows = self.of(metric)
+        if len(rows) != 1:
+            raise UsageError(f"{len(rows)} candidates were compared; choose one: comparison.of({metric!r}, 'name')")
+        return rows[0]
 
     def of(self, metric: str, candidate: str | None = None) -> tuple[Decision, ...]:
         """The overall comparisons of one metric."""
@@ -274,14 +274,14 @@ def _together(
     base: Result, others: Any, metrics: str | Iterable[str | Measure] | None, force: bool
 ) -> tuple[Result, list[Verified]]:
     """Saved results as one: the baseline's first run, then all runs of the others; refused where they differ."""
-    listed = [others] if isinstance(others, (Result, str, os.PathLike)) else list(others)
-    candidates = [_opened(one) for one in listed]
-    held = [n for n in base.metrics if all(n in c.metrics for c in candidates)]
+    sources = [others] if isinstance(others, (Result, str, os.PathLike)) else list(others)
+    candidates = [_opened(one) for one in sources]
+    common = [n for n in base.metrics if all(n in c.metrics for c in candidates)]
     like = str(base.conventions["like"]) if "like" in base.conventions else None
-    wanted = held if metrics is None else [m.name for m in parse_all(metrics, like=like)]
-    if lacking := [n for n in wanted if n not in held] or (not held and ["any metric"]):
+    wanted = common if metrics is None else [m.name for m in parse_all(metrics, like=like)]
+    if lacking := [n for n in wanted if n not in common] or (not common and ["any metric"]):
         raise InputError(
-            f"{', '.join(lacking)} is not in all of these results, which share {', '.join(held) or 'none'}"
+            f"{', '.join(lacking)} is not in all of these results, which share {', '.join(common) or 'none'}"
         )
     old = base.runs[0]
     new = [(c, run) for c in candidates for run in c.runs]
@@ -303,19 +303,19 @@ def _opened(source: Any) -> Result:
 
 
 def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tuple[str, ...]:
-    listed = (tests,) if isinstance(tests, str) else tuple(tests)
-    for test in listed:
+    names = (tests,) if isinstance(tests, str) else tuple(tests)
+    for test in names:
         if test not in TESTS:
             near = nearest(str(test), TESTS)
             hint = f"; did you mean {near!r}?" if near else ""
             raise UsageError(f"test must be one of {', '.join(TESTS)}, found {test!r}{hint}")
-    if not listed:
+    if not names:
         raise UsageError(f"expected at least one test of {', '.join(TESTS)}")
     if correction not in CORRECTIONS:
         raise UsageError(f"correction must be one of {', '.join(CORRECTIONS)}, found {correction!r}")
     if margin is not None and not 0 < margin < math.inf:
         raise UsageError(f"margin must be a number above 0, found {margin!r}")
-    return listed
+    return names
 
 
 def _check_margin(margin: float | None, metrics: Iterable[str]) -> None:

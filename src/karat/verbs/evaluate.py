@@ -133,11 +133,11 @@ def evaluate(
         read = [(name, job.read(name, source)) for name, source in sources]
         runs = job.judge([job.run(name, source, measures) for name, source in read], read, measures, grading)
     if table is not None:
-        asked = dict.fromkeys(q for run in runs for q in run.query_ids)
-        _check_table(table, asked)
-        refuse_weightless(table, asked, job.sampling.weights)
+        query_ids = dict.fromkeys(q for run in runs for q in run.query_ids)
+        _check_table(table, query_ids)
+        refuse_weightless(table, query_ids, job.sampling.weights)
         if job.sampling.added is not None:
-            refuse_undated(table, asked, job.sampling.added)
+            refuse_undated(table, query_ids, job.sampling.added)
     conventions = settings.conventions()
     if job.models:
         conventions["embedding_model"] = next(iter(job.models.values()))
@@ -178,12 +178,12 @@ def _grading(data: Data, gold: Gold | None) -> JudgeGrades | None:
     )
 
 
-def _check_table(table: Queries, asked: Collection[str]) -> None:
+def _check_table(table: Queries, query_ids: Collection[str]) -> None:
     """Refuse a table of queries that knows none of those evaluated: weights and segments would vanish unseen."""
-    if asked and len(table) and not table.no_answer and not any(q in table.fields for q in asked):
+    if query_ids and len(table) and not table.no_answer and not any(q in table.fields for q in query_ids):
         raise InputError(
             f"{table.source}: none of its {len(table):,} queries was evaluated: it has ids such as "
-            f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(asked)))}; "
+            f"{shown(next(iter(table.fields)))}, gold and runs have ids such as {shown(next(iter(query_ids)))}; "
             "name the table of these queries"
         )
 
@@ -307,7 +307,7 @@ class _Job:
         query_ids, values = measure_rankings(measures, rankings)
         notes = [*self.notes, *stored.notes]
         if self.needs is not None:
-            notes += [*_told_by(self.needs, rankings), *_undefined(measures, rankings)]
+            notes += [*_count_undated(self.needs, rankings), *_undefined(measures, rankings)]
         if self.policy.as_of_filter and logged is not None:
             notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
@@ -450,7 +450,7 @@ class _Job:
                     unjudged, run, how, threads=engine.threads, memory=engine.memory_bytes, keep_items=needs.depth
                 )
             aligned = replace(aligned, rankings=with_parts(aligned, run, needs, chosen, others=others))
-        found = aligned.hits
+        hits = aligned.hits
         mismatches: tuple[str, ...] = ()
         if self.gold is not None:
             if self.needs_gold:
@@ -458,14 +458,14 @@ class _Job:
                 check_common_queries(
                     gold,
                     run,
-                    found,
+                    hits,
                     gold=os.fspath(where) if isinstance(where, (str, os.PathLike)) else "the gold",
                     no_answer=self.queries.no_answer if self.queries else (),
                 )
-            mismatches = describe_mismatch(gold, run, found, chosen, corpus=self.corpus)
+            mismatches = describe_mismatch(gold, run, hits, chosen, corpus=self.corpus)
         notes = (*gold.notes, *mismatches, *notes)
         counts = {**aligned.counts, **counts}
-        stored = StoredRun(aligned.rankings, run.name, counts, run.facts, notes, mismatches, found.gold_level)
+        stored = StoredRun(aligned.rankings, run.name, counts, run.facts, notes, mismatches, hits.gold_level)
         if entry is not None:
             entry.store(stored)
         return run, aligned, stored
@@ -485,16 +485,16 @@ class _Job:
         """What dropping items that are too new does to each metric."""
         without_filter = replace(self.policy, as_of_filter=False)
         _, unfiltered, _ = self._align(self.read(None, run, without_filter), run, None, without_filter)
-        told = []
+        notes = []
         without = measure_rankings(measures, unfiltered.rankings)[1]
         for measure in measures:
             before, after = (aggregate(measure, v[measure.name])[0] for v in (without, values))
             change = change_of(measure.name, before, after).text
-            told.append(f"as_of_filter: {measure.name} {change_text(measure.name, before, after)} ({change})")
-        return told
+            notes.append(f"as_of_filter: {measure.name} {change_text(measure.name, before, after)} ({change})")
+        return notes
 
 
-def _told_by(needs: Needs, rankings: Rankings) -> list[str]:
+def _count_undated(needs: Needs, rankings: Rankings) -> list[str]:
     """What the metrics that look beyond the judged docs could not count."""
     from karat.metrics.budget import undated
 
@@ -551,11 +551,11 @@ def _watched(run: Run, entry: Entry | None, watch: Watch | None, batch: int | No
     if watch is not None and not is_packed(run.path):
         total, done = os.path.getsize(run.path), 0
 
-        def told(piece: memoryview) -> None:
+        def report(piece: memoryview) -> None:
             nonlocal done
             done += len(piece)
             watch(run.path or "", done, total)
 
-        watchers.append(told)
+        watchers.append(report)
     file: TextFile = run.content
     return replace(run, content=replace(file, watchers=tuple(watchers), batch=batch))

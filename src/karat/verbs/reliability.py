@@ -98,7 +98,7 @@ class Reliability(Tabular):
     def best_statement(self) -> str:
         """Which metric separates most pairs of systems; ties are named."""
         best = self.ranking[0]
-        power, names = best[0].power, _listed([m.metric for m in best])
+        power, names = best[0].power, _join_names([m.metric for m in best])
         if not power.significant:
             return f"no metric separates any of {plural(len(power.pairs), 'pair')} of systems"
         if len(self.metrics) == 1:
@@ -310,7 +310,7 @@ def _notes(result: Result, tables: Sequence[_CrossedTable], studied: Sequence[Me
         notes.append(f"{', '.join(names)}: {queries_text(count)} left out, for which not every system has a value")
     negatives = {m.metric: m.study.components.negative for m in studied if m.study.components.negative}
     for names, parts in _group_names(negatives).items():
-        what = _listed([PLURALS[part] for part in parts])
+        what = _join_names([PLURALS[part] for part in parts])
         notes.append(f"{', '.join(names)}: the variance of {what} is estimated below 0, and set to 0")
     if any(m.units < m.queries for m in studied):
         first = next(m for m in studied if m.units < m.queries)
@@ -356,5 +356,5 @@ def _only(result: Result, names: Sequence[str]) -> Result:
     return replace(result, runs=tuple(runs))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -102,9 +102,9 @@ class _Numbers:
 
 def primary_of(source: Source) -> str:
     """The metric that decides: that of the comparisons; see `choose_primary`."""
-    decided = [d.metric for d in source.comparisons if d.primary]
+    primary = [d.metric for d in source.comparisons if d.primary]
     gated = [g.gate.metric for g in source.gates]
-    return decided[0] if decided else choose_primary(list(source.result.metrics), gated=gated)
+    return primary[0] if primary else choose_primary(list(source.result.metrics), gated=gated)
 
 
 def _k(metric: str) -> int:

@@ -190,10 +190,10 @@ def show_scope(out: Console, result: Result, gold: str, *, saved: bool = False) 
     queries = sorted({run.counts["queries"] for run in result.runs})
     sampling = result.runs[0].sampling
     conventions = {"intervals": percent_text(sampling.confidence), "score_precision": "float64", **result.conventions}
-    listed = ", ".join(f"{k}={v}" for k, v in conventions.items())
+    texts = ", ".join(f"{k}={v}" for k, v in conventions.items())
     count = queries_text(queries[0]) if len(queries) == 1 else f"{queries[0]:,}–{queries[-1]:,} queries"
     source = f"{'saved result' if saved else 'gold'} {plain(os.path.basename(gold))}" if gold else "no gold"
-    out.print(line(f"{count} · {source} · {TIES} · {plain(listed)}", style="dim"))
+    out.print(line(f"{count} · {source} · {TIES} · {plain(texts)}", style="dim"))
     few = min(run.sampling.units(run.query_ids).effective for run in result.runs)
     if 0 < few < FEW:
         count = queries_text(queries[0])
