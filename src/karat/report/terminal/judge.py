@@ -13,7 +13,8 @@ from karat.results.words import plain, plural, queries_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karat.judge.ask import AskOutcome, Budget, BudgetLimits
+    from karat.judge.ask import AskOutcome
+    from karat.judge.budget import Budget, BudgetLimits
     from karat.judge.gate_value import PoolGate
     from karat.judge.pool import Pool
     from karat.judge.value import PoolComparison

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, shown
-from karat.judge.ask import TRIES, WORKERS, Budget, BudgetLimits, ask_all, open_job
+from karat.judge.ask import TRIES, WORKERS, ask_all, open_job
 from karat.judge.assessor import PARAMETERS, Assessor, find_texts
 from karat.judge.bias_test import TEXT_FORMS, choose_probes, measure_change, open_probe
+from karat.judge.budget import Budget, BudgetLimits
 from karat.judge.chat import TIMEOUT, ChatEndpoint, take_batch, write_batch
 from karat.judge.judgments import fingerprint_judge, read_judgments
 from karat.judge.opinions import FORMS
