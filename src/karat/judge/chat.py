@@ -12,6 +12,7 @@ from karat.errors import InputError, UsageError, shown
 from karat.judge.budget import BudgetExhausted
 from karat.judge.opinions import FORMS, InvalidAnswer, Usage, read_completion, read_usage, response_format
 from karat.judge.records import read_records, write_lines
+from karat.model.json_data import Json, JsonObject
 from karat.retrieve.client import Client, RetryPolicy, Unreachable, may_pass, require_httpx
 from karat.retrieve.endpoint import HOSTED, KEY_ENV, choose_base_url, explain_status, read_key
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from karat.judge.budget import Budget
     from karat.judge.opinions import AnswerForm, Opinion
     from karat.judge.prompt import Prompt
-    from karat.model.json_data import Json, JsonObject
     from karat.retrieve.client import Reply
 
 
