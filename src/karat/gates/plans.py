@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from karat.gates.judge import judge
 from karat.gates.wording import is_open, more_text
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.figures import change_figure, figure
 from karat.results.words import segment_text
 from karat.store.codec import rounded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from karat.errors import UsageError
 from karat.gates.kinds import is_same
 from karat.gates.plans import truth_text
 from karat.gates.wording import label_gate
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

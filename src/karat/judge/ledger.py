@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.judge.judgments import add_judgments
+from karat.records import dataclass
 from karat.store.answers import StoredAnswer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ relevant doc also raises what ndcg, map and recall are divided by.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from karat.errors import UsageError
 from karat.metrics.graded import dcg, gain_of
 from karat.model.policy import is_judged
 from karat.model.rankings import place_in_group
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

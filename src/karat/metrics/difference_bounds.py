@@ -6,13 +6,13 @@ two values apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.bounds import Ideal, ValueBounds, cumulate, sum_by
 from karat.metrics.graded import gain_of
+from karat.records import dataclass
 from karat.stats.aggregates import SAME
 
 if TYPE_CHECKING:

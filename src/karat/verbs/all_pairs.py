@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.values import statistic_of
 from karat.stats.changes import p_with_one_more
 from karat.stats.multiple import randomised_hsd

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
 from karat.model.policy import SEPARATOR
 from karat.ontology.terms import NO_TERM
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

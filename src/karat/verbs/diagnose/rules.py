@@ -10,12 +10,12 @@ are listed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.read.cases import LANGUAGES, read_cases
 from karat.read.files import InputFile, read_head
+from karat.records import dataclass
 from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.overlap import fold
 from karat.verbs.validate.tables import place
