@@ -7,7 +7,6 @@ doc comes twice is checked on every row; most runs pass, and then a rank is a po
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from karat.model.decimals import exact_decimals
 from karat.model.ranked_docs import RankedDocs, select_docs
 from karat.model.rankings import place_in_group
 from karat.model.strings import Strings, equal_words
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from karat.errors import InputError, shown
 from karat.model.policy import is_judged, is_relevant
 from karat.model.qrels import ordered_by
 from karat.model.rankings import Rankings
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from karat.metrics.pipeline import GATE, PIPELINE, ROUTER, gating, is_of_pipelin
 from karat.model.items import Items
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

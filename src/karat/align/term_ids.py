@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from karat.model.policy import earns_gain, parent_of
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.model.strings import Strings
 from karat.read.objects import check_scores
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from karat.model.policy import earns_gain
 from karat.ontology.load import HPO, load_content, open_ontology
 from karat.ontology.similarity import content_name, similarities
 from karat.ontology.terms import EXAMPLES
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

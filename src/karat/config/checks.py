@@ -8,7 +8,6 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +20,7 @@ from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
 from karat.read.files import check_path
 from karat.read.queries import read_queries, read_queries_of_gold
 from karat.read.sources import run_files
+from karat.records import dataclass
 from karat.results.sampling import GOLD, plain_field, split_fields, split_groups
 from karat.results.saved import NOT_BLESSED
 from karat.results.words import BASELINE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, TypeVar, Unpack, cast
 
@@ -14,6 +14,7 @@ from karat.model.intervals import IntervalOptions, Intervals
 from karat.model.option import Option, OptionGroup, option, options_of
 from karat.model.policy import PRESETS, Policy, PolicyOptions, policy
 from karat.read.formats import format_names
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection

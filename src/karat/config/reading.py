@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import typing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.config.models import Config
 from karat.config.yaml_text import read_yaml
 from karat.errors import InputError, Problem, nearest, shown
 from karat.model.limits import CONFIG
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

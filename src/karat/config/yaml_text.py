@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from karat.errors import InputError, Problem, shown
 from karat.model.limits import YAML_DEPTH, YAML_VALUES
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

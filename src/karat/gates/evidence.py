@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ from karat.gates.unanswerable import (
 )
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.gates.judge import GateEvidence, judge
+from karat.records import dataclass
 from karat.stats.planning import RoughMeans
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from karat.gates.kinds import is_same
+from karat.records import dataclass
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
 from karat.results.words import independent_text, round_up

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

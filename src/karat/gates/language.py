@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, cast, get_args
@@ -20,6 +20,7 @@ from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.component_figures import check_component_figure, is_component_figure
 from karat.metrics.grammar import parse, parse_all
 from karat.model.field_group import INSIDE, FieldGroup, read_group
+from karat.records import dataclass
 from karat.results.values import statistic_of
 from karat.results.words import BASELINE
 

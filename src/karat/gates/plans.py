@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from karat.gates.judge import judge
 from karat.gates.kinds import is_same
 from karat.gates.wording import is_open, label_gate, more_text
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.figures import change_figure, figure
 from karat.results.words import segment_text
 from karat.store.codec import rounded

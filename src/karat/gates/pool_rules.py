@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
@@ -11,6 +10,7 @@ from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import parse_gate
 from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.words import BASELINE
 
 if TYPE_CHECKING:

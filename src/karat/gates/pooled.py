@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import score_differences

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from karat.judge.chat import Unsuitable
 from karat.judge.judgments import add_judgments, read_judgments, refuse_other_scales
 from karat.judge.opinions import InvalidAnswer, Opinion
 from karat.model.policy import is_relevant
+from karat.records import dataclass
 from karat.retrieve.client import Unreachable
 from karat.store.answers import StoredAnswer
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, UsageError, shown
 from karat.judge.judgments import Judgment, ModelJudge
 from karat.model.dates import utc_now
+from karat.records import dataclass
 from karat.retrieve.secrets import is_secret_name
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.judge.ask import Job, Ledger, recall_answers
 from karat.model.policy import is_relevant
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, SEED
 from karat.stats.intervals import Interval, student
 from karat.stats.resample import Units, mean_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from karat.errors import UsageError
 from karat.judge.opinions import Usage
+from karat.records import dataclass
 
 
 class BudgetExhausted(Exception):

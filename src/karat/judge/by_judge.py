@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
 from karat.metrics.grammar import parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import is_judged
+from karat.records import dataclass
 from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
 from karat.results.top_lists import find_gold_ranks
 from karat.results.values import aggregate, estimate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from karat.judge.labels import find_gap, group_labels, measure_people, select_dr
 from karat.judge.pool import DEPTH
 from karat.judge.systems import compare_systems
 from karat.model.policy import is_relevant
+from karat.records import dataclass
 from karat.results.figures import share_figure
 from karat.stats.agreement import count_confusion, discriminate, kappa
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT

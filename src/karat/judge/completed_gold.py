@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from karat.align import align
 from karat.metrics.grammar import parse
 from karat.model.policy import is_judged, is_relevant
 from karat.read.objects import build_qrels
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

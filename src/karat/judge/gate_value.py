@@ -7,13 +7,13 @@ are bounded over all of them, and judged as `karat check` judges them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from karat.judge.value import PooledRuns
+from karat.records import dataclass
 from karat.results.depths import find_gap_of_depths
 from karat.stats.defaults import CONFIDENCE
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from karat.judge.pairs import LISTED, Draw
 from karat.judge.records import id_problem, read_records
 from karat.judge.scale import MOST
 from karat.model.json_data import Json
+from karat.records import dataclass
 from karat.store.codec import encode
 from karat.store.journal import append_lines
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from karat.errors import InputError, shown
 from karat.judge.judgments import Adjudicator, Person
+from karat.records import dataclass
 from karat.results.words import plural
 from karat.stats.agreement import kappa, krippendorff_alpha
 from karat.stats.defaults import CONFIDENCE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec import Meta, Struct
 
 from karat.errors import shown
 from karat.read.json_lines import repeated_key
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from karat.judge.scale import Scale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from karat.judge.value import value_pairs
 from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import parse
 from karat.model.policy import Policy, is_judged
+from karat.records import dataclass
 from karat.results.top_lists import DEPTH as LISTED
 from karat.stats.defaults import SEED
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from karat.errors import InputError, UsageError
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from karat.judge.scale import Scale

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -11,6 +10,7 @@ from karat.errors import shown
 from karat.read.files import check_path, open_input
 from karat.read.json_lines import NOT_JSON, reason, repeated_in
 from karat.read.problems import Problems, long_id
+from karat.records import dataclass
 from karat.store.atomic import write_atomically
 
 if TYPE_CHECKING:

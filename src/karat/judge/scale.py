@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from karat.errors import UsageError, shown
+from karat.records import dataclass
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "0-1": ("not relevant", "relevant"),

@@ -6,12 +6,13 @@ order of judging, and however often one looks. The value of a pair only says wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
+from karat.records import dataclass
 from karat.stats.defaults import ALPHA
 from karat.stats.partial_changes import PartialChange, foresee_changes
 from karat.stats.partial_levels import PartialLevel

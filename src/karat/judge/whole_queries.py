@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ from msgspec import structs
 
 from karat.judge.completed_gold import complete_gold
 from karat.judge.labels import find_gap
+from karat.records import dataclass
 from karat.results.words import plural
 from karat.stats.prediction_powered import Labels, correct_by_query
 from karat.stats.survey import Survey

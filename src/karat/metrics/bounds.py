@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from karat.errors import UsageError
 from karat.metrics.graded import dcg, gain_of
 from karat.model.policy import is_judged
 from karat.model.rankings import place_in_group
+from karat.records import dataclass
 from karat.stats.aggregates import SAME
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ if they were independent of each other, which they are not quite. Where whole qu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from karat.errors import UsageError
 from karat.metrics.sampled_gold import gain_steps, ideal_discounts
 from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.prediction_powered import Labels, correct_values
 from karat.stats.resample import Units, mean_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.errors import MetricError, ResultError, nearest
@@ -17,6 +16,7 @@ from karat.metrics import registry
 from karat.metrics.registry import LOG_FACTS, STATISTICS, is_known, resolve, unknown
 from karat.metrics.spellings import respell, split_outside_brackets
 from karat.model.policy import PRESETS
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from karat.errors import MetricError, nearest
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

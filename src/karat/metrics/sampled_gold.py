@@ -7,7 +7,7 @@ not count as irrelevant. After Yilmaz, Kanoulas & Aslam 2008 (xinfAP) and Pavlu 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from karat.errors import UsageError
 from karat.metrics.graded import gain_of
 from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.groups import intervals
 from karat.stats.intervals import checked_share

@@ -8,12 +8,12 @@ their value is within two units in the last place, and `exact_decimals` gives th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.model.strings import unaligned_words
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

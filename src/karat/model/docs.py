@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from karat.model.policy import SEPARATOR, parent_of
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 from karat.errors import UsageError
 from karat.model.option import OptionGroup, option
+from karat.records import dataclass
 
 Watch = Callable[[str, int, int], None]
 """Receives a path, the bytes read so far, and all bytes of a file that is being read."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+
+from karat.records import dataclass
 
 INSIDE, OUTSIDE = "yes", "no"
 _GROUP = re.compile(r"(?P<field>.+?) in \((?P<values>.*)\)", re.DOTALL)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import shown
 from karat.model.policy import is_relevant
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

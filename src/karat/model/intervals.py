@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypedDict, get_args
 
 from karat.model.option import OptionGroup, option
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED, Method
 
 Fields = str | Sequence[str | Sequence[str]]

@@ -7,11 +7,11 @@ else wrote.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Literal
 
 from karat.errors import UsageError
 from karat.model.engine import bytes_of
+from karat.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hints
 
 from karat.errors import UsageError, nearest
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from karat.model.docs import text_of
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

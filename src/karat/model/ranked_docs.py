@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.model.policy import is_judged
 from karat.model.rankings import place_in_group
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

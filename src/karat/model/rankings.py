@@ -6,13 +6,14 @@ follows the judgments, not the run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.model.policy import is_judged, is_relevant
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, Problem, shown
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ Of the relations only `is_a` counts: similarities are over what a term is, not o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from karat.errors import MAX_PROBLEMS, InputError, Problem, shown
 from karat.read.problems import describe_bad_bytes
+from karat.records import dataclass
 
 TRUNCATED = "is the file truncated?"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -6,13 +6,13 @@ ancestor, the depth of their deepest one, and the shortest way between them over
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.ontology.information import CONTENTS
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, Problem, nearest, shown
 from karat.read.objects import text_id
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

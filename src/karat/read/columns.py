@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from karat.errors import shown
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from karat.model.docs import Fields

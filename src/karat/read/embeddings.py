@@ -10,7 +10,6 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from karat.read import frames
 from karat.read.columns import ID_NAMES, column
 from karat.read.files import check_path, require_plain
 from karat.read.objects import text_id
+from karat.records import dataclass
 from karat.store.database import Database, parquet, quoted
 
 if TYPE_CHECKING:

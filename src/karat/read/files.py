@@ -8,12 +8,12 @@ import re
 import stat
 import sys
 import zlib
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from karat.errors import InputError, Problem, missing_package, nearest
 from karat.model.limits import LINE, PIPE_SECONDS, bomb_problem
 from karat.read.problems import describe_bad_bytes
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, Problem, shown
@@ -13,6 +12,7 @@ from karat.read.files import check_path, open_input
 from karat.read.formats import read_table_rows, recognise_format
 from karat.read.objects import text_id
 from karat.read.problems import Problems
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

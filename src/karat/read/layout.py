@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import AmbiguousFormat, InputError, Problem, shown
@@ -13,6 +12,7 @@ from karat.model.limits import LINE
 from karat.read.columns import CHUNK, DOC_NAMES, GRADE_NAMES, QUERY_NAMES, SCORE_NAMES, SUBTOPIC, column, rivals_of
 from karat.read.formats import describe_formats, format_names
 from karat.read.problems import QUOTE_PROBLEM, RETURN_PROBLEM, describe_bad_bytes
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

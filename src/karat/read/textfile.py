@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from karat.model.strings import PAD, Strings
 from karat.read.exact import as_rows, cells_of, read_rows
 from karat.read.files import BROKEN_PACKING, check_line_sizes, is_packed, open_bytes, unpacking_error
 from karat.read.scan import cut_fields
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.figures import UNDEFINED, estimate_figure, figure, percent_text, share_figure
 from karat.results.words import plural, queries_text
 

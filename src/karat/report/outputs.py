@@ -6,10 +6,11 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError, UsageError
+from karat.records import dataclass
 from karat.report.formats import Problem, all_formats
 from karat.store.atomic import encoded
 

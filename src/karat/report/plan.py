@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.gates.wording import label_gate
+from karat.records import dataclass
 from karat.results.figures import percent_text
 from karat.results.words import units_text
 from karat.verbs.plan import needed_text

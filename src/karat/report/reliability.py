@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.records import dataclass
 from karat.results.figures import p_text, percent_text
 from karat.results.reliability import NARROW_HEADS, RELIABILITY_HEADS, STABLE, TARGET, coefficient_figure
 from karat.results.words import units_text

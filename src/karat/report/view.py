@@ -6,11 +6,12 @@ Renderers lay a view out and decide nothing, so that no two outputs can contradi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from karat.metrics.grammar import choose_primary, parse
+from karat.records import dataclass
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of

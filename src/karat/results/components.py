@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from karat.errors import ResultError, nearest
 from karat.metrics.component_figures import place_of
+from karat.records import dataclass
 from karat.results.decisions import number, read_decision
 from karat.stats.intervals import Interval
 from karat.store.codec import as_plain, rounded

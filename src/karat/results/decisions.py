@@ -6,13 +6,14 @@ Every output shows these objects, so that no two can disagree on what is signifi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.figures import change_figure, change_text, figure, p_text, ratio_figure
 from karat.results.no_spread import describe_equal_changes
 from karat.results.table import Table

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.metrics.grammar import choose_primary, parse
+from karat.records import dataclass
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, paired

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.records import dataclass
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:

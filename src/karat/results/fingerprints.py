@@ -6,8 +6,10 @@ Fingerprints are of content, not of files: the same gold in another format or or
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
+
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karat.model.policy import Policy
 from karat.read.sources import read_qrels
+from karat.records import dataclass
 from karat.results.fingerprints import fingerprint_gold
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import NotComparable, UsageError
 from karat.metrics.registry import GOLD_ALONE
+from karat.records import dataclass
 from karat.results.fingerprints import find_differences, of_system
 from karat.stats.prediction_powered import tune_difference
 

@@ -5,7 +5,6 @@ Rules of thumb, shown beside values; never gates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from karat.metrics.grammar import parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import RELEVANT
+from karat.records import dataclass
 from karat.results.figures import figure
 from karat.results.values import aggregate, spread
 

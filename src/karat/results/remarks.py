@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 from karat.metrics.grammar import choose_primary, parse
 from karat.model.policy import earns_gain, is_relevant
 from karat.read.cases import PUBLISHABLE
+from karat.records import dataclass
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
 from karat.results.words import independent_text, plural, queries_text

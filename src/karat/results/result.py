@@ -18,7 +18,7 @@ asked for. A result from a file of an older version, or a baseline, may lack gol
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +28,7 @@ from karat.errors import ResultError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import RELEVANT, Policy, parent_of
+from karat.records import dataclass
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from karat.model.intervals import Intervals
 from karat.read.columns import number_of
 from karat.read.problems import Problems
 from karat.read.query_fields import day_field
+from karat.records import dataclass
 from karat.results.words import segment_text
 from karat.stats.aggregates import IntervalChoice
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT, RESAMPLES, SEED

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, shown
+from karat.records import dataclass
 from karat.results.components import read_components
 
 if TYPE_CHECKING:

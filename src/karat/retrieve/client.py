@@ -6,11 +6,12 @@ import json
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, UsageError, missing_package, shown
 from karat.model.limits import ANSWER
+from karat.records import dataclass
 from karat.retrieve.secrets import conceal, spellings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -13,6 +13,7 @@ from karat.errors import InputError, UsageError
 from karat.model.docs import TITLE, text_field, title_and_text
 from karat.model.policy import SEPARATOR, parent_of
 from karat.read.docs import read_docs
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 from karat.errors import InputError, shown
 from karat.read.columns import number_of
 from karat.read.objects import text_id
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

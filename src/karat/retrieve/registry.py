@@ -7,10 +7,10 @@ import importlib.util
 import inspect
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import KaratError, UsageError, nearest, shown
+from karat.records import dataclass
 from karat.retrieve.protocol import Base, name_query, read_answer
 from karat.retrieve.spec import Spec, parse_spec
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, shown
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,12 +8,13 @@ and are shown on the scale of the figure.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.bounded_means import PairedShares
 from karat.stats.changes import MeanChange, estimate_changes
 from karat.stats.defaults import CONFIDENCE, DRAWS, RESAMPLES, SEED

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import UsageError
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, bca_bounds, checked_share, student

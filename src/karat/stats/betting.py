@@ -10,10 +10,11 @@ it is after some units does not depend on their order, so the units of one day c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

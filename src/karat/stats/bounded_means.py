@@ -9,11 +9,11 @@ distribution is that of a sum of exponentials, found by saddlepoint (Barndorff-N
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.distributions import beta_quantile, normal_quantile
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ sure of anything.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.betting import BETTING, CONTRADICTION, Bets
 from karat.stats.bounded_means import PairedShares, UnitMeans
 from karat.stats.defaults import DRAWS, SEED

@@ -8,11 +8,11 @@ system, one of the query, and the rest: the interaction of both, which one value
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.intervals import Interval
 

@@ -6,11 +6,11 @@ statistics are studentized (Welch 1951), so that segments of different spread do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.bounded_means import UnitMeans
 from karat.stats.defaults import SEED
 from karat.stats.intervals import TOLERANCE

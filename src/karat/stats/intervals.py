@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.records import dataclass
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE, Method
 from karat.stats.distributions import beta_quantile, normal_quantile

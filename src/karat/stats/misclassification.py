@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from karat.errors import UsageError
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import Interval, checked_share

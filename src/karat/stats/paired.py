@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import UsageError, nearest
+from karat.records import dataclass
 from karat.stats.changes import flip_signs
 from karat.stats.defaults import ALPHA, DRAWS, SEED
 from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error

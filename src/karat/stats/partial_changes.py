@@ -8,11 +8,11 @@ the test says at all lower ends and at all upper ends therefore bounds what it c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.bounded_means import EQUAL, PairedShares, counted_in_full, reach_of_one_more, typical_share
 from karat.stats.changes import estimate_changes, flip_signs
 from karat.stats.defaults import ALPHA, CONFIDENCE, DRAWS, SEED

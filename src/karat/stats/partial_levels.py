@@ -7,11 +7,11 @@ lower bound. That weight depends on how many values are away from the bounds: wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.bounded_means import EQUAL, UnitMeans
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.groups import intervals

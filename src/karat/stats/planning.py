@@ -9,13 +9,14 @@ the shares (a control variate), so that few samples have to be judged.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import UsageError
+from karat.records import dataclass
 from karat.stats.aggregates import estimate_figures, measure_changes, score_differences
 from karat.stats.resample import Units
 

@@ -10,11 +10,11 @@ intervals do (`bounded_means.py`), so that equal values are not sure of anything
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.aggregates import score_differences
 from karat.stats.bounded_means import PairedShares, UnitMeans
 from karat.stats.groups import defined_alike

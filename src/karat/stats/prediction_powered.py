@@ -8,12 +8,12 @@ random part of the judged pairs themselves, it is the difference estimator of su
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.errors import UsageError
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, checked_share, standard_error

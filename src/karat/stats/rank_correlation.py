@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import Interval, checked_share
 from karat.stats.resample import Group, resampled

@@ -8,13 +8,14 @@ on how the work is divided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import UsageError
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

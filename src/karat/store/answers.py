@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from dataclasses import dataclass
 
+from karat.records import dataclass
 from karat.store.cache import cache_folder, say_damaged
 
 PATIENCE = 30.0

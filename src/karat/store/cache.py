@@ -12,13 +12,14 @@ import re
 import stat
 import sys
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
 from karat.model import limits
 from karat.model.rankings import Rankings
+from karat.records import dataclass
 from karat.store.atomic import STALE, write_atomically
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 
 from karat.errors import InputError
+from karat.records import dataclass
 from karat.store.atomic import encoded, write_atomically
 from karat.store.lock import waiting_lock
 

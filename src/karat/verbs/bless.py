@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from karat.errors import InputError, KaratError, UsageError
 from karat.metrics.grammar import PRIMARY
+from karat.records import dataclass
 from karat.results.figures import SAME, change_of, change_text, figure
 from karat.results.saved import load, load_baseline
 from karat.store.atomic import encoded, write_atomically

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.checks import (
@@ -28,6 +28,7 @@ from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
 from karat.model.engine import Engine
 from karat.model.option import options_of
+from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide
 from karat.results.judged_differences import decide_by_judge
 from karat.results.pairing import check_comparable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -14,6 +14,7 @@ from karat.align.stream import default_threads
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
+from karat.records import dataclass
 from karat.results.decisions import decisions_table
 from karat.results.differences import PairedComparison, decide
 from karat.results.judged_differences import decide_by_judge

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.config.reading import read_config
 from karat.errors import InputError, missing_package
+from karat.records import dataclass
 from karat.store.atomic import encoded, write_atomically
 from karat.verbs.bench import bench
 from karat.verbs.check import check

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from karat.judge.scale import DEFAULT
 from karat.model.dates import utc_now
 from karat.model.policy import Policy
 from karat.read.sources import read_qrels, read_run
+from karat.records import dataclass
 from karat.store.atomic import encoded, write_atomically
 from karat.store.codec import encode
 from karat.verbs.bench import bench

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, MissingPackage, missing_package
 from karat.ontology.load import HPO, find_hpo, load_ontology
+from karat.records import dataclass
 from karat.retrieve.encoders import MULTILINGUAL
 from karat.store.atomic import write_atomically
 from karat.verbs.bench import bench

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError, install_command
@@ -19,6 +19,7 @@ from karat.read.chroma import begins_results
 from karat.read.files import read_head
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels, read_run, run_files
+from karat.records import dataclass
 from karat.results.depths import depth_of
 from karat.results.differences import PairedComparison, decide
 from karat.results.figures import figure

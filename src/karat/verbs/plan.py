@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,6 +20,7 @@ from karat.gates.plans import GateForecast, TruthForecast, choose_truths, right_
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
+from karat.records import dataclass
 from karat.results.figures import percent_text
 from karat.results.pairing import pair_on_basis, paired
 from karat.results.remarks import serious_remarks

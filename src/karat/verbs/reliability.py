@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -11,6 +11,7 @@ import numpy as np
 from karat.config.options import Settings, takes_options
 from karat.errors import InputError, UsageError
 from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
+from karat.records import dataclass
 from karat.results.reliability import (
     RELIABILITY_HEADS,
     DiscriminativePower,

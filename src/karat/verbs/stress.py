@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -18,6 +18,7 @@ from karat.read.docs import read_docs
 from karat.read.objects import build_qrels, is_finite
 from karat.read.problems import Problems
 from karat.read.queries import read_queries, read_queries_of_gold
+from karat.records import dataclass
 from karat.results.document import StressJson, StressQueryJson
 from karat.results.figures import figure
 from karat.retrieve.registry import import_object

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -12,6 +12,7 @@ from karat.errors import UsageError
 from karat.gates.basis import WORDS
 from karat.metrics.grammar import parse, parse_all
 from karat.metrics.relevance import SWEEP
+from karat.records import dataclass
 from karat.results.depths import NAMED
 from karat.results.figures import estimate_figure
 from karat.results.remarks import serious_remarks

@@ -8,12 +8,12 @@ slow to import belongs in the functions.
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from karat.errors import InputError, UsageError, nearest
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

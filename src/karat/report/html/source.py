@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import KaratError
 from karat.gates.evidence import JudgedGate, least_units
 from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
+from karat.records import dataclass
 from karat.report.html.clean_text import name
 from karat.results.decisions import number, read_decision
 from karat.results.fingerprints import Difference

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
+from karat.records import dataclass
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields

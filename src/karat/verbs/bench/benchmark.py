@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
@@ -12,6 +12,7 @@ from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import CASE_METRICS, TERM_METRICS, parse_all
 from karat.ontology.domains import DOMAIN, with_domains
 from karat.read.sources import read_run
+from karat.records import dataclass
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION

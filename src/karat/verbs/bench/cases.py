@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from karat.ontology.terms import NO_TERM
 from karat.read.files import check_path
 from karat.read.labels import read_labels
 from karat.read.queries import read_queries_of_gold
+from karat.records import dataclass
 from karat.verbs.bench.dataset import Dataset
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from karat.errors import InputError, UsageError, missing_package, nearest, shown
 from karat.model.docs import text_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels
+from karat.records import dataclass
 from karat.retrieve.corpus import fingerprint, read_corpus
 from karat.retrieve.protocol import Query
 

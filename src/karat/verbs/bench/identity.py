@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from karat.records import dataclass
 from karat.retrieve.protocol import Base, everything_in
 from karat.retrieve.registry import Function
 

@@ -9,13 +9,13 @@ different terms, and have no average at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import UNSET, structs
 
 from karat.metrics.grammar import parse
+from karat.records import dataclass
 from karat.results.document import LanguageJson, LanguagesJson, SystemJson
 from karat.results.values import statistic_of
 from karat.stats.aggregates import Statistic

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NotRequired
 
@@ -17,6 +16,7 @@ from karat.model.json_data import JsonObject
 from karat.model.run_log import FACTS
 from karat.read.json_lines import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
+from karat.records import dataclass
 from karat.retrieve.protocol import RetrieverFacts, name_query, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from karat.config.options import Settings
+from karat.records import dataclass
 from karat.results.sampling import Sampling, sampling
 from karat.stats.aggregates import Statistic, estimate_figures
 from karat.stats.ratios import ratio_interval

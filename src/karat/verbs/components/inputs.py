@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from karat.read.objects import build_qrels
 from karat.read.queries import read_queries
 from karat.read.run_log import log_of_lines
 from karat.read.sources import read_run
+from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide
 from karat.results.gold import Gold
 from karat.results.other_lists import final_lists

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from karat.records import dataclass
 from karat.results.figures import share_figure
 from karat.store.codec import rounded
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.config.options import Settings, doc_texts
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
+from karat.records import dataclass
 from karat.results.losses import find_loss
 from karat.results.result import Result
 from karat.results.saved import is_saved, load

@@ -10,13 +10,13 @@ are listed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.config.reading import read_config
 from karat.errors import InputError, UsageError, nearest
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

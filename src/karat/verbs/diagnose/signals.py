@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from karat.judge.completed_gold import describe_scale_mismatch
 from karat.model.intervals import Intervals
 from karat.model.policy import is_relevant
 from karat.read.objects import qrels_by_doc
+from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
 from karat.results.sampling import Sampling, sampling
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
 from karat.stats.resample import mean_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, shown
@@ -22,6 +22,7 @@ from karat.judge.scale import read_scale
 from karat.read.docs import read_docs
 from karat.read.problems import parse_number
 from karat.read.queries import read_queries
+from karat.records import dataclass
 from karat.retrieve.endpoint import choose_base_url
 from karat.store.answers import AnswerStore
 from karat.store.lock import only_once

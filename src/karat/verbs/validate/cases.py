@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from karat.errors import InputError, MissingPackage
 from karat.read.cases import LANGUAGES, PUBLISHABLE, read_cases
 from karat.read.files import InputFile, read_head
 from karat.read.formats import recognise_format
+from karat.records import dataclass
 from karat.verbs.validate.findings import list_some, make_finding, many
 from karat.verbs.validate.overlap import fold, words_of
 from karat.verbs.validate.tables import place

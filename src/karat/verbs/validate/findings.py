@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, nearest
+from karat.records import dataclass
 from karat.results.table import Table, Tabular
 from karat.verbs.validate.lint_rule import SEVERITIES
 from karat.verbs.validate.rules import LINT_RULES

@@ -7,8 +7,9 @@ info     worth knowing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from karat.records import dataclass
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from karat.model.docs import TEXT_FIELDS
 from karat.model.policy import SEPARATOR, is_judged, is_relevant, parent_of
 from karat.model.queries import yes_or_no
+from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
