@@ -180,7 +180,7 @@ class _Aligner:
         try:
             return align_stream(
                 self.qrels,
-                self.gold,
+                lambda: self.gold,
                 file,
                 self.policy,
                 at_doc=at_doc,

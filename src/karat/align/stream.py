@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from karat.align.columns import align_block, derive_parents, group_rows, join_blocks
+from karat.align.compiled import text_kernel
 from karat.model.strings import Strings
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def default_threads() -> int:
 
 def align_stream(
     qrels: Qrels,
-    gold: GoldIndex,
+    gold: Callable[[], GoldIndex],
     file: StreamedFile,
     policy: Policy,
     *,
@@ -44,14 +45,20 @@ def align_stream(
 
     `separators` gets an entry once a block holds the `separator`, which may divide docs from their chunks.
     """
+    compiled = text_kernel(qrels, file, policy, at_doc=at_doc, keep_items=keep_items)
+    spare: list[bytearray] = []
 
     def work(block: Any) -> BlockHits:
         if separator and not separators and separator in block.buffer:
             separators.append(True)
-        rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
-        return align_block(rows, gold, policy, at_doc, keep_items)
+        hits = compiled.align(block) if compiled is not None else None
+        if hits is None:
+            rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
+            hits = align_block(rows, gold(), policy, at_doc, keep_items)
+        spare.append(block.buffer)
+        return hits
 
-    return join_blocks(_in_order(work, file.blocks(), threads), len(qrels))
+    return join_blocks(_in_order(work, file.blocks(spare=spare), threads), len(qrels))
 
 
 def align_table(

@@ -82,8 +82,8 @@ class StreamedFile(Protocol):
     def path(self) -> str:
         """Where the file is."""
 
-    def blocks(self) -> Iterator[Any]:
-        """What a worker turns into rows, one piece after the other."""
+    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Iterator[Any]:
+        """What a worker turns into rows, one piece after the other; `spare` buffers are filled again."""
 
     def rows(self, block: Any) -> Rows:
         """The rows of one block."""

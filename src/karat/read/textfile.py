@@ -68,15 +68,18 @@ class TextFile:
         """Which columns are ignored."""
         return tuple(rival.note for rival in self.layout.rivals)
 
-    def blocks(self, size: int | None = None) -> Iterator[Block]:
-        """Pieces of whole lines; where the file is grouped by query, of whole queries."""
+    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Iterator[Block]:
+        """Pieces of whole lines; where the file is grouped by query, of whole queries.
+
+        Buffers that the caller is done with and puts among the `spare` ones are filled again.
+        """
         size = size or (BLOCK if is_packed(self.path) else min(BLOCK, self.size() + 1))
         rest, first, empty, last = b"", True, True, False
         longest = LINE.value
         with self._open() as file:
             while not last:
                 start = PAD + len(rest)
-                buffer = bytearray(start + size + 1 + PAD)
+                buffer = _buffer(start + size + 1 + PAD, spare)
                 buffer[:PAD], buffer[PAD:start] = FRONT, rest
                 count = self._fill(file, memoryview(buffer)[start : start + size])
                 last = count < size
@@ -269,6 +272,14 @@ class TextFile:
         check_line_sizes(self.path, data, PAD, len(data), self.stdin)
         begin = self._body(data, len(data)) or len(data)
         return bytes(memoryview(data)[begin:]), 1 + data.count(b"\n", PAD, begin)
+
+
+def _buffer(size: int, spare: list[bytearray] | None) -> bytearray:
+    """A buffer of at least this size: a spare one, or a new one."""
+    while spare:
+        if len(buffer := spare.pop()) >= size:
+            return buffer
+    return bytearray(size if spare is None else size + size // 8)  # the rest of a query may be longer next time
 
 
 def join_rows(parts: list[Rows]) -> Rows:

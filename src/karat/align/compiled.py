@@ -1,0 +1,143 @@
+"""Align blocks of text in the compiled kernel; what it hands back is numpy's to align."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karat.align.columns import BlockHits
+from karat.errors import InputError
+from karat.model import kernel
+from karat.model.limits import ID
+from karat.model.strings import PAD, Strings
+from karat.read.textfile import TextFile
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
+    from karat.model.run import StreamedFile
+    from karat.read.layout import Layout
+    from karat.read.textfile import Block
+
+if kernel.problem:
+    raise InputError(kernel.problem)
+
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+
+
+class _Layout(ctypes.Structure):
+    _fields_ = tuple((name, _NUMBER) for name in ("width", "query", "doc", "value", "longest_id", "narrow"))
+
+
+class _Ids(ctypes.Structure):
+    _fields_ = (("text", _POINTER), ("start", _POINTER), ("end", _POINTER), ("count", _NUMBER), ("hash", _POINTER))
+
+
+class _Gold(ctypes.Structure):
+    _fields_ = (
+        ("queries", _Ids),
+        ("docs", _Ids),
+        ("offsets", _POINTER),
+        ("slots", _POINTER),
+        ("slot_mask", _NUMBER),
+    )
+
+
+class _Found(ctypes.Structure):
+    _fields_ = (
+        *((name, _POINTER) for name in ("query", "returned", "gold", "rank", "without_start", "without_end")),
+        *((name, _NUMBER) for name in ("queries", "hits", "without", "ascending", "level", "high")),
+    )
+
+
+def text_kernel(
+    qrels: Qrels, file: StreamedFile, policy: Policy, *, at_doc: bool, keep_items: int
+) -> TextKernel | None:
+    """The kernel for a file, if there is one, and if this is what it can do."""
+    if kernel.text is None or not isinstance(file, TextFile) or file.layout.delimiter is not None:
+        return None
+    if at_doc or keep_items or policy.selects:
+        return None
+    return TextKernel(kernel.text, qrels, file.layout, policy)
+
+
+class TextKernel:
+    """The gold and the policy of one alignment, as the kernel sees them."""
+
+    def __init__(self, library: ctypes.CDLL, qrels: Qrels, layout: Layout, policy: Policy) -> None:
+        self._library = library
+        self._kept: list[Any] = []
+        narrow = policy.score_precision == "float32"
+        self._layout = _Layout(layout.width, layout.query, layout.doc, layout.value, ID.value, narrow)
+        slots = 1 << (2 * len(qrels) + 1).bit_length()
+        self._gold = _Gold(
+            self._ids(Strings.of(qrels.query_ids)),
+            self._ids(Strings.of(qrels.docs)),
+            self._keep(np.ascontiguousarray(qrels.offsets, dtype=np.int64)),
+            self._keep(np.zeros(slots, dtype=np.int32)),
+            slots - 1,
+        )
+        library.index_gold(ctypes.byref(self._gold))
+
+    def _keep(self, array: np.ndarray[Any, Any]) -> int:
+        """The address of an array, which lives as long as this object."""
+        self._kept.append(array)
+        return array.ctypes.data
+
+    def _ids(self, ids: Strings) -> _Ids:
+        hashes = np.empty(len(ids), dtype=np.uint64)
+        return _Ids(*(self._keep(a) for a in (ids.buffer, ids.start, ids.end)), len(ids), self._keep(hashes))
+
+    def align(self, block: Block) -> BlockHits | None:
+        """The hits of a block of whole queries; None if it is for numpy to align."""
+        text = np.frombuffer(block.buffer, dtype=np.uint8)
+        room = np.empty((6, (block.end - PAD) // (2 * self._layout.width) + 1), dtype=np.int64)
+        found = _Found(*(row.ctypes.data for row in room))
+        given_back = self._library.align_block(
+            _POINTER(text.ctypes.data),
+            _NUMBER(len(text)),
+            _NUMBER(PAD),
+            _NUMBER(block.end),
+            ctypes.byref(self._layout),
+            ctypes.byref(self._gold),
+            ctypes.byref(found),
+        )
+        if given_back:
+            return None
+        view = memoryview(block.buffer)
+        if found.high and not _is_utf8(view[PAD : block.end]):
+            return None
+        bounds = room[4:, : found.without].tolist()
+        without = tuple(bytes(view[a:b]) for a, b in zip(*bounds, strict=True))
+        if len(set(without)) < len(without):
+            return None
+        none = np.zeros(0, dtype=np.int64)
+        queries, returned = room[:2, : found.queries].copy()
+        gold, rank = room[2:4, : found.hits].copy()
+        return BlockHits(
+            queries=queries,
+            returned=returned,
+            gold=gold,
+            rank=rank,
+            later_gold=none,
+            later_rank=none,
+            without_gold=without,
+            duplicates=0,
+            ascending=found.ascending,
+            level=found.level,
+            repeats=[],
+            items={},
+            extent=None,
+        )
+
+
+def _is_utf8(data: memoryview) -> bool:
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

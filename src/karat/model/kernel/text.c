@@ -1,0 +1,683 @@
+/* Scan and align blocks of text: the same answer as numpy gives, in one pass over the bytes.
+
+Plain C without anything of Python's: ctypes loads it and lets other threads run meanwhile. A block is a piece of a run
+that holds whole queries. Whatever is not plain (blank lines, comments, control bytes, a wrong number of columns, odd
+numbers, docs that come twice, queries that stand apart) makes align_block return HAND_BACK: the caller then gives the
+whole block to numpy, which alone says what such a block means. Nothing is kept between calls.
+
+Layout of the data, in every function: a string is text[start[i]:end[i]], and PAD bytes before and after the text may be
+read. Memory beyond that is never touched. */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "words are loaded in little-endian order"
+#endif
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+#define ALWAYS inline __attribute__((always_inline))
+#define NEVER __attribute__((noinline))
+
+enum { DONE = 0, HAND_BACK = 1 };
+enum { PAD = 32, WINDOW = 64, MOST_COLUMNS = 64, FIRST_SLOTS = 4096, MOST_COUNTS = 64, MOST_PROBES = 16 };
+
+typedef struct { /* the columns of a row, counted from 0 */
+    int64_t width, query, doc, value;
+    int64_t longest_id; /* bytes */
+    int64_t narrow;     /* whether scores are compared as 32-bit numbers */
+} Layout;
+
+typedef struct { /* strings, and room for their hashes */
+    const uint8_t *text;
+    const int64_t *start, *end;
+    int64_t count;
+    uint64_t *hash;
+} Ids;
+
+typedef struct {
+    Ids queries, docs;
+    const int64_t *offsets; /* the docs of query q are offsets[q] to offsets[q + 1] */
+    int32_t *slots;         /* a query's number + 1 at its hash, or the next free place; 0 is free */
+    int64_t slot_mask;
+} Gold;
+
+typedef struct { /* what was found; each array has room for as many entries as the block can have rows */
+    int64_t *query, *returned;             /* queries of the gold, and the docs returned for each */
+    int64_t *gold, *rank;                  /* judged docs in the order of their rows */
+    int64_t *without_start, *without_end;  /* ids of queries that the gold lacks */
+    int64_t queries, hits, without, ascending, level;
+    int64_t high; /* whether a byte is above 127: the caller checks that the block is UTF-8 */
+} Found;
+
+typedef struct { /* the rows of one query */
+    uint64_t *hash;
+    double *score;
+    uint32_t *start, *length; /* of the doc's id */
+    int64_t count;
+} Rows;
+
+typedef struct { /* the rows of a query by the hash of their docs; entries below `base` are of earlier queries */
+    uint32_t *row;
+    uint64_t mask;
+    uint32_t base;
+    int64_t budget; /* places that may be looked at in vain; ids that were made to collide use it up */
+} Table;
+
+typedef struct {
+    int64_t row, gold;
+} Hit;
+
+static inline uint64_t load(const uint8_t *p) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    return word;
+}
+
+static inline uint64_t first_bytes(const uint8_t *p, uint64_t count) { /* 1 to 8, and zeros before them */
+    return load(p) << (64 - 8 * count);
+}
+
+/* Hashes and comparisons of ids. */
+
+static inline uint64_t mixed(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)(a ^ UINT64_C(0x9E3779B97F4A7C15)) * (b ^ UINT64_C(0xD6E8FEB86659FD93));
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t hash_of(const uint8_t *id, uint64_t length) {
+    uint64_t hash = length;
+    for (; length > 16; id += 16, length -= 16)
+        hash = mixed(load(id) + hash, load(id + 8));
+    if (length > 8)
+        return mixed(load(id) + hash, first_bytes(id + 8, length - 8));
+    return length ? mixed(first_bytes(id, length) + hash, hash) : hash;
+}
+
+static inline int same(const uint8_t *a, const uint8_t *b, uint64_t length) {
+    if (length - 1 < 8)
+        return first_bytes(a, length) == first_bytes(b, length);
+    return memcmp(a, b, length) == 0;
+}
+
+static int greater(const uint8_t *a, uint64_t a_length, const uint8_t *b, uint64_t b_length) {
+    int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return order > 0 || (order == 0 && a_length > b_length);
+}
+
+/* Numbers: exactly the double that is nearest to the decimal, or HAND_BACK. */
+
+static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const uint64_t ZEROS = UINT64_C(0x3030303030303030), ONES = UINT64_C(0x0101010101010101);
+static const uint64_t TOPS = UINT64_C(0x8080808080808080), PAST_NINE = UINT64_C(0x7676767676767676);
+static const uint64_t EXACT = UINT64_C(1) << 53;
+
+static inline uint64_t eight_digits(uint64_t word) { /* bytes of 0 to 9, the first the most significant */
+    word = (word * 2561) >> 8 & UINT64_C(0x00FF00FF00FF00FF);
+    word = (word * 6553601) >> 16 & UINT64_C(0x0000FFFF0000FFFF);
+    return (word * UINT64_C(42949672960001)) >> 32;
+}
+
+static double divide(uint64_t digits, int tens) { /* digits / 10^tens, rounded once; up to 27 tens, digits above 0 */
+    uint64_t five = 1;
+    for (int i = 0; i < tens; i++)
+        five *= 5;
+    int shift = __builtin_clzll(digits);
+    unsigned __int128 dividend = (unsigned __int128)(digits << shift) << 64, quotient = dividend / five;
+    int sticky = dividend % five != 0;
+    uint64_t top = (uint64_t)(quotient >> 64);
+    int extra = top ? 64 - __builtin_clzll(top) : 0; /* bits beyond 64 */
+    if (extra) {
+        sticky |= (uint64_t)quotient << (64 - extra) != 0;
+        quotient >>= extra;
+    }
+    double value = (double)((uint64_t)quotient | (uint64_t)sticky); /* more than 55 bits: the last one only breaks ties */
+    for (int power = 64 + shift + tens - extra; power > 0; power -= 30)
+        value /= (double)(UINT64_C(1) << (power < 30 ? power : 30));
+    return value;
+}
+
+static int is_digit(uint8_t byte) {
+    return byte >= '0' && byte <= '9';
+}
+
+static int parse_any(const uint8_t *at, const uint8_t *end, double *value) {
+    int negative = *at == '-', exponent = 0, places = 0, size = 0, point = 0, any = 0;
+    uint64_t digits = 0;
+    at += negative || *at == '+';
+    for (; at < end && (is_digit(*at) || (*at == '.' && !point)); at++) {
+        if (*at == '.') {
+            point = 1;
+            continue;
+        }
+        any = 1;
+        size += size > 0 || *at != '0';
+        places += point;
+        if (size > 19 || places > 1000)
+            return HAND_BACK;
+        digits = digits * 10 + (*at - '0');
+    }
+    if (!any)
+        return HAND_BACK;
+    if (at < end) {
+        if (*at != 'e' && *at != 'E')
+            return HAND_BACK;
+        int down = ++at < end && *at == '-';
+        at += at < end && (*at == '-' || *at == '+');
+        if (at == end || end - at > 4)
+            return HAND_BACK;
+        for (; at < end; at++) {
+            if (!is_digit(*at))
+                return HAND_BACK;
+            exponent = exponent * 10 + (*at - '0');
+        }
+        exponent = down ? -exponent : exponent;
+    }
+    exponent -= places;
+    if (digits == 0)
+        *value = 0.0;
+    else if (digits <= EXACT && exponent >= -22 && exponent <= 22)
+        *value = exponent < 0 ? (double)digits / TENS[-exponent] : (double)digits * TENS[exponent];
+    else if (exponent == 0)
+        *value = (double)digits;
+    else if (exponent < 0 && exponent >= -27)
+        *value = divide(digits, -exponent);
+    else
+        return HAND_BACK;
+    if (negative)
+        *value = -*value;
+    return DONE;
+}
+
+static ALWAYS uint64_t find_dots(uint64_t word) { /* the top bit of the first dot's byte; later ones may be wrong */
+    word ^= ONES * ('.' ^ '0');
+    return (word - ONES) & ~word & TOPS;
+}
+
+static ALWAYS uint64_t not_digits(uint64_t word) {
+    return ((word + PAST_NINE) | word) & TOPS;
+}
+
+static ALWAYS uint64_t close_gap(uint64_t word, int below) { /* move the bytes before the dot up by one, over it */
+    return (word >> below >> 8) << below << 8 | (word & ((UINT64_C(1) << below) - 1)) << 8;
+}
+
+/* Decimals of up to 16 characters, eight at a time. */
+static NEVER int parse_words(const uint8_t *start, const uint8_t *end, double *value) {
+    int negative = *start == '-', places = 0;
+    int64_t length = end - start - negative;
+    if (length < 2 || length > 16)
+        return parse_any(start, end, value);
+    uint64_t last = load(end - 8) ^ ZEROS, first = load(end - 16) ^ ZEROS;
+    if (length <= 8) {
+        last &= ~UINT64_C(0) << (64 - 8 * length);
+        first = 0;
+    } else
+        first &= ~UINT64_C(0) << (128 - 8 * length);
+    uint64_t dots = find_dots(last);
+    if (dots) {
+        int below = __builtin_ctzll(dots) & 56;
+        places = 7 - below / 8;
+        last = close_gap(last, below) | first >> 56;
+        first <<= 8;
+    } else if ((dots = find_dots(first)) != 0) {
+        int below = __builtin_ctzll(dots) & 56;
+        places = 15 - below / 8;
+        first = close_gap(first, below);
+    }
+    uint64_t digits = eight_digits(last) + eight_digits(first) * 100000000;
+    if ((not_digits(last) | not_digits(first)) != 0 || digits > EXACT)
+        return parse_any(start, end, value);
+    *value = (double)(int64_t)digits / TENS[places];
+    if (negative)
+        *value = -*value;
+    return DONE;
+}
+
+/* The most common decimals: a dot, up to eight digits, no sign. */
+static ALWAYS int parse(const uint8_t *start, const uint8_t *end, double *value) {
+    uint64_t length = (uint64_t)(end - start), last = load(end - 8), before = end[-9];
+    last ^= ZEROS;
+    if (length <= 8)
+        last &= ~UINT64_C(0) << (64 - 8 * length);
+    uint64_t dots = find_dots(last);
+    int below = __builtin_ctzll(dots | UINT64_C(1) << 63) & 56;
+    last = close_gap(last, below) | (length == 9 ? before ^ '0' : 0);
+    if (dots == 0 || not_digits(last) != 0 || length - 2 > 7)
+        return parse_words(start, end, value);
+    *value = (double)(int64_t)eight_digits(last) / TENS[7 - below / 8];
+    return DONE;
+}
+
+/* Lines: where the fields of a row lie. */
+
+typedef struct { /* 64 bytes from the start of a line, a bit for each */
+    uint64_t blank, newline; /* space and tab */
+    uint64_t odd;            /* other bytes up to the space, anywhere in the window */
+    uint64_t high;           /* bytes above 127 */
+} Window;
+
+typedef struct { /* where the fields of a line lie, from its start */
+    uint32_t start[MOST_COLUMNS], end[MOST_COLUMNS];
+    uint64_t size; /* of the line with its newline; 0 if it cannot be cut */
+} Fields;
+
+#ifdef __SSE2__
+static inline Window look_sse2(const uint8_t *at) {
+    const __m128i space = _mm_set1_epi8(' '), tab = _mm_set1_epi8('\t'), end = _mm_set1_epi8('\n');
+    __m128i all = _mm_setzero_si128(), odd = all;
+    Window window = {0, 0, 0, 0};
+    for (int i = 0; i < WINDOW; i += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(at + i)), newline = _mm_cmpeq_epi8(bytes, end);
+        __m128i blank = _mm_or_si128(_mm_cmpeq_epi8(bytes, space), _mm_cmpeq_epi8(bytes, tab));
+        __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, space), bytes);
+        odd = _mm_or_si128(odd, _mm_andnot_si128(_mm_or_si128(blank, newline), low));
+        all = _mm_or_si128(all, bytes);
+        window.blank |= (uint64_t)(uint32_t)_mm_movemask_epi8(blank) << i;
+        window.newline |= (uint64_t)(uint32_t)_mm_movemask_epi8(newline) << i;
+    }
+    window.odd = (uint64_t)(uint32_t)_mm_movemask_epi8(odd);
+    window.high = (uint64_t)(uint32_t)_mm_movemask_epi8(all);
+    return window;
+}
+
+#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
+AVX2 static inline Window look_avx2(const uint8_t *at) {
+    const __m256i space = _mm256_set1_epi8(' '), tab = _mm256_set1_epi8('\t'), end = _mm256_set1_epi8('\n');
+    __m256i all = _mm256_setzero_si256(), odd = all;
+    Window window = {0, 0, 0, 0};
+    for (int i = 0; i < WINDOW; i += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(at + i)), newline = _mm256_cmpeq_epi8(bytes, end);
+        __m256i blank = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, space), _mm256_cmpeq_epi8(bytes, tab));
+        __m256i low = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, space), bytes);
+        odd = _mm256_or_si256(odd, _mm256_andnot_si256(_mm256_or_si256(blank, newline), low));
+        all = _mm256_or_si256(all, bytes);
+        window.blank |= (uint64_t)(uint32_t)_mm256_movemask_epi8(blank) << i;
+        window.newline |= (uint64_t)(uint32_t)_mm256_movemask_epi8(newline) << i;
+    }
+    window.odd = (uint64_t)(uint32_t)_mm256_movemask_epi8(odd);
+    window.high = (uint64_t)(uint32_t)_mm256_movemask_epi8(all);
+    return window;
+}
+#else
+static inline uint64_t equal_bytes(uint64_t word, uint64_t other) { /* the top bit of each byte that is the same */
+    word ^= other;
+    return ~(((word & ~TOPS) + ~TOPS) | word) & TOPS;
+}
+
+static inline uint64_t top_bits(uint64_t word) {
+    return (word >> 7) * UINT64_C(0x0102040810204080) >> 56;
+}
+
+static inline Window look_words(const uint8_t *at) {
+    Window window = {0, 0, 0, 0};
+    for (int i = 0; i < WINDOW; i += 8) {
+        uint64_t bytes = load(at + i), newline = equal_bytes(bytes, ONES * '\n');
+        uint64_t blank = equal_bytes(bytes, ONES * ' ') | equal_bytes(bytes, ONES * '\t');
+        uint64_t above = ((bytes & ~TOPS) + ONES * (0x7F - ' ')) | bytes;
+        window.blank |= top_bits(blank) << i;
+        window.newline |= top_bits(newline) << i;
+        window.odd |= ~above & TOPS & ~(blank | newline);
+        window.high |= bytes & TOPS;
+    }
+    return window;
+}
+#endif
+
+/* A row of up to 64 bytes with one space or tab between its fields. */
+static ALWAYS Fields cut_plain(Window window, const int64_t width) {
+    const uint64_t top = UINT64_C(1) << 63; /* so that there is a bit to find, whatever the line is */
+    uint64_t newline = window.newline & (0 - window.newline), marks = window.blank & (newline - 1), left = 0;
+    uint64_t odd = window.odd | ((marks | newline) & (marks << 1 | 1));
+    Fields fields;
+    uint32_t start = 0;
+    for (int64_t i = 0; i < width - 1; i++) {
+        left = marks;
+        fields.start[i] = start;
+        fields.end[i] = (uint32_t)__builtin_ctzll(marks | top);
+        start = fields.end[i] + 1;
+        marks &= marks - 1;
+    }
+    fields.start[width - 1] = start;
+    fields.end[width - 1] = (uint32_t)__builtin_ctzll(newline | top);
+    fields.size = (odd | marks) == 0 && left != 0 && newline != 0 ? fields.end[width - 1] + 1 : 0;
+    return fields;
+}
+
+/* Any row: runs of white space between fields. */
+static NEVER Fields cut_any(const uint8_t *line, const uint8_t *end, int64_t width, uint64_t *high) {
+    const uint8_t *at = line;
+    int64_t count = 0;
+    Fields fields;
+    fields.size = 0;
+    for (; at < end && *at != '\n'; at++) {
+        if (*at > ' ') {
+            if (count == width)
+                return fields;
+            fields.start[count] = (uint32_t)(at - line);
+            for (; *at > ' '; at++) /* ends at the newline that is the last byte of the block */
+                *high |= *at & 128;
+            fields.end[count++] = (uint32_t)(at - line);
+            if (*at == '\n')
+                break;
+        }
+        if (*at != ' ' && (*at < '\t' || *at > '\r'))
+            return fields;
+    }
+    if (count == width)
+        fields.size = (uint64_t)(at - line) + 1;
+    return fields;
+}
+
+/* Queries. */
+
+static int64_t find_query(const Gold *gold, const uint8_t *id, uint64_t length) {
+    uint64_t hash = hash_of(id, length);
+    for (uint64_t at = hash & (uint64_t)gold->slot_mask; gold->slots[at]; at = (at + 1) & (uint64_t)gold->slot_mask) {
+        int64_t q = gold->slots[at] - 1, start = gold->queries.start[q];
+        if (gold->queries.hash[q] == hash && (uint64_t)(gold->queries.end[q] - start) == length &&
+            memcmp(gold->queries.text + start, id, length) == 0)
+            return q;
+    }
+    return -1;
+}
+
+/* Fill in the hashes and the slots, of which there are more than queries and which are 0. */
+EXPORT void index_gold(Gold *gold) {
+    for (int64_t i = 0; i < gold->docs.count; i++)
+        gold->docs.hash[i] =
+            hash_of(gold->docs.text + gold->docs.start[i], (uint64_t)(gold->docs.end[i] - gold->docs.start[i]));
+    for (int64_t q = 0; q < gold->queries.count; q++) {
+        int64_t start = gold->queries.start[q];
+        uint64_t hash = hash_of(gold->queries.text + start, (uint64_t)(gold->queries.end[q] - start));
+        uint64_t at = hash & (uint64_t)gold->slot_mask;
+        while (gold->slots[at])
+            at = (at + 1) & (uint64_t)gold->slot_mask;
+        gold->slots[at] = (int32_t)(q + 1);
+        gold->queries.hash[q] = hash;
+    }
+}
+
+static int widen(Table *table, const Rows *rows) {
+    uint64_t size = (table->mask + 1) * 2;
+    uint32_t *row = calloc(size, sizeof *row);
+    if (row == NULL)
+        return HAND_BACK;
+    free(table->row);
+    table->row = row;
+    table->mask = size - 1;
+    for (int64_t i = 0; i < rows->count; i++) {
+        uint64_t at = rows->hash[i] & table->mask;
+        for (; row[at]; at = (at + 1) & table->mask)
+            if (--table->budget < 0)
+                return HAND_BACK;
+        row[at] = table->base + (uint32_t)i;
+    }
+    return DONE;
+}
+
+static int by_row(const void *a, const void *b) {
+    int64_t left = ((const Hit *)a)->row, right = ((const Hit *)b)->row;
+    return (left > right) - (left < right);
+}
+
+/* The place of a row in the order of score and id, counted from 1. */
+static int64_t count_rank(const uint8_t *text, const Rows *rows, int64_t row) {
+    double score = rows->score[row];
+    int64_t rank = 1, ties = 0;
+    for (int64_t i = 0; i < rows->count; i++) {
+        rank += rows->score[i] > score;
+        ties += rows->score[i] == score;
+    }
+    for (int64_t i = 0; ties > 1 && i < rows->count; i++)
+        rank += rows->score[i] == score &&
+                greater(text + rows->start[i], rows->length[i], text + rows->start[row], rows->length[row]);
+    return rank;
+}
+
+/* Look the judged docs of a query up among its rows. */
+static int find_docs(const uint8_t *text, const Gold *gold, int64_t query, const Rows *rows, Table *table, int sorted,
+                     Hit *hit, Found *found) {
+    int64_t hits = 0;
+    for (int64_t g = gold->offsets[query]; g < gold->offsets[query + 1]; g++) {
+        uint64_t hash = gold->docs.hash[g], length = (uint64_t)(gold->docs.end[g] - gold->docs.start[g]);
+        const uint8_t *doc = gold->docs.text + gold->docs.start[g];
+        for (uint64_t at = hash & table->mask; table->row[at] >= table->base; at = (at + 1) & table->mask) {
+            int64_t row = table->row[at] - table->base;
+            if (rows->hash[row] == hash && rows->length[row] == length &&
+                memcmp(text + rows->start[row], doc, length) == 0) {
+                if (hits == rows->count)
+                    return HAND_BACK; /* gold that names a doc twice */
+                hit[hits++] = (Hit){row, g};
+                break;
+            }
+            if (--table->budget < 0)
+                return HAND_BACK;
+        }
+    }
+    if (!sorted && hits > MOST_COUNTS)
+        return HAND_BACK; /* sorting is cheaper */
+    if (hits > 1)
+        qsort(hit, (size_t)hits, sizeof *hit, by_row);
+    for (int64_t i = 0; i < hits; i++) {
+        found->gold[found->hits] = hit[i].gold;
+        found->rank[found->hits++] = sorted ? hit[i].row + 1 : count_rank(text, rows, hit[i].row);
+    }
+    return DONE;
+}
+
+/* Blocks. */
+
+typedef struct { /* one query while its rows are read */
+    int64_t number; /* in the gold; -1 if that lacks it */
+    const uint8_t *id;
+    uint64_t length;
+    int64_t rising, tied; /* steps from a row to the next */
+    int falling, sorted;
+} Query;
+
+typedef struct {
+    const uint8_t *text;
+    int64_t size, begin, end;
+    const Layout *layout;
+    const Gold *gold;
+    Found *found;
+    Rows rows;
+    Table table;
+    Hit *hit;
+    uint8_t *seen; /* a bit for each query of the gold */
+    Query query;
+    int64_t rising, judged;
+    uint64_t high;
+} Block;
+
+static int make_room(Block *block) {
+    size_t most = (size_t)((block->end - block->begin) / (2 * block->layout->width) + 1); /* 2 bytes for a field */
+    block->rows.hash = malloc(most * sizeof *block->rows.hash);
+    block->rows.score = malloc(most * sizeof *block->rows.score);
+    block->rows.start = malloc(most * sizeof *block->rows.start);
+    block->rows.length = malloc(most * sizeof *block->rows.length);
+    block->hit = malloc(most * sizeof *block->hit);
+    block->seen = calloc((size_t)block->gold->queries.count / 8 + 1, 1);
+    block->table.row = calloc(FIRST_SLOTS, sizeof *block->table.row);
+    block->table.mask = FIRST_SLOTS - 1;
+    block->table.base = 1;
+    block->table.budget = (int64_t)most * MOST_PROBES;
+    int there = block->rows.hash && block->rows.score && block->rows.start && block->rows.length && block->hit &&
+                block->seen && block->table.row;
+    return there ? DONE : HAND_BACK;
+}
+
+static void free_room(Block *block) {
+    free(block->rows.hash);
+    free(block->rows.score);
+    free(block->rows.start);
+    free(block->rows.length);
+    free(block->hit);
+    free(block->seen);
+    free(block->table.row);
+}
+
+static int end_query(Block *block) {
+    Query *query = &block->query;
+    Rows *rows = &block->rows;
+    Found *found = block->found;
+    if (query->number < 0)
+        return DONE;
+    found->query[found->queries] = query->number;
+    found->returned[found->queries++] = rows->count;
+    found->ascending += query->rising > 0 && !query->falling;
+    found->level += query->tied > 0 && query->tied == rows->count - 1;
+    block->rising += query->rising;
+    block->judged += rows->count;
+    if (find_docs(block->text, block->gold, query->number, rows, &block->table, query->sorted, block->hit, found))
+        return HAND_BACK;
+    block->table.base += (uint32_t)rows->count;
+    rows->count = 0;
+    return DONE;
+}
+
+static NEVER int next_query(Block *block, const uint8_t *id, uint64_t length) {
+    Found *found = block->found;
+    if (*id == '#' || length > (uint64_t)block->layout->longest_id || end_query(block))
+        return HAND_BACK;
+    int64_t number = find_query(block->gold, id, length), start = id - block->text;
+    block->query = (Query){number, id, length, 0, 0, 0, 1};
+    if (number < 0) {
+        found->without_start[found->without] = start;
+        found->without_end[found->without++] = start + (int64_t)length;
+        return DONE;
+    }
+    uint8_t *seen = &block->seen[number / 8], bit = (uint8_t)(1 << number % 8);
+    if (*seen & bit)
+        return HAND_BACK; /* its rows stand apart */
+    *seen |= bit;
+    return DONE;
+}
+
+/* How a row follows the one above it. */
+static NEVER void note_rise(Query *query, const uint8_t *text, const Rows *rows) {
+    int64_t i = rows->count;
+    query->rising += rows->score[i] > rows->score[i - 1];
+    query->tied += rows->score[i] == rows->score[i - 1];
+    if (rows->score[i] > rows->score[i - 1] ||
+        greater(text + rows->start[i], rows->length[i], text + rows->start[i - 1], rows->length[i - 1]))
+        query->sorted = 0;
+}
+
+/* Add a row to the query. HAND_BACK where an earlier one seems to have the same doc. */
+static ALWAYS int add_row(Block *block, const uint8_t *doc, uint64_t length, double score) {
+    Rows *rows = &block->rows;
+    Table *table = &block->table;
+    int64_t i = rows->count;
+    uint64_t hash = hash_of(doc, length), mask = table->mask, at = hash & mask;
+    uint32_t base = table->base, *row = table->row;
+    rows->hash[i] = hash;
+    rows->score[i] = score;
+    rows->start[i] = (uint32_t)(doc - block->text);
+    rows->length[i] = (uint32_t)length;
+    if (i > 0) {
+        if (score < rows->score[i - 1])
+            block->query.falling = 1;
+        else
+            note_rise(&block->query, block->text, rows);
+    }
+    for (; row[at] >= base; at = (at + 1) & mask)
+        if (rows->hash[row[at] - base] == hash || --table->budget < 0)
+            return HAND_BACK;
+    row[at] = base + (uint32_t)i;
+    rows->count = i + 1;
+    return (uint64_t)(i + 1) * 4 > mask ? widen(table, rows) : DONE;
+}
+
+/* Take a line that was cut. */
+static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, const int64_t query_column,
+                       const int64_t doc_column, const int64_t value_column) {
+    const uint8_t *id = line + fields.start[query_column], *doc = line + fields.start[doc_column];
+    uint64_t length = fields.end[query_column] - fields.start[query_column];
+    uint64_t doc_length = fields.end[doc_column] - fields.start[doc_column];
+    double score;
+    if (parse(line + fields.start[value_column], line + fields.end[value_column], &score) ||
+        doc_length > (uint64_t)block->layout->longest_id)
+        return HAND_BACK;
+    if (block->layout->narrow)
+        score = (double)(float)score;
+    if ((length != block->query.length || !same(id, block->query.id, length)) && next_query(block, id, length))
+        return HAND_BACK;
+    return block->query.number < 0 ? DONE : add_row(block, doc, doc_length, score);
+}
+
+static NEVER uint64_t take_any(Block *block, const uint8_t *line) {
+    const Layout *layout = block->layout;
+    Fields fields = cut_any(line, block->text + block->end, layout->width, &block->high);
+    if (fields.size == 0 || take(block, line, fields, layout->query, layout->doc, layout->value))
+        return 0;
+    return fields.size;
+}
+
+static ALWAYS int scan(Block *block, Window (*look)(const uint8_t *), const int64_t width, const int64_t query,
+                       const int64_t doc, const int64_t value) {
+    const uint8_t *last = block->text + block->end, *line = block->text + block->begin;
+    const uint8_t *last_window = block->text + block->size - WINDOW;
+    uint64_t high = 0, size;
+    for (; line < last; line += size) {
+        size = 0;
+        if (line <= last_window) {
+            Window window = look(line);
+            Fields fields = cut_plain(window, width);
+            high |= window.high;
+            size = fields.size;
+            if (size && take(block, line, fields, query, doc, value))
+                return HAND_BACK;
+        }
+        if (size == 0 && (size = take_any(block, line)) == 0)
+            return HAND_BACK;
+    }
+    block->high |= high;
+    return end_query(block);
+}
+
+/* The layout of TREC runs is known to the compiler. */
+#define SCAN(name, target, look)                                                                                       \
+    target static int name(Block *block) {                                                                             \
+        const Layout *layout = block->layout;                                                                          \
+        if (layout->width == 6 && layout->query == 0 && layout->doc == 2 && layout->value == 4)                        \
+            return scan(block, look, 6, 0, 2, 4);                                                                      \
+        return scan(block, look, layout->width, layout->query, layout->doc, layout->value);                            \
+    }
+#ifdef __SSE2__
+SCAN(scan_sse2, , look_sse2)
+SCAN(scan_avx2, AVX2, look_avx2)
+
+static int scan_best(Block *block) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? scan_avx2(block) : scan_sse2(block);
+}
+#else
+SCAN(scan_best, , look_words)
+#endif
+
+/* Align the rows in text[begin:end], whose last byte is a newline; size bytes of the text may be read. */
+EXPORT int align_block(const uint8_t *text, int64_t size, int64_t begin, int64_t end, const Layout *layout,
+                       const Gold *gold, Found *found) {
+    Block block = {.text = text, .size = size, .begin = begin, .end = end, .layout = layout, .gold = gold, .found = found};
+    block.query = (Query){-1, text, 0, 0, 0, 0, 1};
+    if (layout->width > MOST_COLUMNS || end - begin > UINT32_MAX / 2 || begin < PAD || size - end < PAD)
+        return HAND_BACK;
+    int status = make_room(&block);
+    if (status == DONE)
+        status = scan_best(&block);
+    if (3 * block.rising < block.judged) /* lists of two that rise have a step for two rows */
+        found->ascending = 0;
+    found->high = block.high != 0;
+    free_room(&block);
+    return status;
+}

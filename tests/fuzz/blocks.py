@@ -1,0 +1,144 @@
+"""Mutated blocks of text for the compiled kernel: what it aligns is, to the bit, what numpy aligns.
+
+`python tests/fuzz/blocks.py --cases 1000000 --seed 1` compares so many; `make test-kernel` runs it with a kernel that
+AddressSanitizer and UndefinedBehaviorSanitizer watch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import astuple
+from pathlib import Path
+from random import Random
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [path for path in (str(HERE),) if path not in sys.path]
+
+import numpy as np  # noqa: E402
+
+from karat.align.columns import NotGrouped, align_block  # noqa: E402
+from karat.align.compiled import TextKernel  # noqa: E402
+from karat.align.gold import GoldIndex  # noqa: E402
+from karat.model import kernel  # noqa: E402
+from karat.model.policy import Policy  # noqa: E402
+from karat.model.strings import PAD  # noqa: E402
+from karat.read.layout import Layout  # noqa: E402
+from karat.read.objects import build_qrels  # noqa: E402
+from karat.read.textfile import FRONT, Block, Irregular, TextFile  # noqa: E402
+from mutations import mutate_bytes, mutate_lines  # noqa: E402
+
+LAYOUTS = (Layout(None, 6, 0, 2, 4), Layout(None, 5, 0, 2, 4), Layout(None, 3, 2, 0, 1), Layout(None, 4, 1, 3, 0))
+DOCS = (
+    *("a", "b", "ab", "d12", "12345678", "123456789", "sixteen-bytes-id", "seventeen-bytes-i", "é", "日本語の文書", "𝔸"),
+    *("same-prefix-of-more-than-24-bytes-a", "same-prefix-of-more-than-24-bytes-b", "x" * 140, "x" * 139 + "y"),
+    *(f"doc-{i}" for i in range(12)),
+)
+QUERIES = ("q1", "q2", "q10", "7", "1000123", "a-query-with-a-long-name", "ß", "other", "longer-than-16-bytes-")
+SCORES = (
+    *("0", "-0.0", "1", "1.5", ".5", "5.", "-7", "1e3", "1000", "+2.5", "1E-7", "-1e+2", "00012.50", "0.50", "0.5"),
+    *("0.12345678901234567", "0.12345678901234568", "9007199254740993", "9007199254740992.5", "0.016393442622950821"),
+    *("1.2345678901234567e-05", "12345678.12345678", "123456789012345678901", "3.4e38", "1e-30", "16777217", "1e23"),
+)
+BATCH = 200
+"""Blocks that share a gold."""
+
+
+class Different(AssertionError):
+    """The kernel and numpy do not agree."""
+
+
+def make_lines(rng: Random, layout: Layout) -> bytes:
+    """Rows of a few queries, mostly in order and mostly plain."""
+    mark = rng.choice((" ", " ", " ", "\t", "  ", " \t"))
+    end = rng.choice(("\n", "\n", "\n", "\r\n", " \n"))
+    style = rng.randrange(6)
+    lines = []
+    for query in rng.sample(QUERIES, rng.randint(1, 4)):
+        docs = rng.sample(DOCS, rng.randint(1, 12)) if style else rng.choices(DOCS, k=rng.randint(1, 12))
+        scores = [rng.choice(SCORES) if style < 2 else f"{rng.uniform(-3, 30):.{2 * style}f}" for _ in docs]
+        if style == 3:
+            scores = [str(rng.randint(0, 2))] * len(docs) if rng.random() < 0.5 else [str(n) for n in range(len(docs))]
+        elif rng.random() < 0.7:
+            scores.sort(key=float, reverse=True)
+        for doc, score in zip(docs, scores, strict=True):
+            cells = ["Q0"] * layout.width
+            cells[layout.query], cells[layout.doc], cells[layout.value] = query, doc, score
+            lines.append(mark.join(cells) + end)
+    return "".join(lines).encode()
+
+
+def make_gold(rng: Random) -> Any:
+    """Judgments of some of the queries."""
+    some = rng.sample(QUERIES, rng.randint(1, 7))
+    return build_qrels({q: dict.fromkeys(rng.sample(DOCS, rng.randint(1, 9)), 1.0) for q in some}, "gold")
+
+
+def as_block(data: bytes) -> Block:
+    """The data as files hand it out: with free bytes around it, and ending in a newline."""
+    data = data if data.endswith(b"\n") else data + b"\n"
+    return Block(bytearray(FRONT + data + bytes(1 + PAD)), PAD + len(data))
+
+
+def plain(value: Any) -> Any:
+    """A field of the hits as something that compares."""
+    return (value.dtype.str, value.tolist()) if isinstance(value, np.ndarray) else value
+
+
+def compare(compiled: TextKernel, gold: GoldIndex, file: TextFile, policy: Policy, data: bytes) -> bool:
+    """Whether the kernel aligned the data itself; an error if it did so in another way than numpy."""
+    block = as_block(data)
+    before = bytes(block.buffer)
+    mine = compiled.align(block)
+    if bytes(block.buffer) != before:
+        raise Different(f"the kernel wrote into {data!r}")
+    if mine is None:
+        return False
+    try:
+        reference = align_block(file.rows(block), gold, policy, False)
+    except (Irregular, NotGrouped) as refusal:
+        raise Different(f"numpy refuses ({type(refusal).__name__}) {data!r}") from None
+    left, right = (list(map(plain, astuple(hits))) for hits in (mine, reference))
+    if left != right:
+        raise Different(f"{data!r}: the kernel says {left}, numpy {right}")
+    return True
+
+
+def run(cases: int, seed: int) -> Counter[str]:
+    """Compare so many blocks, three in four of them damaged; what became of them."""
+    assert kernel.text is not None, "the kernel is not compiled: python hatch_build.py"
+    outcomes: Counter[str] = Counter()
+    for batch in range(-(-cases // BATCH)):
+        rng = Random(f"{seed}:{batch}")
+        layout = LAYOUTS[0] if rng.random() < 0.6 else rng.choice(LAYOUTS)
+        policy = Policy(score_precision=rng.choice(("float64", "float64", "float32")))
+        qrels = make_gold(rng)
+        compiled, gold = TextKernel(kernel.text, qrels, layout, policy), GoldIndex(qrels)
+        file = TextFile("run", layout, "run")
+        for number in range(min(BATCH, cases - batch * BATCH)):
+            data = make_lines(rng, layout)
+            for _ in range(number % 4):
+                data = rng.choice((mutate_bytes, mutate_lines))(rng, data)
+            if not data.strip():
+                continue  # files hand out no such block
+            outcomes["aligned" if compare(compiled, gold, file, policy, data) else "handed back"] += 1
+    return outcomes
+
+
+def main() -> None:
+    """Compare blocks, and say how many."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    start = time.monotonic()
+    outcomes = run(arguments.cases, arguments.seed)
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
+    print(f"{outcomes.total():,} blocks in {time.monotonic() - start:.0f} s, none of them wrong: {told}")
+
+
+if __name__ == "__main__":
+    main()
