@@ -98,12 +98,10 @@ static void count_higher(const Scores *scores, int ordered, double own, Py_ssize
             same += scores->score[i] == own;
         }
     } else {
-        for (Py_ssize_t high = scores->count; above < high;) {
-            Py_ssize_t middle = above + (high - above) / 2;
-            if (scores->ordered[middle] > own)
-                above = middle + 1;
-            else
-                high = middle;
+        for (Py_ssize_t rest = scores->count; rest > 0;) { /* no branch depends on the scores */
+            Py_ssize_t half = (rest + 1) / 2;
+            above += scores->ordered[above + half - 1] > own ? half : 0;
+            rest -= half;
         }
         while (above + same < scores->count && scores->ordered[above + same] == own)
             same++;
@@ -224,9 +222,22 @@ static PyObject *align(PyObject *module, PyObject *arguments) {
 
 /* Ids. */
 
-static int is_id(PyObject *id) { /* text that is not empty and holds no NUL */
-    Py_ssize_t length = PyUnicode_CheckExact(id) ? PyUnicode_GetLength(id) : 0;
-    return length > 0 && PyUnicode_FindChar(id, 0, 0, length, 1) == -1;
+/* Whether this is text that is not empty and holds no NUL; `marked` becomes 1 where it holds the mark. */
+static int is_id(PyObject *id, char mark, int *marked) {
+    Py_ssize_t length;
+    if (!PyUnicode_CheckExact(id))
+        return 0;
+    const char *text = PyUnicode_AsUTF8AndSize(id, &length);
+    if (text == NULL) {
+        PyErr_Clear(); /* half a character */
+        return 0;
+    }
+    int nul = 0;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        nul |= text[i] == 0;
+        *marked |= text[i] == mark;
+    }
+    return length > 0 && !nul;
 }
 
 static int is_text_at_end(PyObject *docs) { /* whether the last id is text; -1 is an error */
@@ -239,7 +250,7 @@ static int is_text_at_end(PyObject *docs) { /* whether the last id is text; -1 i
 }
 
 /* The ids of one list, and whether one holds the mark; of a `long` run only the first and the last id. */
-static int check_list(PyObject *docs, int mark, int is_long, int *marked) {
+static int check_list(PyObject *docs, char mark, int is_long, int *marked) {
     PyObject *doc, *score;
     Py_ssize_t place = 0, number = 0;
     for (; PyDict_Next(docs, &place, &doc, &score); number++) {
@@ -250,10 +261,8 @@ static int check_list(PyObject *docs, int mark, int is_long, int *marked) {
             *marked = 1; /* nobody looked */
             return text == 1 ? DONE : text == 0 ? HAND_BACK : FAILED;
         }
-        if (!is_id(doc))
+        if (!is_id(doc, mark, marked))
             return HAND_BACK;
-        if (!*marked)
-            *marked = PyUnicode_FindChar(doc, (Py_UCS4)mark, 0, PyUnicode_GetLength(doc), 1) >= 0;
     }
     return DONE;
 }
@@ -263,15 +272,16 @@ static int check_list(PyObject *docs, int mark, int is_long, int *marked) {
 static PyObject *check_ids(PyObject *module, PyObject *arguments) {
     PyObject *lists, *query, *docs;
     Py_ssize_t most, place = 0;
-    int mark, marked = 0, status = DONE;
+    const char *mark;
+    int marked = 0, status = DONE;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OCn", &lists, &mark, &most))
+    if (!PyArg_ParseTuple(arguments, "Osn", &lists, &mark, &most))
         return NULL;
-    if (!PyDict_CheckExact(lists))
+    if (!PyDict_CheckExact(lists) || strlen(mark) != 1)
         return Py_NewRef(Py_None);
     while (status == DONE && PyDict_Next(lists, &place, &query, &docs)) {
         int plain = PyUnicode_CheckExact(query) && PyUnicode_GetLength(query) > 0 && PyDict_CheckExact(docs);
-        status = plain ? check_list(docs, mark, most <= 0, &marked) : HAND_BACK;
+        status = plain ? check_list(docs, mark[0], most <= 0, &marked) : HAND_BACK;
         most -= plain ? PyDict_Size(docs) : 0;
     }
     if (status == FAILED)
@@ -281,67 +291,64 @@ static PyObject *check_ids(PyObject *module, PyObject *arguments) {
 
 /* Gold. */
 
-/* Append the docs of a query and their grades. */
-static int read_docs(PyObject *judged, PyObject *docs, double *grades) {
-    PyObject *doc, *grade;
-    Py_ssize_t place = 0;
-    while (PyDict_Next(judged, &place, &doc, &grade)) {
-        if (!is_id(doc) || read_score(grade, 0, &grades[PyList_Size(docs)]))
-            return HAND_BACK;
-        if (PyList_Append(docs, doc))
-            return FAILED;
-    }
-    return DONE;
-}
+typedef struct {
+    PyObject *docs; /* a list with room for all */
+    int64_t *offsets;
+    double *grades;
+    Py_ssize_t count;
+} Gold;
 
-static int read_queries(PyObject *data, PyObject *queries, PyObject *docs, int64_t *offsets, double **grades) {
-    size_t room = 0;
+static int read_queries(PyObject *data, PyObject *queries, Gold *gold) {
+    int marked = 0;
     for (Py_ssize_t q = 0; q < PyList_Size(queries); q++) {
-        PyObject *judged = PyDict_GetItemWithError(data, PyList_GetItem(queries, q));
-        if (judged == NULL || !PyDict_CheckExact(judged))
-            return PyErr_Occurred() ? FAILED : HAND_BACK;
-        size_t needed = (size_t)(PyList_Size(docs) + PyDict_Size(judged));
-        if (needed > room) {
-            double *wider = realloc(*grades, 2 * needed * sizeof(double));
-            if (wider == NULL)
+        PyObject *judged = PyDict_GetItemWithError(data, PyList_GetItem(queries, q)), *doc, *grade;
+        Py_ssize_t place = 0;
+        if (judged == NULL)
+            return FAILED;
+        while (PyDict_Next(judged, &place, &doc, &grade)) {
+            if (!is_id(doc, 0, &marked) || read_score(grade, 0, &gold->grades[gold->count]))
                 return HAND_BACK;
-            *grades = wider;
-            room = 2 * needed;
+            if (PyList_SetItem(gold->docs, gold->count++, Py_NewRef(doc)))
+                return FAILED;
         }
-        int status = read_docs(judged, docs, *grades);
-        if (status)
-            return status;
-        offsets[q + 1] = PyList_Size(docs);
+        gold->offsets[q + 1] = gold->count;
     }
     return DONE;
 }
 
-/* read_gold(data) → (query ids in order, docs, offsets, grades), the last two as bytes; None if it is not plain. */
+/* read_gold(data) → (query ids in order, docs, offsets, grades), the last two as bytearrays; None if it is not plain. */
 static PyObject *read_gold(PyObject *module, PyObject *data) {
     PyObject *query, *judged, *result = NULL;
-    Py_ssize_t place = 0;
+    Py_ssize_t place = 0, total = 0;
+    int marked = 0, status = FAILED;
     (void)module;
     if (!PyDict_CheckExact(data))
         return Py_NewRef(Py_None);
-    while (PyDict_Next(data, &place, &query, &judged))
-        if (!is_id(query))
+    while (PyDict_Next(data, &place, &query, &judged)) {
+        if (!is_id(query, 0, &marked) || !PyDict_CheckExact(judged))
             return Py_NewRef(Py_None);
-    PyObject *queries = PyDict_Keys(data), *docs = PyList_New(0);
-    if (queries != NULL && docs != NULL && PyList_Sort(queries) == 0) {
-        size_t size = ((size_t)PyList_Size(queries) + 1) * sizeof(int64_t);
-        int64_t *offsets = calloc(size, 1);
-        double *grades = NULL;
-        int status = offsets == NULL ? HAND_BACK : read_queries(data, queries, docs, offsets, &grades);
-        if (status == DONE)
-            result = Py_BuildValue("OOy#y#", queries, docs, (char *)offsets, (Py_ssize_t)size,
-                                   grades == NULL ? "" : (char *)grades, PyList_Size(docs) * (Py_ssize_t)sizeof(double));
-        else if (status == HAND_BACK)
-            result = Py_NewRef(Py_None);
-        free(offsets);
-        free(grades);
+        total += PyDict_Size(judged);
     }
+    Py_ssize_t offsets_size = (PyDict_Size(data) + 1) * (Py_ssize_t)sizeof(int64_t);
+    Py_ssize_t grades_size = total * (Py_ssize_t)sizeof(double);
+    PyObject *queries = PyDict_Keys(data);
+    PyObject *offsets = PyByteArray_FromStringAndSize(NULL, offsets_size);
+    PyObject *grades = PyByteArray_FromStringAndSize(NULL, grades_size);
+    Gold gold = {PyList_New(total), NULL, NULL, 0};
+    if (queries != NULL && offsets != NULL && grades != NULL && gold.docs != NULL && PyList_Sort(queries) == 0) {
+        gold.offsets = (int64_t *)PyByteArray_AsString(offsets);
+        gold.grades = (double *)PyByteArray_AsString(grades);
+        gold.offsets[0] = 0;
+        status = read_queries(data, queries, &gold);
+    }
+    if (status == DONE)
+        result = Py_BuildValue("OOOO", queries, gold.docs, offsets, grades);
+    else if (status == HAND_BACK)
+        result = Py_NewRef(Py_None);
     Py_XDECREF(queries);
-    Py_XDECREF(docs);
+    Py_XDECREF(offsets);
+    Py_XDECREF(grades);
+    Py_XDECREF(gold.docs);
     return result;
 }
 
