@@ -47,6 +47,20 @@ def own_cache(caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module", params=("compiled", "numpy"))
+def either_kernel(request: pytest.FixtureRequest) -> Iterator[str]:
+    """All tests of a module twice: with the compiled kernel, where there is one, and without it."""
+    from karat.model import kernel
+
+    if request.param == "compiled" and not kernel.parts:
+        pytest.skip("the kernel is not compiled here")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "numpy":
+            patch.setattr(kernel, "text", None)
+            patch.setattr(kernel, "dicts", None)
+        yield request.param
+
+
 @pytest.fixture(scope="session")
 def karat_command() -> Iterator[Path]:
     """The path of a `karat` that starts at once."""

@@ -39,6 +39,8 @@ from karat.model.policy import policy as choose
 from karat.model.strings import PAD, Strings, hashed
 from places import DL19
 
+pytestmark = pytest.mark.usefixtures("either_kernel")
+
 
 class Row(NamedTuple):
     """A result as a file has it: the score is text, so that every path reads the same digits."""

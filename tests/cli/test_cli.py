@@ -18,6 +18,7 @@ import pytest
 import karat
 from forks import KARAT, Forks
 from karat.cli import main
+from karat.model import kernel
 
 GOLD = "q1 0 a 2\nq1 0 b 1\nq2 0 c 1\n"
 RUN = "q1 Q0 b 1 3.0 sys\nq1 Q0 a 2 2.0 sys\nq2 Q0 x 1 1.0 sys\n"
@@ -208,7 +209,7 @@ def test_every_verb_has_help_with_an_explanation(capsys: pytest.CaptureFixture[s
         assert run(verb, "--help") == 0
         assert len(capsys.readouterr().out) > 200
     assert run("--version") == 0
-    assert capsys.readouterr().out.strip() == f"karat {karat.__version__}"
+    assert capsys.readouterr().out.strip() == f"karat {karat.__version__} ({kernel.described()})"
 
 
 def test_cache_shows_and_clears(capsys: pytest.CaptureFixture[str], own_cache: Path) -> None:

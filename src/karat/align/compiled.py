@@ -1,4 +1,4 @@
-"""Align blocks of text in the compiled kernel; what it hands back is numpy's to align."""
+"""Align blocks of text and dicts in the compiled kernel; what it hands back is numpy's to align."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.align.columns import BlockHits
+from karat.align.hits import Hits
 from karat.errors import InputError
 from karat.model import kernel
 from karat.model.limits import ID
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
-    from karat.model.run import StreamedFile
+    from karat.model.run import ScoredLists, StreamedFile
     from karat.read.layout import Layout
     from karat.read.textfile import Block
 
@@ -141,3 +142,17 @@ def _is_utf8(data: memoryview) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> Hits | None:
+    """The hits of scored lists, if there is a kernel for dicts and it finds nothing but plain dicts and numbers."""
+    if kernel.dicts is None:
+        return None
+    returned = np.empty(len(qrels), dtype=np.int64)
+    gold, rank = np.empty((2, len(qrels.docs)), dtype=np.int64)
+    narrow = policy.score_precision == "float32"
+    found = kernel.dicts.align(run.lists, qrels.query_ids, qrels.docs, qrels.offsets, narrow, returned, gold, rank)
+    if found is None:
+        return None
+    hits, level = found
+    return Hits(gold[:hits], rank[:hits], returned, level=level)

@@ -42,8 +42,9 @@ def main() -> None:
 def version_text() -> str:
     """What `karat --version` prints."""
     from karat import __version__
+    from karat.model.kernel import described
 
-    return f"karat {__version__}"
+    return f"karat {__version__} ({described()})"
 
 
 def _end_quickly() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from karat.errors import InputError, shown
+from karat.model import kernel
 from karat.model.policy import SEPARATOR
 from karat.model.qrels import Qrels
 from karat.model.run import OrderedLists, Run, ScoredLists
@@ -64,12 +65,21 @@ def qrels_from_mapping(data: Mapping[Any, Any], source: str = "qrels") -> Qrels:
     """Gold from {query: {doc: grade}}, or from {query: docs} with grade 1 for each."""
     if not data:
         raise InputError(f"{source}: is empty, expected judgments as {{query: {{doc: grade}}}}")
-    clean = _clean_qrels(data, source)
+    clean = _compiled_qrels(data, source) or _clean_qrels(data, source)
     if clean is not None:
         return clean
     from karat.read import subtopics
 
     return subtopics.gold_from_mapping(data, source) if subtopics.is_nested(data) else _check_qrels(data, source)
+
+
+def _compiled_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
+    """Gold from dicts of dicts in which nothing is wrong, by the compiled kernel; None to look closer."""
+    plain = kernel.dicts.read_gold(data) if kernel.dicts is not None else None
+    if plain is None:
+        return None
+    query_ids, docs, offsets, grades = plain
+    return Qrels(query_ids, np.frombuffer(offsets, np.int64), docs, np.frombuffer(grades, np.float64), source)
 
 
 def _clean_qrels(data: Mapping[Any, Any], source: str) -> Qrels | None:
@@ -157,6 +167,9 @@ def run_from_mapping(
 
 def _scored_lists(data: Mapping[Any, Any], name: str) -> ScoredLists:
     """The data itself if nothing seems wrong with it, else a checked copy."""
+    marked = kernel.dicts.check_ids(data, SEPARATOR, DOCS_TO_CHECK) if kernel.dicts is not None else None
+    if marked is not None:
+        return ScoredLists(data, name, "" if marked else SEPARATOR)
     try:
         unmarked = _check_some_ids(data) if set(map(type, data)) <= {str} and all(data) else None
     except (TypeError, OverflowError):
