@@ -32,6 +32,8 @@ from hypothesis import strategies as st
 import karat
 import karat.align
 import karat.align.sql
+import karat.read.arrow
+import karat.read.column_stream
 import karat.read.textfile
 from karat.align.columns import derive_parents
 from karat.model.decimals import decimals, exact_decimals
@@ -164,6 +166,24 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     }
 
 
+def as_chunks(rows: Sequence[Row], folder: Path) -> Any:
+    """A table in pieces, some of them empty, with a column that begins within its buffers."""
+    whole = pa.table(columns([rows[0], *rows]))
+    table = whole.slice(1)
+    size = max(1, len(rows) // 4)
+    return pa.concat_tables([table.slice(0, 0), *(table.slice(n, size) for n in range(0, len(rows), size))])
+
+
+class Stream:
+    """Something that speaks Arrow and has no length: it may be readable only once."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
+
+
 def as_parquet(rows: Sequence[Row], folder: Path) -> str:
     pq.write_table(pa.table(columns(rows)), folder / "run.parquet", row_group_size=max(1, len(rows) // 3))
     return str(folder / "run.parquet")
@@ -208,6 +228,8 @@ WAYS: dict[str, Way] = {
     "pandas": lambda rows, f: pd.DataFrame(columns(rows)),
     "polars": lambda rows, f: pl.DataFrame(columns(rows)),
     "pyarrow": lambda rows, f: pa.table(columns(rows)),
+    "pyarrow in chunks": as_chunks,
+    "arrow stream": lambda rows, f: Stream(as_chunks(rows, f)),
     "duckdb": as_duckdb,
     "parquet": as_parquet,
     "json": as_json,
@@ -447,6 +469,35 @@ def test_a_file_in_order_is_aligned_block_by_block(monkeypatch: pytest.MonkeyPat
     assert len(list(run.content.blocks())) > 5  # pieces grow to the longest query  # type: ignore[union-attr]
     assert seen(gold, run) == expected(gold, rows)
     assert seen(gold, WAYS["file grouped"](rows, tmp_path)) == expected(gold, rows)
+
+
+TABLES = ("pandas", "polars", "pyarrow", "pyarrow in chunks", "duckdb", "arrow stream", "parquet")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("block", [1, 7, 50, 5000])
+def test_blocks_of_tables_align_alike(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(karat.read.arrow, "BLOCK", block)
+    gold, rows = bulk(9, queries=25, depth=30)
+    for order in (rows, grouped(rows), ranked(rows)):
+        check(gold, order, TABLES, threads=threads)
+
+
+def test_a_stream_that_can_be_read_once_is_aligned_at_both_levels(tmp_path: Path) -> None:
+    rows = [Row("q", "a#1", "3"), Row("q", "b#1", "2"), Row("q", "a#2", "1")]
+    once = as_chunks(rows, tmp_path).to_reader()
+    assert karat.evaluate({"q": {"a": 1, "b": 1}}, once, "recall@2").mean["recall@2"] == 1
+
+
+@pytest.mark.parametrize("way", TABLES)
+def test_a_table_in_order_is_aligned_block_by_block(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(karat.read.arrow, "BLOCK", 50)
+    monkeypatch.setattr(karat.read.column_stream.ColumnStream, "everything", lambda self: pytest.fail("read at once"))
+    gold, rows = bulk(5, queries=25, depth=30)
+    for order in (grouped(rows), ranked(rows)):
+        run = karat.read_run(WAYS[way](order, tmp_path))
+        assert len(list(run.content.blocks())) > 5  # type: ignore[union-attr]
+        assert seen(gold, run) == expected(gold, rows)
 
 
 SQL_WAYS = ("file shuffled", "file shuffled, packed", "csv", "quoted csv", "file with any space", "file with tabs")

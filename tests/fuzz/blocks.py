@@ -33,7 +33,19 @@ from mutations import mutate_bytes, mutate_lines  # noqa: E402
 
 LAYOUTS = (Layout(None, 6, 0, 2, 4), Layout(None, 5, 0, 2, 4), Layout(None, 3, 2, 0, 1), Layout(None, 4, 1, 3, 0))
 DOCS = (
-    *("a", "b", "ab", "d12", "12345678", "123456789", "sixteen-bytes-id", "seventeen-bytes-i", "é", "日本語の文書", "𝔸"),
+    *(
+        "a",
+        "b",
+        "ab",
+        "d12",
+        "12345678",
+        "123456789",
+        "sixteen-bytes-id",
+        "seventeen-bytes-i",
+        "é",
+        "日本語の文書",
+        "𝔸",
+    ),
     *("same-prefix-of-more-than-24-bytes-a", "same-prefix-of-more-than-24-bytes-b", "x" * 140, "x" * 139 + "y"),
     *(f"doc-{i}" for i in range(12)),
 )

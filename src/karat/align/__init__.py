@@ -26,6 +26,7 @@ from karat.align.lists import (
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
+from karat.read.column_stream import ColumnStream
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
@@ -173,10 +174,10 @@ class _Aligner:
                 keep_items=self.keep_items,
                 parents=self.run.parents,
             )
-        assert isinstance(content, TextFile)
+        assert isinstance(content, (TextFile, ColumnStream))
         return self._file(content, at_doc)
 
-    def _file(self, file: TextFile, at_doc: bool) -> Hits:
+    def _file(self, file: TextFile | ColumnStream, at_doc: bool) -> Hits:
         try:
             return align_stream(
                 self.qrels,
@@ -194,6 +195,9 @@ class _Aligner:
             regular = True
         except Irregular:
             regular = False
+        if isinstance(file, ColumnStream):
+            self._content = Table(file.everything())
+            return self._match(at_doc)
         file = replace(file, watchers=())  # they have seen its bytes already
         if file.size() > min(IN_MEMORY, (self.memory or IN_MEMORY * 16) // 16):
             hits = self._sql(file, at_doc)
@@ -236,6 +240,8 @@ class _Aligner:
             return True
         if isinstance(content, TextFile) and content.layout.parent is not None:
             return True
+        if isinstance(content, ColumnStream) and content.has_parents:
+            return True
         return not self.run.names_docs and self.has_marks(hits)
 
     def has_marks(self, hits: Hits) -> bool:
@@ -250,7 +256,6 @@ class _Aligner:
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
             return mark.encode() in content.rows.doc.buffer.tobytes()
-        assert isinstance(content, TextFile)
         return bool(self._separators)
 
     def as_chunks(self) -> _Aligner:

@@ -39,13 +39,7 @@ class _Ids(ctypes.Structure):
 
 
 class _Gold(ctypes.Structure):
-    _fields_ = (
-        ("queries", _Ids),
-        ("docs", _Ids),
-        ("offsets", _POINTER),
-        ("slots", _POINTER),
-        ("slot_mask", _NUMBER),
-    )
+    _fields_ = (("queries", _Ids), ("docs", _Ids), ("offsets", _POINTER), ("slots", _POINTER), ("slot_mask", _NUMBER))
 
 
 class _Found(ctypes.Structure):

@@ -13,6 +13,7 @@ from karat.model.policy import parent_of
 from karat.model.rankings import place_in_group
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.model.strings import equal_words
+from karat.read.column_stream import ColumnStream
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
@@ -221,9 +222,11 @@ def _sample(run: Run, queries: Sequence[str]) -> dict[str, dict[str, None]]:
 
 
 def _first_rows(content: Table | StreamedFile, size: int | None = None) -> Rows | None:
-    """All rows of a table, or those in the first block of a file; None where these are not regular."""
+    """All rows of a table, or those in the first block of a file or frame; None where these are not regular."""
     if isinstance(content, Table):
         return content.rows
+    if isinstance(content, ColumnStream):
+        return content.first_rows()
     if not isinstance(content, TextFile):
         return None
     try:

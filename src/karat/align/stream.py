@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -49,16 +50,17 @@ def align_stream(
     spare: list[bytearray] = []
 
     def work(block: Any) -> BlockHits:
-        if separator and not separators and separator in block.buffer:
+        if separator and not separators and block.holds(separator):
             separators.append(True)
         hits = compiled.align(block) if compiled is not None else None
         if hits is None:
             rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
             hits = align_block(rows, gold(), policy, at_doc, keep_items)
-        spare.append(block.buffer)
+        spare.extend(block.buffers)
         return hits
 
-    return join_blocks(_in_order(work, file.blocks(spare=spare), threads), len(qrels))
+    with closing(file.blocks(spare=spare)) as blocks:  # a failure may hold on to them, and a database to its files
+        return join_blocks(_in_order(work, blocks, threads), len(qrels))
 
 
 def align_table(

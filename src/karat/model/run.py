@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -82,8 +82,11 @@ class StreamedFile(Protocol):
     def path(self) -> str:
         """Where the file is."""
 
-    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Iterator[Any]:
-        """What a worker turns into rows, one piece after the other; `spare` buffers are filled again."""
+    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Generator[Any]:
+        """What a worker turns into rows, one piece after the other; `spare` buffers are filled again.
+
+        `block.holds(mark)` looks for bytes in its ids, and `block.buffers` are those that it may leave.
+        """
 
     def rows(self, block: Any) -> Rows:
         """The rows of one block."""

@@ -18,6 +18,7 @@ from karat.errors import MAX_PROBLEMS, InputError, UsageError, shown
 from karat.model.items import UNNAMED
 from karat.model.limits import bomb_problem
 from karat.read import frames
+from karat.read.arrow import lists_of, texts_of
 from karat.read.columns import ID_NAMES, column
 from karat.read.files import check_path, require_plain
 from karat.read.objects import text_id
@@ -366,8 +367,8 @@ def _from_table(database: Database, table: Selection, docs: Sequence[str], name:
     values: list[Matrix] = []
     for batch in database.batches(table.select(columns, f"WHERE {key} IN (SELECT id FROM docs)")):
         texts, lists = batch.iter_children()
-        ids += frames.texts_of(texts)
-        size, numbers = frames.lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
+        ids += texts_of(texts)
+        size, numbers = lists_of(lists, np.float32 if element == "FLOAT" else np.float64)
         sizes.append(size)
         values.append(numbers)
     return _in_order(ids, np.concatenate(sizes) if sizes else np.zeros(0, np.int64), values, docs, name)

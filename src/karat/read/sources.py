@@ -18,9 +18,10 @@ from karat.model.qrels import Qrels
 from karat.model.run import Run, Table
 from karat.model.strings import hashed
 from karat.read import frames
+from karat.read.column_stream import ColumnStream
 from karat.read.exact import as_rows
 from karat.read.files import HEAD, PACKED, check_path, open_input
-from karat.read.formats import ColumnRows, LineRows, all_formats, read_content
+from karat.read.formats import LineRows, all_formats, read_content
 from karat.read.layout import lines_of
 from karat.read.objects import qrels_from_mapping, run_from_mapping
 from karat.read.problems import Problems, parse_number
@@ -94,7 +95,7 @@ def read_run(
         run = run_from_mapping(source, name or "run", separator=policy.separator, queries=queries)
     elif frames.is_frame(source):
         table = frames.frame_rows(source, "run", name or "run")
-        run = Run(name or "run", Table(table.rows), notes=table.notes, names_docs=table.names_docs)
+        run = Run(name or "run", table, notes=table.notes, names_docs=table.names_docs)
     else:
         raise InputError(
             f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
@@ -177,8 +178,9 @@ def _qrels_of(content: Content, path: str, subtopics: bool | None) -> Qrels:
     if isinstance(content, LineRows):
         rows = [(*row[:4], None) for row in content.rows] if subtopics is False else content.rows
         return replace(_qrels_with_lines(rows, path), notes=content.notes)
-    if isinstance(content, ColumnRows):
-        columns = replace(content.rows, parent=None) if subtopics is False else content.rows
+    if isinstance(content, ColumnStream):
+        columns = content.everything()
+        columns = replace(columns, parent=None) if subtopics is False else columns
         return replace(qrels_from_rows(columns, path), notes=content.notes)
     assert isinstance(content, TextFile)
     if subtopics is not None:
@@ -298,11 +300,12 @@ def _run_from_file(
         doubts = _doubts((row[1], row[3]) for row in content.rows[:ROWS_FOR_DOUBTS])
         notes = (*content.notes, *doubts)
         return Run(name, Table(as_rows(content.rows)), path=path, notes=notes, names_docs=content.names_docs)
-    if isinstance(content, ColumnRows):
-        rows = content.rows
+    if isinstance(content, ColumnStream):
+        rows = content.first_rows()
         first = rows.query.take(np.arange(min(len(rows), ROWS_FOR_DOUBTS))).texts()
-        doubts = _doubts(zip(first, rows.score.tolist(), strict=False))
-        return Run(name, Table(rows), path=path, notes=(*content.notes, *doubts), names_docs=content.names_docs)
+        finite = np.isfinite(rows.score).all()  # else that is said when the rows are read
+        doubts = _doubts(zip(first, rows.score.tolist(), strict=False)) if finite else ()
+        return Run(name, content, path=path, notes=(*content.notes, *doubts), names_docs=content.names_docs)
     if not isinstance(content, TextFile):
         return replace(content, name=name)
     facts = {"tag": tag} if (tag := _tag(content.layout, file.head)) else {}

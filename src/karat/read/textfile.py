@@ -20,7 +20,7 @@ from karat.read.scan import cut_fields
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,15 @@ class Block:
 
     buffer: bytearray
     end: int
+
+    @property
+    def buffers(self) -> tuple[bytearray, ...]:
+        """The buffers that may be filled again, once nobody looks at the block."""
+        return (self.buffer,)
+
+    def holds(self, mark: bytes) -> bool:
+        """Whether these bytes stand in it."""
+        return mark in self.buffer
 
     def text(self) -> str:
         """Its lines, as they stand in the file."""
@@ -68,7 +77,7 @@ class TextFile:
         """Which columns are ignored."""
         return tuple(rival.note for rival in self.layout.rivals)
 
-    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Iterator[Block]:
+    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Generator[Block]:
         """Pieces of whole lines; where the file is grouped by query, of whole queries.
 
         Buffers that the caller is done with and puts among the `spare` ones are filled again.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from karat.model.json_data import JsonObject
-    from karat.model.run import Rows
     from karat.model.run_log import RunLog
+    from karat.read.column_stream import ColumnStream
     from karat.read.columns import FieldRow, Role, TableKind
     from karat.read.files import InputFile
     from karat.read.problems import Problems, Row
@@ -37,17 +37,7 @@ class LineRows:
     """Whether no row has a chunk id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRows:
-    """Rows as columns, and notes on how they were read."""
-
-    rows: Rows
-    notes: tuple[str, ...] = ()
-    names_docs: bool = False
-    """Whether the ids stand in a column for docs."""
-
-
-Content: TypeAlias = "TextFile | LineRows | ColumnRows | JsonObject | RunLog"
+Content: TypeAlias = "TextFile | LineRows | ColumnStream | JsonObject | RunLog"
 """What a file of gold or a run holds; an object is {query: {doc: value}} or {query: docs}."""
 
 

@@ -11,9 +11,9 @@ from karat.read.formats import InputFormat
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from karat.read.column_stream import ColumnStream
     from karat.read.columns import FieldRow, Role, TableKind
     from karat.read.files import InputFile
-    from karat.read.formats import ColumnRows
     from karat.read.problems import Problems
 
 MAGIC = b"PAR1"
@@ -24,8 +24,8 @@ def recognise(file: InputFile) -> bool:
     return file.head.startswith(MAGIC)
 
 
-def read(file: InputFile, role: Role, problems: Problems) -> ColumnRows:
-    """All rows, as columns."""
+def read(file: InputFile, role: Role, problems: Problems) -> ColumnStream:
+    """The rows, as blocks of columns."""
     from karat.read.frames import parquet_rows
 
     if file.stdin is not None or is_packed(file.path):

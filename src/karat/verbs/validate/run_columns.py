@@ -15,9 +15,10 @@ from karat.model.queries import Queries
 from karat.model.run import OrderedLists, ScoredLists
 from karat.model.run_log import RunLog
 from karat.model.strings import PAD, hashed
+from karat.read.column_stream import ColumnStream
 from karat.read.exact import read_rows
 from karat.read.files import InputFile, read_head
-from karat.read.formats import ColumnRows, LineRows, read_content, recognise_format
+from karat.read.formats import LineRows, read_content, recognise_format
 from karat.read.layout import lines_of
 from karat.read.objects import run_from_mapping
 from karat.read.scan import cut_fields
@@ -141,8 +142,8 @@ def _run(path: str, problems: FileProblems, tables: Sequence[TableFile]) -> RunF
     assert not isinstance(content, RunLog)
     problems.notes = content.notes
     ranks = form.ranks(file) if form.ranks is not None else {}
-    if isinstance(content, ColumnRows):
-        return replace(_from_columns(path, content.rows, ranks), names_docs=content.names_docs)
+    if isinstance(content, ColumnStream):
+        return replace(_from_columns(path, content.everything(), ranks), names_docs=content.names_docs)
     if isinstance(content, LineRows):
         return replace(_from_rows(path, content.rows, ranks, problems), names_docs=content.names_docs)
     check_rivals(content, problems)

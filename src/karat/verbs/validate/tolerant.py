@@ -12,10 +12,11 @@ from karat.errors import InputError, Problem
 from karat.model.dates import day_of
 from karat.model.docs import title_and_text
 from karat.model.run_log import RunLog
+from karat.read.column_stream import ColumnStream
 from karat.read.columns import DOCS, QUERIES
 from karat.read.docs import PARENT
 from karat.read.files import InputFile, read_head
-from karat.read.formats import ColumnRows, LineRows, read_content, read_table_rows
+from karat.read.formats import LineRows, read_content, read_table_rows
 from karat.read.objects import qrels_from_mapping, text_id
 from karat.read.problems import Problems
 from karat.read.queries import rows_with_ids
@@ -88,8 +89,8 @@ def _gold(path: str, problems: FileProblems) -> GoldFile:
         return GoldFile(path, [-1] * len(names), names, list(gold.docs), gold.grades)
     assert not isinstance(content, RunLog)
     problems.notes = content.notes
-    if isinstance(content, ColumnRows):
-        columns = content.rows
+    if isinstance(content, ColumnStream):
+        columns = content.everything()
         topics = columns.parent.texts() if columns.parent is not None else ()
         lines = range(1, len(columns) + 1)
         return GoldFile(path, lines, columns.query.texts(), columns.doc.texts(), columns.score, topics)

@@ -1,0 +1,193 @@
+"""Arrow batches → columns: buffers as strings and numbers, and blocks of whole queries cut from a stream of batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from karat.model.run import Rows
+from karat.model.strings import PAD, Strings
+from karat.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+BLOCK = 30_000
+"""Rows of a block: large enough to amortise Python, small enough to stay in the cache."""
+
+
+class Columns(NamedTuple):
+    """The numbers of the columns that hold what."""
+
+    query: int
+    doc: int
+    value: int
+    parent: int | None = None
+
+
+class TextColumn:
+    """A column of texts, by its buffers."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+        self._places = _places(column)
+        self._data = memoryview(column.buffers[2])
+
+    def text(self, start: int, end: int) -> bytes:
+        """The texts of these rows, one after the other."""
+        return bytes(self._data[self._places[start] : self._places[end]])
+
+    def strings(self, start: int, end: int) -> Strings:
+        """The texts of these rows; null becomes empty."""
+        places = self._places[start : end + 1].astype(np.int64)
+        there = _valid(self._column, start, end)
+        ends = places[1:] if there is None else np.where(there, places[1:], places[:-1])
+        low, high = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
+        buffer: NDArray[np.uint8] = np.zeros(high - low + 2 * PAD, dtype=np.uint8)
+        buffer[PAD : PAD + high - low] = np.frombuffer(self._data, dtype=np.uint8)[low:high]
+        return Strings(buffer, places[:-1] - low + PAD, ends - low + PAD)
+
+
+class _Batch:
+    """A batch, by the columns that matter."""
+
+    def __init__(self, batch: Any, columns: Columns) -> None:
+        self.first, self.size = batch.offset, len(batch)
+        self.query, self.doc = (TextColumn(batch.child(number)) for number in (columns.query, columns.doc))
+        self.parent = TextColumn(batch.child(columns.parent)) if columns.parent is not None else None
+        self.value = batch.child(columns.value)
+
+
+class _Slice(NamedTuple):
+    """Some rows of a batch."""
+
+    batch: _Batch
+    start: int
+    end: int
+
+    def rows(self) -> Rows:
+        batch, *bounds = self
+        parent = batch.parent.strings(*bounds) if batch.parent is not None else None
+        ids = batch.query.strings(*bounds), batch.doc.strings(*bounds)
+        return Rows(*ids, _numbers(batch.value, *bounds), parent=parent)
+
+    def last_query(self) -> bytes:
+        return self.batch.query.text(self.end - 1, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowBlock:
+    """Whole queries: slices of one batch, or of several that follow each other."""
+
+    slices: tuple[_Slice, ...]
+    buffers: tuple[bytearray, ...] = ()
+
+    def holds(self, mark: bytes) -> bool:
+        """Whether the mark stands in an id of a doc."""
+        return any(mark in batch.doc.text(start, end) for batch, start, end in self.slices)
+
+    def parts(self) -> list[Rows]:
+        """The rows of each slice."""
+        return [one.rows() for one in self.slices]
+
+
+def column_types(frame: object) -> list[tuple[str, str]]:
+    """The name and the Arrow type of each column of something that speaks Arrow."""
+    import nanoarrow
+
+    with nanoarrow.ArrayStream(frame) as stream:
+        return [(field.name or "", field.type.name.lower()) for field in stream.schema.fields]
+
+
+def read_batches(frame: object) -> Iterator[Any]:
+    """The batches of something that speaks Arrow, as they are."""
+    import nanoarrow
+
+    with nanoarrow.ArrayStream(frame) as stream:
+        yield from stream
+
+
+def cut_blocks(batches: Iterable[Any], columns: Columns, size: int = 0) -> Iterator[ArrowBlock]:
+    """Blocks of about `size` rows; of whole queries, where the rows of each query stand together."""
+    rest: list[_Slice] = []  # the last query so far, which may go on
+    for batch in (_Batch(each, columns) for each in batches):
+        for start in range(batch.first, batch.first + batch.size, size or BLOCK):
+            piece = _Slice(batch, start, min(start + (size or BLOCK), batch.first + batch.size))
+            cut = _last_start(piece)
+            if cut == start and (not rest or rest[-1].last_query() == piece.last_query()):
+                rest = _joined(rest, piece)  # a query that is longer than a piece
+                continue
+            yield ArrowBlock(tuple(_joined(rest, piece._replace(end=cut))))
+            rest = [piece._replace(start=cut)]
+    if rest:
+        yield ArrowBlock(tuple(rest))
+
+
+def _joined(slices: list[_Slice], more: _Slice) -> list[_Slice]:
+    if more.start == more.end:
+        return slices
+    if slices and slices[-1].batch is more.batch:
+        return [*slices[:-1], slices[-1]._replace(end=more.end)]
+    return [*slices, more]
+
+
+def _last_start(piece: _Slice) -> int:
+    """Where the query of the last row begins, by bisection."""
+    low, high = piece.start, piece.end - 1
+    last, query = piece.last_query(), piece.batch.query
+    while low < high:
+        middle = (low + high) // 2
+        if query.text(middle, middle + 1) == last:
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _places(column: Any) -> NDArray[np.int32 | np.int64]:
+    """Where each entry of a column of texts or lists begins, and where the last one ends."""
+    wide = column.schema.type.name.startswith("LARGE")
+    places: NDArray[np.int32 | np.int64] = np.frombuffer(column.buffers[1], dtype="i8" if wide else "i4")
+    return places[column.offset :]
+
+
+def _valid(column: Any, start: int, end: int) -> NDArray[np.bool_] | None:
+    """Which entries of these rows are not null; None where none can be."""
+    bits = np.frombuffer(column.buffers[0], dtype=np.uint8)
+    if len(bits) == 0:
+        return None
+    first = column.offset + start
+    some = np.unpackbits(bits[first // 8 : -(-(column.offset + end) // 8)], bitorder="little")
+    return some[first % 8 : first % 8 + end - start].astype(bool)
+
+
+def _numbers(column: Any, start: int, end: int) -> NDArray[np.float64]:
+    """The float64 of these rows; null becomes NaN."""
+    first = column.offset + start
+    values = np.frombuffer(column.buffers[1], dtype=np.float64)[first : first + end - start]
+    there = _valid(column, start, end)
+    return values.copy() if there is None else np.where(there, values, np.nan)
+
+
+def texts_of(column: Any) -> list[str]:
+    """A column of texts."""
+    return TextColumn(column).strings(0, len(column)).texts()
+
+
+def lists_of(column: Any, kind: type[np.float32 | np.float64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """A column of lists of numbers: how long each is (0 for null), and all their numbers; null becomes NaN."""
+    places = _places(column)[: len(column) + 1].astype(np.int64)
+    sizes = np.diff(places)
+    there = _valid(column, 0, len(column))
+    if there is not None:
+        sizes = np.where(there, sizes, 0)
+    (inner,) = column.iter_children()
+    values = np.frombuffer(inner.buffers[1], dtype=kind)[inner.offset : inner.offset + len(inner)].copy()
+    filled = _valid(inner, 0, len(inner))
+    if filled is not None:
+        values[~filled] = np.nan
+    mask = np.repeat(sizes > 0, np.diff(places))
+    return sizes, values[places[0] : places[-1]][mask] if len(places) else values
