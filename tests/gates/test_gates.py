@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 from statsmodels.stats.power import TTestPower
 
 import karat
@@ -23,7 +24,7 @@ from karat.gates.wording import advise, explain_undecided, more_text
 from karat.metrics.grammar import parse
 from karat.stats.aggregates import Statistic
 from karat.stats.groups import interval
-from karat.stats.intervals import Interval, quantile_interval, wilson
+from karat.stats.intervals import Interval, clopper_pearson, quantile_interval, wilson
 from karat.stats.power import queries_needed, queries_needed_for_share
 from karat.stats.quantiles import grouped_quantiles
 from karat.stats.resample import Units
@@ -43,7 +44,7 @@ def mean(
 
 
 def share(successes: int, n: int) -> GateEvidence:
-    return GateEvidence(successes / n, *wilson(successes, n, 0.95), n, kind="share")
+    return GateEvidence(successes / n, *clopper_pearson(successes, n, 0.95), n, kind="share")
 
 
 def times(q: float, values: np.ndarray = LATENCIES) -> GateEvidence:
@@ -106,19 +107,19 @@ TABLE = [
     ("ndcg@10 no worse than baseline", mean(0.0, -0.3, 0.3, same_lists=True), "pass", "lists are identical", None),
     ("ndcg@10 better than baseline", mean(0.0, -0.3, 0.3, same_lists=True), "fail", "lists are identical", None),
     # Units: milliseconds, seconds, percentages.
-    ("latency.p50 <= 60ms", times(0.5), "undecided", "inside", 98),
+    ("latency.p50 <= 60ms", times(0.5), "undecided", "inside", 110),
     ("latency.p50 <= 0.07s", times(0.5), "pass", "right side", None),
     ("latency.p50 <= 30", times(0.5), "fail", "wrong side", None),
-    ("latency.p99 <= 1min", times(0.99), "undecided", "from above", 281),
-    ("latency.p99 <= 1min", times(0.99, LATENCIES[:20]), "undecided", "from above", 361),
+    ("latency.p99 <= 1min", times(0.99), "undecided", "from above", 268),
+    ("latency.p99 <= 1min", times(0.99, LATENCIES[:20]), "undecided", "from above", 348),
     ("latency.p50 no worse than baseline by 5ms", mean(2.0, -1.0, 4.9), "pass", "right side", None),
     ("latency.p50 no worse than baseline by 5ms", mean(9.0, 5.1, 13.0), "fail", "wrong side", None),
     ("latency.p50 no worse than baseline by 5ms", mean(2.0, -1.0, 6.0, deviation=NAN), "undecided", "inside", None),
     ("distinct_docs@5 >= 3.0", mean(3.4, 3.1, 3.7, deviation=1.0), "pass", "right side", None),
     # Shares of yes and no: counted exactly.
-    ("hit@10 >= 0.95", share(97, 100), "undecided", "inside", 749),
+    ("hit@10 >= 0.95", share(97, 100), "undecided", "inside", 751),
     ("hit@10 >= 0.95", share(990, 1000), "pass", "right side", None),
-    ("hit@10 >= 0.95", share(92, 100), "undecided", "inside", 409),
+    ("hit@10 >= 0.95", share(92, 100), "undecided", "inside", 462),
     ("hit@10 >= 0.95", share(85, 100), "fail", "wrong side", None),
     # Nothing passes without a value.
     ("ndcg@10 >= 0.5", GateEvidence(NAN), "undecided", "undefined", None),
@@ -136,20 +137,20 @@ TABLE = [
         "all 100 values are 0.7000, and without spread",
         None,
     ),
-    # 1 − .025^(1/100) = .0362, which is 1 in 28; log(.025) / log(.99) = 367 queries have an interval of .01.
+    # 1 − .025^(1/100) = .0362, which is 1 in 28; log(.025) / log(.99) = 367.04, so 368 queries have an interval of .01.
     (
         "recall@5 >= 0.99",
-        mean(1, 0.9638, 1, deviation=0),
+        mean(1, 0.025**0.01, 1, deviation=0),
         "undecided",
         "all 100 values are 1, but about 1 query in 28",
-        262,
+        268,
     ),
     (
         "mrr no worse than a by 0.01",
-        mean(0, -0.0362, 0.0362, deviation=0),
+        mean(0, 0.025**0.01 - 1, 1 - 0.025**0.01, deviation=0),
         "undecided",
         "all 100 differences are 0",
-        262,
+        268,
     ),
     # Conversations and weights: what counts is how many units of equal weight say as much.
     ("ndcg@10 >= 0.5", mean(0.9, 0.8, 1.0, n=60, n_eff=4.0, minimum=5), "undecided", "60 queries count as 4 ind", 15),
@@ -279,20 +280,38 @@ def test_queries_still_needed_follow_the_power_of_the_t_test() -> None:
     assert needed == math.ceil(TTestPower().solve_power(1 / 15, power=0.8, alpha=0.05))
 
 
+@pytest.mark.parametrize("score", [False, True])
 @pytest.mark.parametrize(("p", "threshold"), [(0.97, 0.95), (0.9, 0.95), (0.5, 0.45), (0.6, 0.7), (0.02, 0.05)])
-def test_queries_needed_for_a_share_leave_the_threshold_in_8_of_10_samples(p: float, threshold: float) -> None:
-    n = queries_needed_for_share(p, threshold)
+def test_queries_needed_for_a_share_leave_the_threshold_in_8_of_10_samples(
+    p: float, threshold: float, score: bool
+) -> None:
+    n, ends_of = queries_needed_for_share(p, threshold, score=score), wilson if score else clopper_pearson
     assert n is not None
-    rng = np.random.default_rng(5)
 
     def left(size: int) -> float:
-        drawn = rng.binomial(size, p, 20_000)
-        ends = {int(k): wilson(int(k), size, 0.95) for k in np.unique(drawn)}
-        return float(np.mean([not ends[int(k)][0] <= threshold <= ends[int(k)][1] for k in drawn]))
+        ends = [ends_of(k, size, 0.95) for k in range(size + 1)]
+        outside = [not low <= threshold <= high for low, high in ends]
+        return float(binom.pmf(np.arange(size + 1), size, p)[outside].sum())
 
-    assert left(n) > 0.79
-    assert left(int(n * 0.9)) < 0.83
-    assert left(int(n * 0.7)) < 0.75
+    assert left(n) >= 0.8
+    assert left(n - 1) < 0.8
+
+
+@pytest.mark.parametrize("kind", ["share", "mean"])
+def test_queries_still_needed_where_all_values_are_equal_are_those_that_the_interval_needs(kind: str) -> None:
+    # All of 18 are 0, and one of five segments: a fail needs 1 − .005^(1/n) below .12, from n = ln .005 / ln .88 on.
+    low, high = clopper_pearson(0, 18, 0.95)
+    outer = clopper_pearson(0, 18, 0.99)
+    gate = parse_gate("hit@5 >= 0.12")
+    found = GateEvidence(
+        0.0, low, high, 18, 0.0, kind=kind, fail_low=outer[0], fail_high=outer[1], fail_confidence=0.99
+    )
+    ruling = judge(gate, found)
+    assert ruling.outcome == "undecided" and ruling.more == math.ceil(math.log(0.005) / math.log(0.88)) - 18 == 24
+    assert ruling.fewest == ruling.most == ruling.more
+    for n, outcome in ((41, "undecided"), (42, "fail")):
+        low, high = clopper_pearson(0, n, 0.99)
+        assert judge(gate, replace(found, n=n, fail_low=low, fail_high=high)).outcome == outcome
 
 
 def test_a_share_at_the_threshold_is_never_decided() -> None:

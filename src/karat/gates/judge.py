@@ -16,7 +16,7 @@ from karat.results.words import independent_text, round_up
 from karat.stats.aggregates import Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
-from karat.stats.intervals import ALL_EQUAL, draw_error, standard_error, wilson
+from karat.stats.intervals import ALL_EQUAL, draw_error, standard_error
 from karat.stats.power import POWER, queries_needed, queries_needed_for_share
 from karat.stats.quantiles import share_up_to
 
@@ -229,13 +229,12 @@ def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:
         1 - (evidence.confidence if passes else evidence.fail_confidence),
         gate.region.nearest(evidence.estimate),
     )
-    below = threshold < evidence.estimate
-    ends, units = (evidence.low, evidence.high) if passes else evidence.outer, evidence.units
     if evidence.kind == "quantile":
         (value, units), limit = _share_up_to(evidence, threshold), evidence.statistic.quantile
         reach = 0.0
     else:
-        end = ends[0] if below else ends[1]
+        low, high = (evidence.low, evidence.high) if passes else evidence.outer
+        end, units = low if threshold < evidence.estimate else high, evidence.units
         value, limit, end = (evidence.statistic.to_score(x, evidence.n) for x in (evidence.estimate, threshold, end))
         reach = abs(value - end)
     counted = evidence.kind in ("quantile", "share")
@@ -243,28 +242,38 @@ def _needed(gate: Gate, evidence: GateEvidence, power: float) -> _Needed:
     if math.isnan(deviation):
         return _Needed(None)
     error = deviation / math.sqrt(units)
-    usual = _wilson_reach(value, units, alpha, below) if counted else error * _student(units, alpha)
-    beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
 
     def more(shift: float) -> int | None:
         """With the truth moved by this, away from the threshold."""
         apart = abs(value - limit) + shift
         if apart <= 0:
             return None
-        truth = limit + math.copysign(apart, value - limit)
         if counted:
-            total = queries_needed_for_share(min(max(truth, 0.0), 1.0), limit, power=power, alpha=alpha)
+            truth = min(max(limit + math.copysign(apart, value - limit), 0.0), 1.0)
+            score = evidence.method == "wilson"
+            total = queries_needed_for_share(truth, limit, power=power, alpha=alpha, score=score)
+            ratio = math.nan if total is None else total / units
+        elif deviation == 0:
+            ratio = _equal_needed(apart, reach, units, alpha)
         else:
             total = queries_needed(apart, deviation, power=power, alpha=alpha)
-        if total is None:
-            return None
-        # What is beyond the usual reach falls as 1/n, and the rest as 1/√n: apart · r² = apart · root · r + beyond.
-        root = math.sqrt(total / units) if deviation or counted else 0.0
-        ratio = (root + math.sqrt(root**2 + 4 * beyond / apart)) / 2
-        return max(math.ceil(evidence.n * ratio**2 - 1e-6) - evidence.n, 1)
+            # What is beyond the usual reach falls as 1/n, the rest as 1/√n: apart · r² = apart · root · r + beyond.
+            root = math.nan if total is None else math.sqrt(total / units)
+            usual = error * _student(units, alpha)
+            beyond = max(reach - usual, 0.0) if math.isfinite(reach) else 0.0
+            ratio = ((root + math.sqrt(root**2 + 4 * beyond / apart)) / 2) ** 2
+        return None if math.isnan(ratio) else max(math.ceil(evidence.n * ratio - 1e-6) - evidence.n, 1)
 
     here = more(0.0)
     return _Needed(here, more(HALF * error), more(-HALF * error))
+
+
+def _equal_needed(apart: float, reach: float, units: float, alpha: float) -> float:
+    """How many times as many equal values would decide: with n of them, the end is 1 − (α/2)^(1/n) of a span away."""
+    if not math.isfinite(reach):
+        return math.nan
+    span, tail = reach / -math.expm1(math.log(alpha / 2) / units), math.log(alpha / 2)
+    return tail / math.log1p(-apart / span) / units if apart < span else 1 / units
 
 
 def _share_up_to(evidence: GateEvidence, threshold: float) -> tuple[float, float]:
@@ -289,11 +298,6 @@ def _student(units: float, alpha: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(max(units - 1, 1), 1 - alpha / 2))
-
-
-def _wilson_reach(share: float, n: float, alpha: float, below: bool) -> float:
-    low, high = wilson(share * n, max(round(n), 1), 1 - alpha)
-    return share - low if below else high - share
 
 
 def verdict_of(outcomes: Iterable[tuple[str, Outcome]]) -> Verdict:

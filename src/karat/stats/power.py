@@ -14,6 +14,8 @@ from karat.stats.intervals import checked_share
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
 POWER = 0.8
 """The chance with which a number of queries finds what it is named for."""
 MOST = 10_000_000
@@ -67,13 +69,14 @@ def fewest_queries(enough: Callable[[int], bool]) -> int | None:
 
 
 def queries_needed_for_share(
-    share: float, threshold: float, *, power: float = POWER, alpha: float = ALPHA
+    share: float, threshold: float, *, power: float = POWER, alpha: float = ALPHA, score: bool = False
 ) -> int | None:
-    """The smallest number of queries at which the Wilson interval of this share leaves the threshold; None if none.
+    """The smallest number of queries at which the interval of this share leaves the threshold; None if none.
 
-    A Wilson interval leaves t if and only if the score test rejects it: if the number of successes is further from nt
-    than z√(nt(1−t)). So its power is a sum of two binomial tails, exact for every n; being counted, it moves in a
-    saw-tooth, and the answer is the first n from which it stays at least `power` for as long again.
+    Clopper and Pearson's interval leaves t, and order statistics leave a quantile, if and only if the exact binomial
+    test rejects t on that side; Wilson's (`score`) if and only if the number of successes is further from nt than
+    z√(nt(1−t)). So the power is a sum of two binomial tails, exact for every n; being counted, it moves in a saw-tooth,
+    and the answer is the first n from which it stays at least `power` for as long again.
     """
     import numpy as np
     from scipy.special import bdtr, bdtrc, ndtri
@@ -86,12 +89,16 @@ def queries_needed_for_share(
         return None
     z = float(ndtri(1 - alpha / 2))
 
-    def strong(n: np.ndarray) -> np.ndarray:
+    def strong(n: NDArray[np.int64]) -> NDArray[np.bool_]:
         half = z * np.sqrt(n * threshold * (1 - threshold))
-        least, most = np.ceil(n * threshold - half) - 1, np.floor(n * threshold + half)
+        if score:
+            least, most = np.ceil(n * threshold - half) - 1, np.floor(n * threshold + half)
+        else:
+            least = _rejected_up_to(n, threshold, alpha / 2)
+            most = n - 1 - _rejected_up_to(n, 1 - threshold, alpha / 2)
         low = np.where(least >= 0, bdtr(np.maximum(least, 0), n, share), 0.0)
         high = np.where(most < n, bdtrc(np.minimum(most, n), n, share), 0.0)
-        return low + high >= power
+        return np.asarray(low + high >= power)
 
     rough = _rough(share, threshold, z, power)
     if rough > MOST:
@@ -102,6 +109,16 @@ def queries_needed_for_share(
     numbers = np.arange(max(2, int(rough / 2)), int(rough * 2) + 50)
     weak = np.flatnonzero(~strong(numbers))
     return int(numbers[weak[-1] + 1]) if len(weak) and weak[-1] + 1 < len(numbers) else int(numbers[0])
+
+
+def _rejected_up_to(n: NDArray[np.int64], threshold: float, tail: float) -> NDArray[np.float64]:
+    """The largest number of successes of n that the exact test rejects as too few for this share; -1 if none."""
+    from scipy.special import bdtr, bdtrik
+
+    found = np.ceil(np.maximum(np.nan_to_num(bdtrik(tail, n, threshold)), 0.0))
+    for _ in range(2):  # the inverse lies between two whole numbers, and rounding may move it by one
+        found = np.where((found >= 0) & (bdtr(np.maximum(found, 0), n, threshold) > tail), found - 1, found)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _rough(share: float, threshold: float, z: float, power: float) -> float:
