@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,16 @@ def test_scores_are_the_nearest_doubles(score: str, steps: int) -> None:
 
 @compiled
 def test_usual_numbers_are_not_handed_back() -> None:
-    texts = ("0.016393442622950821", "27.123456", "-0.5", "1e-05", "1.2345678901234567e-05", "12", "0.87654321", "3.4e18")
+    texts = (
+        "0.016393442622950821",
+        "27.123456",
+        "-0.5",
+        "1e-05",
+        "1.2345678901234567e-05",
+        "12",
+        "0.87654321",
+        "3.4e18",
+    )
     for text in texts:
         assert plain_kernel({"q": {"a": 1}}).align(blocks.as_block(f"q Q0 a 1 {text} t\n".encode())) is not None, text
 

@@ -148,6 +148,12 @@ REFUSED = [
     run("score-arabic-digit", with_score("١".encode()), f'run.txt:3: {FINITE}, found "١"'),
     run("score-exponent-only", with_score(b"1e"), f'run.txt:3: {FINITE}, found "1e"'),
     gold("grade-word", GOLD.replace(b"d3 2", b"d3 yes"), 'qrels.txt:3: grade must be a finite number, found "yes"'),
+    gold(
+        "grade-with-a-decimal-comma",
+        GOLD.replace(b"d3 2", b"d3 2,5"),
+        'qrels.txt:3: grade must be a finite number, found "2,5": write its decimals after a point',
+    ),
+    gold("bytes-at-the-start-of-a-line", GOLD.replace(b"d3 2", b"d\xfc 2"), 'qrels.txt:3: not UTF-8 near "q'),
     gold("grade-nan", GOLD.replace(b"d3 2", b"d3 nan"), 'qrels.txt:3: grade must be a finite number, found "nan"'),
     gold(
         "grade-empty",
@@ -1032,6 +1038,19 @@ def test_twenty_problems_are_shown(
     assert len(problems) == 1
     assert len(again[1].split(", ")) == min(count, 20) - 1
     assert ("and more (the first 20 are shown)" in err) == more
+
+
+def test_a_stage_that_no_line_has_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        b'{"query_id": "q%d", "topk": [{"doc_id": "d1"}], "stages": {"retrieve": ["d1"]}}\n' % i for i in range(30)
+    ]
+    write({"qrels.txt": GOLD, "run.jsonl": b"".join(lines)})
+    assert called(["evaluate", "qrels.txt", "run.jsonl", "--stage", "rerank"], b"", monkeypatch) == 2
+    err = capsys.readouterr().err
+    assert err.count("no stage") == 1
+    assert "the same at lines 2, 3, 4" in err
 
 
 def test_a_file_without_permission(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

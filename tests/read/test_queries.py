@@ -200,3 +200,25 @@ def test_the_names_of_columns_are_no_sql(tmp_path: Path) -> None:
     result = karat.evaluate({"a": {"x": 1}}, {"a": ["x", "y"]}, "ild@2", embeddings=tmp_path / "e.parquet")
     assert result.mean["ild@2"] == pytest.approx(1.0)
     assert not target.exists()
+
+
+GOLD = {
+    "qrels.txt": "q1 0 d1 1\nq1 0 d2 0\n",
+    "bm25.run": "q1 Q0 d1 1 9.5 t\nq1 Q0 d2 2 8.5 t\n",
+    "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n",
+    "run.csv": "query_id,doc_id,score\nq1,d1,2\nq1,d2,1\n",
+}
+
+
+@pytest.mark.parametrize("name", GOLD)
+def test_gold_or_a_run_given_as_queries_is_named_as_such(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(GOLD[name])
+    with pytest.raises(InputError, match="this looks like gold or a run; expected a table of queries") as caught:
+        karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1"]}, "mrr", queries=str(tmp_path / name))
+    assert len(caught.value.problems) == 1
+
+
+def test_a_run_log_given_as_queries_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"query_id": "q1", "topk": [{"doc_id": "d1"}]}\n')
+    with pytest.raises(InputError, match=r"log\.jsonl:1: this looks like a run log; expected a table of queries"):
+        karat.evaluate({"q1": {"d1": 1}}, {"q1": ["d1"]}, "mrr", queries=str(tmp_path / "log.jsonl"))

@@ -461,6 +461,7 @@ def test_no_screen_scrolls_sideways(browser: Any, made: Made, width: int) -> Non
     with opened(browser, made.path, "#query=q3", width=width) as page:
         drawn(page)
         assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('#gates .scroll'))") == 0
         page.locator("#rows tbody tr[data-query]").nth(1).click()
         assert page.is_visible("#query-title")
 
@@ -554,6 +555,8 @@ def test_components_are_shown_where_a_result_has_them(browser: Any, made: Made, 
         assert stages == ["never retrieved60 66.7%", "lost at rerank10 11.1%", "cut at 55 5.6%", "delivered15 16.7%"]
         text = page.text_content("#components")
         assert "+1.000" in text and "needs `route`" in text
+        assert "of 90 relevant docs" in text and "gold docs into the top k: 9, out of it: 0; 9 queries" in text
+        assert "came late" not in text
         # Both changes are up; only the change that the test calls significant has a colour.
         assert page.locator("#components td.up").count() == 1
 

@@ -212,6 +212,7 @@ def test_a_saved_result_finds_the_same_intervals_and_segments_again(tmp_path: Pa
         ({"confidence": "high"}, "between 0 and 1"),
         ({"method": "bcaa"}, "did you mean 'bca'"),
         ({"resamples": 3}, "integer from 100"),
+        ({"confidence": 95}, "such as 0.95, found 95"),
         ({"seed": -1}, "integer from 0"),
         ({"min_segment": 0}, "integer from 1"),
     ],
@@ -232,6 +233,17 @@ def test_a_method_that_does_not_fit_the_metric_says_so() -> None:
 def test_a_weight_that_is_none_is_named(weight: object) -> None:
     with pytest.raises(karat.InputError, match='"a": weight must be a number from 0'):
         karat.evaluate({"a": {"x": 1}}, {"a": ["x"]}, "mrr", queries={"a": {"weight": weight}})
+
+
+def test_every_weight_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "queries.jsonl"
+    table.write_text("".join(json.dumps({"_id": q, "weight": w}) + "\n" for q, w in (("a", "heavy"), ("b", -1))))
+    with pytest.raises(karat.InputError) as caught:
+        karat.evaluate({"a": {"x": 1}}, {"a": ["x"]}, "mrr", queries=str(table))
+    assert [problem.partition("queries.jsonl:")[2][:11] for problem in caught.value.problems] == [
+        '1: query "a',
+        '2: query "b',
+    ]
 
 
 def test_weights_that_are_all_zero_are_refused(tmp_path: Path) -> None:
@@ -285,3 +297,12 @@ def test_a_segment_of_a_group_of_values_is_named_as_it_is_written() -> None:
     gold, run, queries = many()
     sampling = karat.evaluate(gold, run, "mrr", queries=queries, by="language in (de)").runs[0].sampling
     assert [s.name for s in sampling.segments(list(gold))] == ["not language in (de)", "language in (de)"]
+
+
+def test_queries_that_the_table_lacks_and_those_without_a_weight_are_counted(tmp_path: Path) -> None:
+    table = tmp_path / "queries.jsonl"
+    table.write_text('{"_id": "a", "weight": 2}\n{"_id": "b"}\n')
+    gold, run = {q: {"x": 1} for q in "abc"}, {q: ["x"] for q in "abc"}
+    warnings = karat.evaluate(gold, run, "mrr", queries=str(table)).as_json()["warnings"]
+    assert "1 of 3 queries is not in queries.jsonl" in warnings
+    assert "2 of 3 queries are without a weight: 1 is taken" in warnings

@@ -442,6 +442,17 @@ def test_segments_that_a_gate_leaves_out_are_counted(small: Path) -> None:
     assert left_out in done.stdout and left_out in (small / "r.html").read_text()
 
 
+def test_many_small_segments_are_named_up_to_ten_and_none_is_no_segment(small: Path) -> None:
+    every = ["hit@1 >= 0.5 for every text", "hit@1 >= 0.5 for every topic of at least 100"]
+    config(small, **parts(gates=every))
+    done = run_karat("check", cwd=small, COLUMNS="400")
+    (line,) = [line for line in done.stdout.splitlines() if "too few to judge alone" in line]
+    assert "60 have fewer than 10 queries" in line and line.count("question") == 10
+    assert line.rstrip().endswith("and 50 more; use --verbose to show them")
+    assert "no segment has at least 100 queries" in done.stdout
+    assert "0 of 1 segments" not in done.stdout
+
+
 @pytest.mark.parametrize("where", ["language = pt_BR", "language in (pt_BR, es-AR)"])
 def test_a_value_that_no_query_has_is_an_error_that_says_what_there_is(small: Path, where: str) -> None:
     config(small, **parts(gates=[f"hit@1 >= 0.5 where {where}"]))

@@ -495,3 +495,16 @@ def test_a_saved_result_of_several_runs_says_which_one_is_compared(tmp_path: Pat
     alone = karat.compare(karat.evaluate(gold, {"base": runs["base"]}, "mrr"), new)
     assert not any("holds" in note for note in alone.notes)
     assert alone.rows[0].delta == first.rows[0].delta
+
+
+def test_a_level_that_is_none_is_answered_with_the_usual_one() -> None:
+    runs = {"a": {"q": ["x"]}, "b": {"q": ["y"]}}
+    with pytest.raises(karat.UsageError, match=r"alpha must be between 0 and 1, such as 0\.05, found 5"):
+        karat.compare({"q": {"x": 1}}, runs, "mrr", alpha=5)
+
+
+def test_a_margin_that_allows_any_difference_is_refused() -> None:
+    runs = {"a": {"q": ["x"]}, "b": {"q": ["y"]}}
+    with pytest.raises(karat.UsageError, match="mrr is from 0 to 1, and a margin of 1 allows any difference"):
+        karat.compare({"q": {"x": 1}}, runs, "mrr", margin=1)
+    assert karat.compare({"q": {"x": 1}}, runs, "num_rel_ret,mrr", margin=5, primary="num_rel_ret")

@@ -1213,3 +1213,13 @@ def test_docs_of_gold_chunks_are_as_relevant_as_their_best_chunk() -> None:
     gold = build_qrels({"q1": {"a#1": 1, "a#2": 3, "b#1": 0}, "q2": {"a#1": 2}}, "gold")
     docs = qrels_by_doc(gold, lambda chunk: chunk.partition("#")[0])
     assert {q: docs.for_query(q) for q in docs.query_ids} == {"q1": {"a": 3, "b": 0}, "q2": {"a": 2}}
+
+
+def test_components_are_a_table_in_notebooks_and_frames() -> None:
+    lines = [{"query_id": q, "topk": [], "stages": {"retrieve": ["x", "a"], "rerank": ["a", "x"]}} for q in "pqr"]
+    parts = karat.components({q: ["a"] for q in "pqr"}, lines, k=1)
+    frame = parts.to_pandas().set_index(["component", "figure"])
+    assert frame.loc[("retriever", "recall@50"), "value"] == 1
+    assert frame.loc[("reranker", "ndcg@1"), ["change", "value", "n"]].tolist() == [True, 1, 3]
+    page = parts._repr_html_()
+    assert "<td>Δ ndcg@1</td><td>+1.0000</td>" in page and "router needs `route`" in page

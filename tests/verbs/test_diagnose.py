@@ -726,3 +726,12 @@ def test_a_result_without_lists_says_how_to_keep_them() -> None:
     result = karat.evaluate({"q": ["d"]}, {"q": ["d"]}, "mrr")
     with pytest.raises(karat.InputError, match="evaluate again with details=True"):
         karat.diagnose(result)
+
+
+def test_a_diagnosis_is_a_sentence_and_a_table(tmp_path: Path) -> None:
+    found = Case(first=lambda q: ()).diagnose(tmp_path)
+    assert repr(found) == f"Diagnosis({found.run}: {found.summary})"
+    frame = found.to_pandas()
+    assert frame["code"].tolist() == [finding.code for finding in found.findings]
+    assert frame["queries"].tolist() == [len(finding.queries) for finding in found.findings]
+    assert found.findings[0].title in found._repr_html_()

@@ -99,6 +99,14 @@ def test_weights_and_conversations_of_different_length_are_undecided(tmp_path: P
     edit_queries(tmp_path, {"weight": 3})
     (row,) = karat.check(config).rows
     assert row.judged.why == "sequential: no interval of queries of different weight holds at every look"
+    table = str(tmp_path / "queries.jsonl")
+    result = karat.evaluate(
+        str(tmp_path / "qrels.tsv"), str(tmp_path / "new.jsonl"), "recall@5", queries=table, sequential=True
+    )
+    assert result.runs[0].estimates[0]["recall@5"].method != "betting"
+    warnings = result.as_json()["warnings"]
+    assert "sequential: with queries of different weight, intervals hold for one look only" in warnings
+    assert not any("however often you look" in text for text in warnings)
     write_project(tmp_path, gates=["recall@5 >= 0.3"])
     lines = [json.loads(line) for line in (tmp_path / "queries.jsonl").read_text().splitlines()]
     talks = [line | {"conversation": str(max(i, 2) // 2)} for i, line in enumerate(lines)]

@@ -227,6 +227,7 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         line("dense.jsonl", 3, lambda x: x[:-1] + ', "note": "\udcff"}'),
     ),
     "an empty file": ("F001", "error", "gold.txt", lambda f: f.update({"gold.txt": ""})),
+    "an empty file of no known kind": ("F001", "error", "notes.md", lambda f: f.update({"notes.md": "\n"})),
     "bytes that are not UTF-8": ("F001", "error", "gold.txt:2", line("gold.txt", 2, lambda x: x + "\udcff")),
     "a file of no known kind": ("F002", "error", "notes.md", lambda f: f.update({"notes.md": "to do\nmore\n"})),
     "a result of Karat": (

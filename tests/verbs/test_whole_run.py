@@ -256,3 +256,28 @@ def test_run_logs_with_latency_add_their_panel_to_the_default_metrics(project: P
     lists = {"q001": ["a"]}
     for other in (lists, {"log": str(project / "log.jsonl"), "lists": karat.read_run(lists)}):
         assert "latency.p50" not in karat.evaluate(str(project / "gold.txt"), other).metrics
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome", "why"),
+    [
+        ("cost.tokens.sum <= 501500", "undecided", "1 query has no value, so the total may be larger"),
+        ("cost.tokens.sum >= 600000", "undecided", "1 query has no value, so the total may be larger"),
+        ("cost.tokens.sum <= 500000", "fail", "the total is on the wrong side"),
+        ("cost.tokens.sum >= 500000", "pass", "the total is on the right side"),
+    ],
+)
+def test_a_total_without_all_queries_may_be_larger(project: Path, gate: str, outcome: str, why: str) -> None:
+    lines = (project / "log.jsonl").read_text().splitlines()
+    (project / "log.jsonl").write_text("\n".join(lines[:-1]) + "\n")  # the last one has gold, and takes 5 tokens
+    (row,) = karat.check(evaluate(project, "cost.tokens.sum"), [gate]).rows
+    assert (row.found.estimate, row.outcome, row.judged.why) == (501_495, outcome, why)
+
+
+def test_too_few_queries_to_bound_a_quantile_say_how_many_more(project: Path) -> None:
+    lines = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()]
+    for line in lines[5:]:
+        del line["latency_ms"]
+    (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (row,) = karat.check(evaluate(project, "latency.p50"), ["latency.p50 <= 2s"]).rows
+    assert (row.outcome, row.judged.why, row.judged.more) == ("undecided", "too few queries to bound it from above", 1)

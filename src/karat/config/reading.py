@@ -27,6 +27,8 @@ SAVED = (
     "(in Python: check(load(FILE), gates))"
 )
 
+NO_CONFIG = "no such file; write one with `karat init`, or name your config"
+
 
 @dataclass(frozen=True)
 class Read:
@@ -68,9 +70,7 @@ def find_config(path: str | None = None) -> str:
     folder = path or ""
     if (default := default_config(folder)) is not None:
         return default
-    raise InputError(
-        f"{os.path.join(folder, DEFAULT_NAMES[0])}: no such file; write one with `karat init`, or name your config"
-    )
+    raise InputError(f"{os.path.join(folder, DEFAULT_NAMES[0])}: {NO_CONFIG}")
 
 
 def default_config(folder: str = "") -> str | None:
@@ -100,6 +100,8 @@ def _loaded(path: str) -> tuple[Any, Lines]:
             text = file.read((most := CONFIG.value) + 1)
     except UnicodeDecodeError as error:
         raise InputError(Problem(path, None, f"not UTF-8 at byte {error.start}; expected UTF-8 text")) from None
+    except FileNotFoundError:
+        raise InputError(Problem(path, None, NO_CONFIG)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(

@@ -387,6 +387,8 @@ class _View:
             deviation=unit_deviation(statistic.scores(values), own),
             kind="share" if share else EVIDENCE_KINDS[statistic.aggregate],
         )
+        if evidence.kind == "total" and parse(gate.metric).over_whole_run:
+            return replace(evidence, absent=int(np.isnan(values).sum()))
         return replace(evidence, values=values, sample=own) if evidence.kind == "quantile" else evidence
 
     def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:

@@ -76,6 +76,8 @@ class GateEvidence:
     """Why a segment of a pooled gate is judged by itself."""
     missing: str = ""
     """Why the value is undefined, if more can be said than that."""
+    absent: int = 0
+    """Of a total: queries without a value, which is at least 0; the total of all of them may be larger."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"
@@ -128,6 +130,9 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
     if evidence.units < evidence.minimum:
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
+        if evidence.absent and _may_grow_across(gate.region, evidence.estimate):
+            lack = "1 query has" if evidence.absent == 1 else f"{evidence.absent:,} queries have"
+            return Ruling("undecided", f"{lack} no value, so the total may be larger")
         what = "total" if evidence.kind == "total" else "mean"
         holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
@@ -137,10 +142,16 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
     if math.isnan(evidence.low) and math.isnan(evidence.high):
         if evidence.method == ALL_EQUAL:
             return Ruling("undecided", _describe_no_spread(gate, evidence))
-        alone = evidence.n == 1
-        reason = "one query gives no interval" if alone else "no interval was computed"
-        return Ruling("undecided", reason, needs_queries=alone)
+        if evidence.n == 1:
+            return Ruling("undecided", "one query gives no interval", needs_queries=True)
+        if evidence.kind != "quantile" or evidence.method == "none":
+            return Ruling("undecided", "no interval was computed")
     return replace(_by_interval(gate, evidence, power), unsteady=_is_unsteady(gate.region, evidence))
+
+
+def _may_grow_across(region: Region, total: float) -> bool:
+    """Whether a larger total than this one could be on the other side of an end."""
+    return any(total < end or is_same(total, end) for end in region.bounds)
 
 
 def _describe_no_spread(gate: Gate, evidence: GateEvidence) -> str:

@@ -10,7 +10,7 @@ from karat.errors import InputError, nearest, shown
 from karat.gates.judge import GateEvidence, Ruling
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
-from karat.results.words import condition_text, queries_text
+from karat.results.words import condition_text, queries_text, unequal_text
 from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.pooling import POOLED
 
@@ -162,6 +162,5 @@ def _explain_no_interval(gate: Gate, evidence: GateEvidence, units: Units) -> st
     elif not math.isfinite(most - least):
         what = "a mean without bounds"
     else:
-        weights = bool((units.weight != units.weight.max(initial=0.0)).any())
-        what = "queries of different weight" if weights else "conversations of different length"
+        what = unequal_text(units)
     return f"sequential: no interval of {what} holds at every look"

@@ -134,7 +134,7 @@ def distinct_docs(r: Rankings, k: Cutoff = ALL) -> Values:
     "redundancy",
     title="Redundancy",
     family=DIVERSITY,
-    formula="1 − distinct_docs@k / min(k, docs returned)",
+    formula="1 − distinct_docs@k / min(k, items returned)",
     tells="The share of the top k that repeats docs ranked above.",
     use_when="Results are chunks, and each one costs tokens.",
     caution="Blind to different docs with the same content. Undefined for an empty result." + _WHOLE,

@@ -167,8 +167,7 @@ def _parse_list(
     if not isinstance(texts, (str, Measure, Iterable)):
         raise MetricError(f"metrics are named by text such as 'ndcg@10', found {texts!r}")
     entries = [texts] if isinstance(texts, (str, Measure)) else list(texts)
-    for cut in _check_ks(ks):
-        _cutoff(None, cut, f"@{cut}")
+    _check_ks(ks)
     measures: dict[Measure, None] = {}
     for text in entries:
         if isinstance(text, Measure):
@@ -260,24 +259,23 @@ def _dotted_params(metric: Metric, parts: list[str], others: Params, text: str) 
     return out
 
 
-def _check_ks(ks: Any) -> list[float]:
+def _check_ks(ks: Any) -> None:
     """Cutoffs passed separately from the names."""
     if ks is None:
-        return []
+        return
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise MetricError(f"ks must be a list of cutoffs such as [1, 3, 5], found {ks!r}")
     for k in ks:
-        if isinstance(k, bool) or not isinstance(k, (int, float)) or k != k:
+        if isinstance(k, bool) or not isinstance(k, (int, float)) or not 1 <= k <= LARGEST or k != int(k):
             raise MetricError(f"ks must be integers from 1, found {k!r}")
-    return list(ks)
 
 
-def _cutoff(metric: Metric | None, k: float | None, written: str) -> float | None:
+def _cutoff(metric: Metric, k: float | None, written: str) -> float | None:
     if k is None:
         return None
-    if metric is not None and metric.cutoff == "none":
+    if metric.cutoff == "none":
         raise MetricError(f"metric {written!r}: {metric.name} takes no cutoff; write {metric.example or metric.name!r}")
-    if metric is not None and metric.cutoff == "recall":
+    if metric.cutoff == "recall":
         if not 0 <= k <= 1:
             raise MetricError(f"metric {written!r}: the recall level must be from 0 to 1, found {_print(k)}")
         return float(k)

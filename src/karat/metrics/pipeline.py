@@ -182,7 +182,7 @@ def skip_recall(r: Rankings) -> Values:
     family=PIPELINE,
     cutoff="none",
     formula="of the queries that need retrieval: 1 if it is skipped, else 0",
-    tells="The share of queries that need retrieval and do not get it.",
+    tells="Of the queries that need retrieval, the share that does not get it.",
     use_when="A retrieval gate may skip retrieval: this is what it costs.",
     caution="Undefined for queries that need no retrieval, and n shows it." + _ALL,
     cites="run log of Karat",

@@ -71,7 +71,7 @@ class Option:
         if self.kind == "count" and not (number and isinstance(value, int) and value >= self.least):
             return f"an integer from {self.least}"
         if self.kind == "share" and not (number and 0 < value < 1):
-            return "between 0 and 1, such as 0.95"
+            return f"between 0 and 1, such as {self.default}"
         if self.kind == "text" and not (isinstance(value, str) and len(value) >= self.least):
             return "at least one character" if self.least else "text"
         if self.kind == "yes" and value not in (True, False):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from karat.errors import InputError
+from karat.errors import InputError, Problem
 from karat.model.policy import parent_of
 from karat.records import dataclass
 
@@ -125,9 +125,8 @@ class RunLog:
     def refuse(self, problems: Iterable[tuple[int | None, str]]) -> None:
         """Raise problems by line, if there are any."""
         source = self.path or self.name
-        texts = [f"{source}: {text}" if line is None else f"{source}:{line}: {text}" for line, text in problems]
-        if texts:
-            raise InputError(texts)
+        if wrong := [Problem(source, line, text) for line, text in problems]:
+            raise InputError(wrong)
 
     @cached_property
     def facts(self) -> Facts:

@@ -67,7 +67,8 @@ def read_rows(
                 problems.add(line, f"the {idea} id {problem}")
         value = parse_number(text.strip(WHITE_SPACE))
         if value is None:
-            problems.add(line, f"{what} must be a finite number, found {shown(text)}")
+            comma = ": write its decimals after a point" if parse_number(text.replace(",", ".", 1)) is not None else ""
+            problems.add(line, f"{what} must be a finite number, found {shown(text)}{comma}")
             continue
         rows.append((line, query, doc, value, parent))
     problems.check()

@@ -49,7 +49,8 @@ def long_id(text: str) -> str | None:
 
 def describe_bad_bytes(error: UnicodeDecodeError) -> str:
     """What to say of bytes that are not UTF-8."""
-    near = error.object[max(0, error.start - 10) : error.start + 10]
+    near = error.object[max(0, error.start - 10) : error.start].rpartition(b"\n")[2]
+    near += error.object[error.start : error.start + 10].partition(b"\n")[0]
     return f"not UTF-8 near {shown(near)}; expected UTF-8 text: convert the file, e.g. with iconv"
 
 

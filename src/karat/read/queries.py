@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from karat.errors import InputError, shown
+from karat.errors import InputError, Problem, shown
 from karat.model.queries import Queries, yes_or_no
 from karat.read import frames
-from karat.read.columns import QUERIES
+from karat.read.columns import DOC_NAMES, QUERIES, column, number_of
 from karat.read.files import check_path, open_input
 from karat.read.formats import all_formats, read_table_rows, recognise_format
 from karat.read.objects import text_id
@@ -92,6 +92,9 @@ def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: Tabl
     out: dict[str, Fields] = {}
     lines: dict[str, int] = {}
     for line, id, fields in rows_with_ids(rows, problems, kind):
+        if (other := _other_content(fields, repeated=id in out)) and kind is QUERIES:
+            problem = f"this looks like {other}; expected a table of queries, with an id and a text in each row"
+            raise InputError(Problem(source, line, problem))
         if id in out:
             problems.add(
                 line, f"{kind.noun} {shown(id)} already appears at line {lines[id]}; expected each {kind.noun} once"
@@ -102,3 +105,17 @@ def _by_id(rows: Iterable[FieldRow], problems: Problems, source: str, kind: Tabl
             _check_flag(line, id, fields, problems, kind)
     problems.check()
     return Queries(out, source, lines)
+
+
+def _other_content(fields: Fields, *, repeated: bool) -> str:
+    """What a row is of that belongs to no table of queries; nothing where it may belong to one.
+
+    A line of gold or of a run in TREC's format reads like a text, and only a query that comes again tells.
+    """
+    if "topk" in fields:
+        return "a run log"
+    if not repeated:
+        return ""
+    words = str(fields.get("text", "")).split()
+    trec = len(words) in (3, 4, 5) and number_of(words[2]) is not None
+    return "gold or a run" if trec or column(list(fields), DOC_NAMES) is not None else ""

@@ -189,9 +189,9 @@ class View:
         queries = max((r.counts["queries"] for r in self.result.runs), default=0)
         names = [s.name for s in self.candidates or self.systems]
         runs = ", ".join(names) if len(names) <= QUERIES else f"{len(names)} runs"
-        file = self.baseline_file
         base = self.baseline
-        against = f" against {base.label}{f' ({file})' if file else ''}" if base is not None else ""
+        place = f"{base.name} ({self.baseline_file})" if base is not None and self.baseline_file else ""
+        against = f" against {place or base.label}" if base is not None else ""
         return " · ".join(filter(None, (self.title, queries_text(queries), f"{runs}{against}")))
 
     @cached_property

@@ -10,6 +10,8 @@ from karat.errors import ResultError, nearest
 from karat.metrics.component_figures import place_of
 from karat.records import dataclass
 from karat.results.decisions import number, read_decision
+from karat.results.figures import share_figure
+from karat.results.table import Table, Tabular
 from karat.stats.intervals import Interval
 from karat.store.codec import as_plain, rounded
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from karat.model.json_data import JsonObject
     from karat.results.decisions import Decision
     from karat.results.document import ComparisonJson, ComponentsJson, EstimateJson, PartJson
+    from karat.results.table import Cell
 
 
 QueryCell = bool | int | float | str | list[str] | None
@@ -96,7 +99,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Components:
+class Components(Tabular):
     """Every component of a run's pipeline, measured or with what is missing to measure it."""
 
     run: str
@@ -120,6 +123,21 @@ class Components:
     def missing(self) -> dict[str, str]:
         """By component: what is missing to measure it."""
         return {part.name: part.missing for part in self.parts if part.missing}
+
+    def table(self) -> Table:
+        """A row for every figure and every change; a caption names what was not measured, and what is missing."""
+        rows: list[tuple[Cell, ...]] = []
+        cells: list[tuple[str, ...]] = []
+        for part in self.parts:
+            levels = [(name, one, False) for name, one in part.figures.items()]
+            changes = [(name, one.difference, True) for name, one in part.changes.items()]
+            for name, one, change in [*levels, *changes]:
+                shown = share_figure(one.estimate, one.low, one.high, difference=change)
+                rows.append((part.name, name, change, one.estimate, one.low, one.high, one.n))
+                cells.append((part.name, f"Δ {name}" if change else name, shown.text, shown.interval, f"{one.n:,}"))
+        columns = ("component", "figure", "change", "value", "low", "high", "n")
+        missing = [f"{name} {reason}" for name, reason in self.missing.items()]
+        return Table(columns, rows, ("component", "figure", "value", "interval", "n"), cells, "; ".join(missing))
 
     def document(self) -> ComponentsJson:
         """The components as the JSON document has them."""

@@ -13,13 +13,14 @@ from karat.read.cases import PUBLISHABLE
 from karat.records import dataclass
 from karat.results.depths import describe_depths
 from karat.results.figures import figure
-from karat.results.words import independent_text, plural, queries_text
+from karat.results.words import independent_text, plural, queries_text, unequal_text
 from karat.stats.power import detectable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.result import RunResult
+    from karat.stats.resample import Units
 
 CASES = "cases"
 """Among the counts of a run: the cases of the file that is its gold."""
@@ -92,22 +93,29 @@ def _say_once(texts: Mapping[str, Sequence[str]], *, of_all: str | None) -> list
 
 def describe_units(run: RunResult) -> str:
     """How many independent queries say as much as those of the primary metric, by conversations or weights."""
-    names = [n for n in run.values if "gold" in parse(n).needs] or list(run.values)
-    defined = ~np.isnan(run.values[choose_primary(names)]) if names else np.ones(len(run.query_ids), dtype=bool)
-    query_ids = list(compress(run.query_ids, defined))
-    units = run.sampling.units(query_ids)
+    units = _primary_units(run)
     if units.plain or not len(units):
         return ""
-    causes = (len(units) < len(query_ids), bool((units.weight != units.weight[0]).any()))
+    count = len(units.unit)
+    causes = (len(units) < count, bool((units.weight != units.weight[0]).any()))
     cause = " and ".join(word for word, holds in zip(("conversations", "weights"), causes, strict=True) if holds)
-    return f"{queries_text(len(query_ids))} count as {independent_text(units.effective)} ({cause})"
+    return f"{queries_text(count)} count as {independent_text(units.effective)} ({cause})"
+
+
+def _primary_units(run: RunResult) -> Units:
+    """The units of the queries that the primary metric has a value for."""
+    names = [n for n in run.values if "gold" in parse(n).needs] or list(run.values)
+    defined = ~np.isnan(run.values[choose_primary(names)]) if names else np.ones(len(run.query_ids), dtype=bool)
+    return run.sampling.units(list(compress(run.query_ids, defined)))
 
 
 def describe_days(run: RunResult) -> str:
-    """That intervals hold at every look, where they do, and over how many days of queries."""
+    """That intervals hold at every look, where they do, and over how many days of queries; else why none does."""
     days = run.sampling.added
     if days is None:
         return ""
+    if not (units := _primary_units(run)).alike:
+        return f"sequential: with {unequal_text(units)}, intervals hold for one look only"
     count = plural(len({days[q] for q in run.query_ids if q in days}), "day")
     return (
         f"sequential: intervals of bounded means hold however often you look (anytime-valid: betting confidence "

@@ -16,7 +16,7 @@ from karat.model.field_group import INSIDE, OUTSIDE, read_group
 from karat.model.intervals import Intervals
 from karat.read.columns import number_of
 from karat.read.problems import Problems
-from karat.read.query_fields import day_field
+from karat.read.query_fields import day_field, read_field
 from karat.records import dataclass
 from karat.results.words import segment_text
 from karat.stats.aggregates import IntervalChoice
@@ -201,14 +201,12 @@ def split_fields(text: str) -> tuple[str, ...]:
 
 
 def _weights(queries: Queries | None) -> dict[str, float]:
-    out = {}
-    for q, value in (queries.field("weight") if queries is not None else {}).items():
-        weight = number_of(value)
-        if weight is None or weight < 0:
-            source = queries.source if queries is not None else "queries"
-            raise InputError(f"{source}: query {shown(q)}: weight must be a number from 0, found {shown(value)}")
-        out[q] = weight
-    return out
+    return {} if queries is None else read_field(queries, "weight", _weight, "must be a number from 0")
+
+
+def _weight(value: object) -> float | None:
+    number = number_of(value)
+    return number if number is not None and number >= 0 else None
 
 
 def refuse_weightless(queries: Queries, query_ids: Iterable[str], weights: Mapping[str, float]) -> None:

@@ -10,6 +10,8 @@ from karat.model.field_group import INSIDE, read_group
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.stats.resample import Units
+
 Outcome = Literal["pass", "fail", "undecided"]
 """Of a gate."""
 BASELINE = "baseline"
@@ -38,6 +40,12 @@ def independent_text(count: float) -> str:
     """What queries of unequal weight, or of one conversation, count as: `1 independent one`, `4.8 independent ones`."""
     number = f"{round(count, 1):g}"
     return f"{number} independent {'one' if number == '1' else 'ones'}"
+
+
+def unequal_text(units: Units) -> str:
+    """What makes units count for more or less than others."""
+    weights = bool((units.weight != units.weight.max(initial=0.0)).any())
+    return "queries of different weight" if weights else "conversations of different length"
 
 
 def tally_text(count: int, total: int, outcome: Literal["pass", "fail", "undecided"]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
 from karat.stats.betting import BETTING
-from karat.stats.defaults import CONFIDENCE, Method
+from karat.stats.defaults import ALPHA, CONFIDENCE, Method
 from karat.stats.distributions import beta_quantile, normal_quantile
 from karat.stats.resample import Group, mean_of, resampled
 
@@ -80,7 +80,8 @@ def checked_method(method: str) -> str:
 def checked_share(name: str, value: float) -> float:
     """A probability strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise UsageError(f"{name} must be between 0 and 1, such as 0.95, found {value!r}")
+        usual = {"confidence": CONFIDENCE, "alpha": ALPHA}.get(name)
+        raise UsageError(f"{name} must be between 0 and 1{f', such as {usual}' if usual else ''}, found {value!r}")
     return float(value)
 
 

@@ -16,7 +16,7 @@ from karat.errors import InputError, UsageError, nearest
 from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
 from karat.records import dataclass
 from karat.results.decisions import decisions_table
-from karat.results.differences import PairedComparison, decide
+from karat.results.differences import PairedComparison, decide, unit_of_margin
 from karat.results.judged_differences import decide_by_judge
 from karat.results.pairing import check_comparable, follows_lists, lack_of_common_judge
 from karat.results.remarks import few_cases
@@ -203,7 +203,7 @@ def compare(
             f"expected at least two runs to compare, found {len(result.runs)} (a file named twice counts once)"
         )
     base = _baseline(result, baseline)
-    _check_margin(margin, result.metrics)
+    _check_margin(margin, result.metrics, choose_primary(list(result.metrics), wish=primary))
     if checked is None:
         checked = [
             check_comparable(result, r, result, base, (), force=force) for r in result.runs if r.name != base.name
@@ -319,13 +319,22 @@ def _checked(tests: Sequence[str], correction: str, margin: float | None) -> tup
     return names
 
 
-def _check_margin(margin: float | None, metrics: Iterable[str]) -> None:
-    """Of a ratio the margin is a share, and a share of 1 or more allows anything."""
-    ratios = [m for m in metrics if statistic_of(parse(m)).change == "ratio"]
-    if margin is not None and margin >= 1 and ratios:
-        raise UsageError(
-            f"{ratios[0]} is compared as a ratio, and its margin is a share below 1, such as 0.05; found {margin:g}"
-        )
+def _check_margin(margin: float | None, metrics: Iterable[str], primary: str) -> None:
+    """Refuse a margin that allows anything: of a ratio it is a share below 1, and of a scale less than its length."""
+    if margin is None:
+        return
+    for measure in map(parse, metrics):
+        if margin >= 1 and statistic_of(measure).change == "ratio":
+            raise UsageError(
+                f"{measure} is compared as a ratio, and its margin is a share below 1, such as 0.05; found {margin:g}"
+            )
+        low, high = measure.metric.bounds
+        alike = unit_of_margin(measure) == unit_of_margin(parse(primary))
+        if alike and measure.aggregate == "mean" and high is not None and margin >= high - low:
+            raise UsageError(
+                f"{measure} is from {low:g} to {high:g}, and a margin of {margin:g} allows any difference; "
+                "state a smaller one, such as 0.01"
+            )
 
 
 def _baseline(result: Result, name: str | None) -> RunResult:

@@ -37,6 +37,7 @@ from karat.results.result import Result, RunResult
 from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, sampling
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
+from karat.results.words import queries_text
 from karat.store.cache import Cache, StoredRun
 from karat.verbs.log_metrics import log_panel
 
@@ -188,6 +189,22 @@ def _check_table(table: Queries, query_ids: Collection[str]) -> None:
         )
 
 
+def _lacking(table: Queries | None, query_ids: Sequence[str], weights: Mapping[str, float]) -> list[str]:
+    """How many of the queries a table does not know, and how many count by no weight of their own."""
+    if table is None:
+        return []
+    unknown = sum(q not in table.fields for q in query_ids)
+    unweighted = sum(q not in weights for q in query_ids) if weights else 0
+    return [
+        f"{count:,} of {queries_text(len(query_ids))} {'is' if count == 1 else 'are'} {what}"
+        for count, what in (
+            (unknown, f"not in {os.path.basename(table.source)}"),
+            (unweighted, "without a weight: 1 is taken"),
+        )
+        if count
+    ]
+
+
 def _default_metrics(names: Sequence[str], ks: Sequence[int] | None, runs: Sequence[Any]) -> Iterable[str]:
     """The metrics where none is named; with cutoffs of the caller's own, the same ones without theirs."""
     if ks is not None:
@@ -305,7 +322,7 @@ class _Job:
             run, aligned, stored = self._align(logged, source, entry, self.policy)
         rankings = stored.rankings
         query_ids, values = measure_rankings(measures, rankings)
-        notes = [*self.notes, *stored.notes]
+        notes = [*self.notes, *stored.notes, *_lacking(self.queries, query_ids, self.sampling.weights)]
         if self.needs is not None:
             notes += [*_count_undated(self.needs, rankings), *_undefined(measures, rankings)]
         if self.policy.as_of_filter and logged is not None:

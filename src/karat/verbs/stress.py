@@ -21,6 +21,7 @@ from karat.read.queries import read_queries, read_queries_of_gold
 from karat.records import dataclass
 from karat.results.document import StressJson, StressQueryJson
 from karat.results.figures import figure
+from karat.results.table import Tabular
 from karat.retrieve.registry import import_object
 from karat.store.codec import as_plain, rounded
 from karat.verbs.compare import compare
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
+    from karat.results.table import Table
     from karat.verbs.compare import Comparison
     from karat.verbs.components.inputs import Material
 
@@ -46,7 +48,7 @@ PLAIN, STRESSED = "without negatives", "with negatives"
 
 
 @dataclass(frozen=True)
-class Stress:
+class Stress(Tabular):
     """A reranker with and without hard negatives at the top of its input."""
 
     comparison: Comparison
@@ -73,6 +75,10 @@ class Stress:
     @property
     def queries(self) -> int:
         return len(self.rows)
+
+    def table(self) -> Table:
+        """The comparison of both inputs."""
+        return self.comparison.table()
 
     def __repr__(self) -> str:
         low, high = -self.change.difference.high, -self.change.difference.low

@@ -16,12 +16,12 @@ from karat.report.html.model import (
     PartRow,
     PartText,
 )
-from karat.report.terminal.components import end_text
+from karat.report.terminal.components import counts_text, end_text
 from karat.report.words import TITLES
 from karat.results.figures import p_text, share_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from karat.report.by_judge import JudgedFigures, JudgedSection
     from karat.report.html.model import Tone
@@ -70,7 +70,7 @@ def parts_of(runs: Sequence[RunResult]) -> list[PartText]:
                         [_change(n, change) for n, change in part.changes.items()][:ROWS],
                         list(part.notes),
                         part.missing,
-                        _counts(part.counts),
+                        "" if part.missing else counts_text(part),
                     )
                 )
     return out
@@ -91,10 +91,6 @@ def _change(name: str, change: Decision) -> PartChange:
 
 def _defined(value: float) -> float | None:
     return value if value == value else None
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n.replace('_', ' ')} {c:,}" for n, c in counts.items())
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> DiagnosisText:

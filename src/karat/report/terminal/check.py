@@ -30,6 +30,8 @@ GATE, GAP = 40, 2
 """The fewest characters that a gate has before it is wrapped, and the space between columns."""
 LISTED = 3
 """Segments of a gate that pass are named up to so many."""
+SMALL = 10
+"""Segments that are too small to judge are named up to so many."""
 FALLS = 5
 """What fell significantly is listed up to so many."""
 LONG = 20
@@ -113,6 +115,9 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
         if not gate.fields or (len(rows) == 1 and not gate.every):
             table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
             continue
+        if not any(r.segment for r in rows):
+            table.add_row(*start, label.append_text(_below(rows[0])), *cells(rows[0]))
+            continue
         passes = sum(r.judged.outcome == "pass" for r in rows)
         tally = "; ".join(filter(None, (tally_text(passes, len(rows), "pass"), note_pooling(rows))))
         label.append_text(line(f"\n{plain(tally)}", style="dim"))
@@ -134,8 +139,9 @@ def _gates(view: View, width: int, verbose: bool) -> Table:
 def _too_small(rows: Sequence[JudgedGate]) -> Text:
     """Segments that nobody can judge alone, in one line, with how many queries they have."""
     least = rows[0].found.minimum
-    sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows)
-    text = f"{len(rows)} have fewer than {least} queries, too few to judge alone: {sizes}"
+    sizes = ", ".join(f"{' / '.join((r.segment or {}).values())} {r.found.n}" for r in rows[:SMALL])
+    rest = f" and {len(rows) - SMALL} more; use --verbose to show them" if len(rows) > SMALL else ""
+    text = f"{len(rows)} have fewer than {least} queries, too few to judge alone: {sizes}{rest}"
     return line(f"  {MARKS['undecided']} {plain(text)}", style=COLOURS["undecided"])
 
 

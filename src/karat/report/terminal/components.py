@@ -54,39 +54,53 @@ def short(components: Components) -> list[str]:
 
 def lines_of(part: Component) -> list[str]:
     """One part in two or three lines."""
-    figures, counts, tables = part.figures, part.counts, part.tables
+    figures, tables, counted = part.figures, part.tables, counts_text(part)
     changes = [change_line(name, change) for name, change in part.changes.items()]
     values = ", ".join(f"{n} {value_of(f)}" for n, f in figures.items())
     if part.name == "retriever":
-        return [f"stage {tables['stage']}: {values}; {queries_text(counts['queries'])}"]
+        return [f"stage {tables['stage']}: {values}; {counted}"]
     if part.name == "reranker":
-        moves = f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}"
-        return [*changes, f"{tables['before']} → {tables['after']}; {moves}; {queries_text(counts['queries'])}"]
+        return [*changes, f"{tables['before']} → {tables['after']}; {counted}"]
     if part.name == "funnel":
-        ends = " · ".join(f"{end_text(n, tables['k'])} {counts[n]}{_percent(f)}" for n, f in figures.items())
-        return [f"of {counts['gold']} relevant docs: {ends}", f"delivered {value_of(figures['delivered'])}"]
+        ends = " · ".join(f"{end_text(n, tables['k'])} {part.counts[n]}{_percent(f)}" for n, f in figures.items())
+        return [f"{counted}: {ends}", f"delivered {value_of(figures['delivered'])}"]
     if part.name == "router":
-        return _router(figures, counts)
+        return _router(figures, counted)
     if part.name == "gate":
-        skips = f"{counts['skips']} of {counts['queries']} queries skip retrieval"
-        return [values, f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"]
+        return [values, counted]
     if part.name == "rewriting":
-        return [*changes[:2], f"{queries_text(counts['queries'])} of {counts['rewritten']} that were rewritten"]
+        return [*changes[:2], counted]
     if part.name == "no_answer":
         at = f" at threshold {tables['threshold']:g}" if "threshold" in tables else ""
         curve = f"curve over {len(tables['curve']['threshold'])} thresholds in the JSON" if "curve" in tables else ""
-        queries = plural(counts["queries"], "query without an answer", "queries without an answer")
-        return [f"{values}{at}; {queries}" if values else f"{queries}; {curve}", *([curve] if values and curve else [])]
+        return [f"{values}{at}; {counted}" if values else f"{counted}; {curve}", *([curve] if values and curve else [])]
     if part.name == "entities":
-        micro = ", ".join(f"{n} {value_of(f)}" for n, f in figures.items() if "(" not in n)
-        sums = f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold"
-        return [micro, f"{sums}; {queries_text(counts['queries'])}"]
+        return [", ".join(f"{n} {value_of(f)}" for n, f in figures.items() if "(" not in n), counted]
     return [values, *changes]
 
 
-def _router(figures: Mapping[str, Interval], counts: Mapping[str, int]) -> list[str]:
+def counts_text(part: Component) -> str:
+    """What was counted of a part that was measured: what its figures are over."""
+    counts, queries = part.counts, queries_text(part.counts.get("queries", 0))
+    if part.name == "reranker":
+        return f"gold docs into the top k: {counts['promoted']}, out of it: {counts['demoted']}; {queries}"
+    if part.name == "funnel":
+        return f"of {counts['gold']} relevant docs"
+    if part.name == "gate":
+        skips = f"{counts['skips']} of {counts['queries']} queries skip retrieval"
+        return f"{skips}: {counts['correct_skips']} rightly, {counts['harmful_skips']} with harm"
+    if part.name == "rewriting":
+        return f"{queries} of {counts['rewritten']} that were rewritten"
+    if part.name == "no_answer":
+        return plural(counts["queries"], "query without an answer", "queries without an answer")
+    if part.name == "entities":
+        return f"{counts['right']} right of {counts['found']} found and {counts['gold']} in the gold; {queries}"
+    return queries
+
+
+def _router(figures: Mapping[str, Interval], counted: str) -> list[str]:
     rates = ", ".join(f"{n} {value_of(figures[n])}" for n in ("routing_accuracy", "misroute_rate", "abstain_rate"))
-    out = [f"{rates}; {queries_text(counts['queries'])}"]
+    out = [f"{rates}; {counted}"]
     for begin, what in (("source_share.", "chosen"), ("recall@", "recall by expected source")):
         mine = [(n, f) for n, f in figures.items() if n.startswith(begin) and f.estimate == f.estimate]
         if mine:

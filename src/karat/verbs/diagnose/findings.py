@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karat.records import dataclass
 from karat.results.figures import share_figure
+from karat.results.table import Table, Tabular
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Tabular):
     """All findings of one run, the weightiest first, and the rules that could not be applied or decided."""
 
     run: str
@@ -144,6 +145,23 @@ class Diagnosis:
         if self.in_scope < FEW:
             return f"No problems found, but {self.in_scope:,} queries are too few to rule them out."
         return f"No problems that these {self.in_scope:,} queries can show."
+
+    def table(self) -> Table:
+        """A row for every finding."""
+        rows = [
+            (f.code, f.title, f.subject, f.weight, "; ".join(map(str, f.evidence)), f.cause, len(f.queries))
+            for f in self.findings
+        ]
+        cells = [
+            (f"{title} ({subject})" if subject else title, share_figure(weight).short, evidence, cause, f"{queries:,}")
+            for _, title, subject, weight, evidence, cause, queries in rows
+        ]
+        columns = ("code", "finding", "subject", "weight", "evidence", "cause", "queries")
+        heads = ("finding", "weight", "evidence", "likely cause", "queries")
+        return Table(columns, rows, heads, cells, f"{self.run}: {self.summary}")
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.run}: {self.summary})"
 
     def as_json(self) -> JsonObject:
         """The JSON document that docs/schemas/diagnosis.schema.json describes."""

@@ -159,6 +159,9 @@ def _check_files(
 
     for path, role in roles.items():
         if role is None and path not in unreadable:
+            if not read_head(path).strip():
+                yield make_finding("F001", path, "is empty, expected gold, queries, a run or a corpus", [path])
+                continue
             message = "cannot tell whether this is gold, queries, a run or a corpus"
             yield make_finding("F002", path, message, [path])
         elif role == "result":

@@ -104,8 +104,8 @@ def parse_codes(codes: Sequence[str]) -> tuple[str, ...]:
     for code in capitals:
         if not code or not any(rule.startswith(code) for rule in LINT_RULES):
             near = nearest(code, LINT_RULES)
-            hint = f"did you mean {near!r}? " if near else ""
-            raise UsageError(f"no rule has a code that starts with {code!r}; {hint}All codes: docs/validate.md")
+            hint = f"; did you mean {near!r}?" if near else "."
+            raise UsageError(f"no rule has a code that starts with {code!r}{hint} All codes: docs/validate.md")
     return capitals
 
 
