@@ -11,13 +11,16 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-.PHONY: help demo demo-ontology demo-judge test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth bench-start screenshots clean
+.PHONY: help demo demo-ontology demo-judge test test-unbuilt test-kernel kernel fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
+	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth bench-start bench-kernel screenshots clean
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
 	@echo "make demo-judge   gold that lacks what a new search returns: pool, scripted judge, labels, calibration, figures"
 	@echo "make test         run the tests"
+	@echo "make test-unbuilt run the tests without the compiled kernel"
+	@echo "make test-kernel  the compiled kernel under AddressSanitizer: tests and a million mutated blocks (half an hour)"
+	@echo "make kernel       compile the kernel again, after a change to its C"
 	@echo "make fuzz         judge 50,000 broken inputs; FUZZ_CASES and FUZZ_SEED choose others (half an hour)"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
 	@echo "make test-judge   have a real language model judge pairs of the demo's gold, in .venv-judge (downloads 1.1 GB, takes half an hour)"
@@ -47,11 +50,13 @@ help:
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
 	@echo "make bench-start      how long karat takes to start, beside python and import numpy (minutes; instructions need valgrind)"
+	@echo "make bench-kernel     the compiled kernel and numpy in turn: files and dicts, beside pytrec_eval and a bare read (minutes)"
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
 
-$(VENV)/.base: pyproject.toml
+# Installing compiles the kernel where there is a C compiler.
+$(VENV)/.base: pyproject.toml hatch_build.py $(wildcard src/karat/model/kernel/*.c)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report,retrieve]'
 	@touch $@
@@ -85,6 +90,21 @@ browser:
 
 test: $(VENV)/.test browser
 	$(BIN)/python -m pytest -n auto
+
+UNBUILT ?= tests
+test-unbuilt: $(VENV)/.test browser
+	KARAT_KERNEL=numpy $(BIN)/python -m pytest -n auto $(UNBUILT)
+
+kernel: $(VENV)/.base
+	KARAT_KERNEL=compiled $(BIN)/python hatch_build.py
+
+BLOCKS ?= 1000000
+SANITIZED := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc KARAT_KERNEL=$(CURDIR)/build/kernel
+test-kernel: $(VENV)/.test
+	CC=gcc KARAT_KERNEL=compiled $(BIN)/python hatch_build.py build/kernel --sanitize
+	$(SANITIZED) $(BIN)/python -m pytest -n 0 -p no:cacheprovider tests/align/test_kernel.py
+	$(SANITIZED) $(BIN)/python -m pytest -n 0 -p no:cacheprovider tests/align/test_align.py tests/fuzz -k "not numpy"
+	$(SANITIZED) $(BIN)/python tests/fuzz/blocks.py --cases $(BLOCKS)
 
 FUZZ_CASES ?= 50000
 FUZZ_SEED ?= 1
@@ -219,8 +239,11 @@ bench-growth: $(VENV)/.test
 bench-start: $(VENV)/.test
 	$(BIN)/python bench/start.py
 
+bench-kernel: $(VENV)/.bench
+	$(BIN)/python bench/kernel.py
+
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-judge .venv-audit dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-judge .venv-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

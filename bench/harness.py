@@ -150,14 +150,14 @@ def peak_bytes(usage: Any) -> int:
 class Worker:
     """A child that stays: it has loaded its data and answers each request with a line of JSON."""
 
-    def __init__(self, *args: str | os.PathLike[str]) -> None:
+    def __init__(self, *args: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> None:
         self.child = subprocess.Popen(
             [sys.executable, *map(os.fspath, args)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=environment(),
+            env=environment(env),
         )
         self.loaded = int(self._read()["memory"])
 
@@ -290,7 +290,7 @@ def source_digest() -> str:
     if spec is None or spec.origin is None:
         raise Failed("karat is not installed here")
     folder, digest = Path(spec.origin).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for ending in ("py", "c") for path in folder.rglob(f"*.{ending}")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:10]
 

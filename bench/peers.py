@@ -6,6 +6,8 @@
     peers.py once QRELS RUN NAMES     evaluates these metrics with Karat's cache as it is
     peers.py bounded QRELS RUN SIZE   evaluates with Karat within this much memory
     peers.py newlines RUN             reads the file and finds its newlines, no more
+    peers.py aligned QRELS RUN        finds the judged docs of a file with Karat on one thread; tells the CPU time
+    peers.py counted RUN              reads the file in pieces and counts its newlines; tells the CPU time
     peers.py duckdb RUN               reads the file and sums one column
 
 A tool is imported only by the child that measures it.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import json
 import sys
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -127,12 +129,13 @@ def dicts(tool: str, qrels: str, run: str) -> None:
     evaluate: Callable[[Any, Any], Means] = globals()[f"{tool}_dicts"]
     _answer(ready=True, memory=_resident())
     for _ in sys.stdin:
-        begun, times = perf_counter(), []
+        begun, times, cpu = perf_counter(), [], []
         while not times or perf_counter() - begun < SHORTEST:
-            start = perf_counter()
+            start, used = perf_counter(), process_time()
             means = evaluate(gold, ranked)
             times.append(perf_counter() - start)
-        _answer(seconds=min(times), means=means)
+            cpu.append(process_time() - used)
+        _answer(seconds=min(times), cpu=min(cpu), means=means)
 
 
 def _answer(**found: Any) -> None:
@@ -183,6 +186,26 @@ def bounded(qrels: str, run: str, memory: str) -> None:
 
     means = karat.evaluate(qrels, run, METRICS, memory=memory, cache=False).mean
     print(json.dumps({"means": _named(means)}))
+
+
+def aligned(qrels: str, run: str) -> None:
+    import karat
+    from karat.align import find
+    from karat.model.policy import Policy
+
+    gold, results = karat.read_qrels(qrels), karat.read_run(run)
+    start = process_time()
+    hits, _ = find(gold, results, Policy(), threads=1)
+    _answer(cpu=process_time() - start, hits=len(hits.gold), rows=int(hits.returned.sum()))
+
+
+def counted(run: str) -> None:
+    piece, rows = bytearray(1 << 20), 0
+    start = process_time()
+    with open(run, "rb", buffering=0) as file:
+        while size := file.readinto(piece):
+            rows += piece.count(b"\n", 0, size)
+    _answer(cpu=process_time() - start, rows=rows)
 
 
 def newlines(run: str) -> None:

@@ -226,7 +226,7 @@ def test_the_environment_chooses(tmp_path: Path) -> None:
 
 @compiled
 def test_the_version_names_the_kernel() -> None:
-    told = run_python("import sys; sys.argv[1:] = ['--version']; from karat.cli import main; main()")
+    told = run_python("import sys; sys.argv[1:] = ['--version']; from karat.cli import main; main()", KARAT_KERNEL="")
     assert told.stdout == f"karat {karat.__version__} (compiled kernel for text and dicts)\n"
 
 
@@ -237,7 +237,7 @@ def test_a_library_that_cannot_be_loaded_is_done_without(tmp_path: Path) -> None
     (copy / kernel.LIBRARY).write_bytes(b"not a library")
     (copy / "dicts.abi3.so").write_bytes(b"not a module")
     code = f"import karat.model; karat.model.__path__.insert(0, {str(tmp_path)!r}); {TELL}"
-    assert run_python(code).stdout == "without compiled kernel\n"
+    assert run_python(code, KARAT_KERNEL="").stdout == "without compiled kernel\n"
 
 
 # --- building -----------------------------------------------------------------------------------------
