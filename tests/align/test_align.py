@@ -14,6 +14,7 @@ import random
 import string
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from hypothesis import strategies as st
 
 import karat
 import karat.align
+import karat.align.disorder
+import karat.align.gold
 import karat.align.sql
 import karat.read.arrow
 import karat.read.column_stream
@@ -266,28 +269,30 @@ class Spy:
 
 @pytest.fixture
 def by_sql(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spy]:
-    """Files that are out of order go through SQL, however small they are."""
-    with taking_sql(monkeypatch) as spy:
+    """Files with quoted fields go through SQL, however small they are."""
+    with taking(monkeypatch, karat.align.sql, "align_sql") as spy:
         yield spy
 
 
-def taking_sql(monkeypatch: pytest.MonkeyPatch) -> Any:
-    from contextlib import contextmanager
+@pytest.fixture
+def by_two_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spy]:
+    """Files and tables that are out of order are read twice, however small they are."""
+    with taking(monkeypatch, karat.align.disorder, "align_disorder") as spy:
+        yield spy
 
-    @contextmanager
-    def taken() -> Iterator[Spy]:
-        spy, real = Spy(), karat.align.sql.align_sql
 
-        def counted(*args: Any, **options: Any) -> Any:
-            spy.calls += 1
-            return real(*args, **options)
+@contextmanager
+def taking(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Iterator[Spy]:
+    spy, real = Spy(), getattr(module, name)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(karat.align, "IN_MEMORY", 0)
-            patch.setattr(karat.align.sql, "align_sql", counted)
-            yield spy
+    def counted(*args: Any, **options: Any) -> Any:
+        spy.calls += 1
+        return real(*args, **options)
 
-    return taken()
+    with monkeypatch.context() as patch:
+        patch.setattr(karat.align, "IN_MEMORY", -1)
+        patch.setattr(module, name, counted)
+        yield spy
 
 
 # --- inputs -------------------------------------------------------------------------------------------
@@ -500,22 +505,112 @@ def test_a_table_in_order_is_aligned_block_by_block(way: str, monkeypatch: pytes
         assert seen(gold, run) == expected(gold, rows)
 
 
-SQL_WAYS = ("file shuffled", "file shuffled, packed", "csv", "quoted csv", "file with any space", "file with tabs")
-
-
 @pytest.mark.parametrize("share", [4_000_000, 100])
-@pytest.mark.parametrize("way", SQL_WAYS)
-def test_sql_aligns_alike(way: str, share: int, by_sql: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_aligns_alike(share: int, by_sql: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(karat.align.sql, "ROWS_AT_ONCE", share)
     gold, rows = bulk(6)
     assert len(rows) > 5 * 100
-    check(gold, rows, (way,), threads=2)
+    check(gold, rows, ("quoted csv",), threads=2)
     assert by_sql.calls == len(PRECISIONS)
+
+
+SHUFFLED = ("file shuffled", "file shuffled, packed", "csv", "file with any space", "file with tabs", *TABLES)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("block", "rows_at_once", "pairs"), [(1 << 20, 30_000, 1 << 19), (700, 40, 3), (64, 7, 1)])
+def test_two_passes_align_alike(
+    block: int, rows_at_once: int, pairs: int, threads: int, by_two_passes: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(karat.read.textfile, "BLOCK", block)
+    monkeypatch.setattr(karat.read.arrow, "BLOCK", rows_at_once)
+    monkeypatch.setattr(karat.align.disorder, "PAIRS_AT_ONCE", pairs)
+    monkeypatch.setattr(karat.align.disorder, "KEYS_AT_ONCE", 4 * rows_at_once)
+    gold, rows = bulk(6)
+    check(gold, rows, SHUFFLED, threads=threads)
+    assert by_two_passes.calls == len(PRECISIONS) * len(SHUFFLED)
+
+
+@pytest.mark.parametrize("share", [4_000_000, 100])
+@pytest.mark.parametrize("way", SHUFFLED)
+def test_shares_of_queries_align_alike(
+    way: str, share: int, by_two_passes: Spy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(karat.align.disorder, "ROWS_AT_ONCE", share)
+    gold, rows = bulk(6)
+    selves = [Row(q, q, "0.5") for q in gold]
+    source = WAYS[way]([*rows, *selves], tmp_path)
+    for precision in PRECISIONS:
+        target = expected(gold, [*rows, *selves], precision, ignore_self=True)
+        assert seen(gold, source, score_precision=precision, ignore_self=True, threads=2) == target
+    assert by_two_passes.calls == len(PRECISIONS)
+
+
+@pytest.mark.parametrize("way", ["file shuffled", "parquet", "quoted csv"])
+@pytest.mark.parametrize("options", [{}, {"chunk_credit": "all"}, {"condensed": True}, {"duplicates": "error"}])
+def test_rows_out_of_order_find_the_docs_of_chunks_alike(
+    way: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rng = random.Random(3)
+    rows = [
+        Row(f"q{q}", f"d{rng.randrange(9)}#{rng.randrange(4)}", rng.choice(["1", "2", "0.5"]))
+        for q in range(30)
+        for _ in range(20)
+    ]
+    if options == {"duplicates": "error"}:
+        rows = list({(r.query, r.doc): r for r in rows}.values())
+    gold = {f"q{q}": {f"d{d}": 1 for d in rng.sample(range(12), 3)} for q in range(33)}
+    source = WAYS[way](shuffled(rows), tmp_path)
+    metrics = "map,ndcg@5,p@5,recall@3,mrr,judged@10"
+    in_memory = karat.evaluate(gold, source, metrics, cache=False, **options)
+    module, name = (karat.align.sql, "align_sql") if way == "quoted csv" else (karat.align.disorder, "align_disorder")
+    with taking(monkeypatch, module, name) as spy:
+        mine = karat.evaluate(gold, source, metrics, cache=False, **options)
+    assert spy.calls
+    assert list(mine.rows()) == list(in_memory.rows())
+    assert mine.runs[0].counts == in_memory.runs[0].counts
+    assert mine.runs[0].notes == in_memory.runs[0].notes
+
+
+@pytest.mark.parametrize("way", ["file shuffled", "pyarrow"])
+def test_two_passes_refuse_repeated_docs(way: str, by_two_passes: Spy, tmp_path: Path) -> None:
+    rows = [Row("q1", "a", "1"), Row("q2", "a", "1"), Row("q1", "b", "3"), Row("q2", "c", "2"), Row("q1", "a", "2")]
+    source = WAYS[way](rows, tmp_path)
+    with pytest.raises(karat.InputError, match=r'query "q1", doc "a": returned more than once'):
+        seen({"q1": {"a": 1}, "q2": {"a": 1}}, source, duplicates="error")
+    assert by_two_passes.calls == 1
+
+
+def test_keys_that_collide_are_told_apart_by_their_ids(
+    by_two_passes: Spy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = karat.align.gold.GoldIndex.keys
+    few = np.uint64(7)  # eight different keys for all docs
+    monkeypatch.setattr(karat.align.gold.GoldIndex, "keys", lambda self, words, query: real(self, words, query) & few)
+    monkeypatch.setattr(karat.align.gold.GoldIndex, "find", _find_by_ids)
+    gold, rows = bulk(6, queries=9, depth=20)
+    check(gold, rows, ("file shuffled",))
+    assert by_two_passes.calls == len(PRECISIONS)
+
+
+def _find_by_ids(self: Any, keys: Any, words: Any, query: Any) -> Any:
+    """Judged rows by comparing each with each."""
+    pairs = [
+        (row, place)
+        for row in range(len(query))
+        for place in np.flatnonzero(self._query == query[row]).tolist()
+        if all(
+            int(words[i][row] if i < len(words) else 0) == int(self._words[i][place] if i < len(self._words) else 0)
+            for i in range(max(len(words), len(self._words)))
+        )
+    ]
+    rows, places = zip(*pairs, strict=True) if pairs else ((), ())
+    return np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
 @settings(SMALL, max_examples=15)
 @given(gold=golds, rows=row_lists.filter(lambda rows: len({r.query for r in rows}) > 1))
-def test_sql_aligns_small_inputs_alike(gold: Gold, rows: list[Row]) -> None:
+def test_two_passes_align_small_inputs_alike(gold: Gold, rows: list[Row]) -> None:
     first, last = rows[0], Row(rows[0].query, "last", "-1e30")
     others, again = ([r for r in rows[1:] if (r.query == first.query) is same] for same in (False, True))
     apart = [first, *others, *again, last]
@@ -524,7 +619,7 @@ def test_sql_aligns_small_inputs_alike(gold: Gold, rows: list[Row]) -> None:
         first.query: {**gold.get(first.query, {}), "last": 1},
     }  # only judged queries need their rows together
     with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
-        with taking_sql(monkeypatch) as spy:
+        with taking(monkeypatch, karat.align.disorder, "align_disorder") as spy:
             for precision in PRECISIONS:
                 path = written(Path(folder), "run", trec(apart))
                 assert seen(gold, path, score_precision=precision) == expected(gold, apart, precision)
@@ -533,7 +628,7 @@ def test_sql_aligns_small_inputs_alike(gold: Gold, rows: list[Row]) -> None:
 
 def test_sql_within_a_memory_limit_aligns_alike(by_sql: Spy, tmp_path: Path) -> None:
     gold, rows = bulk(7)
-    path = WAYS["file shuffled"](rows, tmp_path)
+    path = WAYS["quoted csv"](rows, tmp_path)
     assert seen(gold, path, memory=200_000) == expected(gold, rows)  # 250 rows at a time
     assert by_sql.calls == 1
 
@@ -541,7 +636,7 @@ def test_sql_within_a_memory_limit_aligns_alike(by_sql: Spy, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "bad", ["1_000", "nan", "inf", "1e999", "0x10", "1e", "--1", "one", "1,5", "1.5.2", "٣", "true"]
 )
-def test_sql_refuses_the_scores_that_every_way_refuses(bad: str, by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_refuse_the_scores_that_every_way_refuses(bad: str, by_two_passes: Spy, tmp_path: Path) -> None:
     rows = [Row("q1", "a", "1"), Row("q2", "a", "1"), Row("q1", "b", bad), Row("q2", "b", "0.5")]
     for mark in (" ", "  "):
         with pytest.raises(karat.InputError, match=r"run:3: score must be a finite number"):
@@ -549,7 +644,7 @@ def test_sql_refuses_the_scores_that_every_way_refuses(bad: str, by_sql: Spy, tm
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
-def test_sql_ranks_scores_beyond_float32_as_infinite_like_every_way(by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_rank_scores_beyond_float32_as_infinite_like_every_way(by_two_passes: Spy, tmp_path: Path) -> None:
     rows = [Row("q1", "a", "1e39"), Row("q2", "a", "1"), Row("q1", "b", "1e300"), Row("q1", "c", "3")]
     gold = {"q1": {"a": 1, "b": 1}}
     target = expected(gold, rows, "float32")
@@ -712,11 +807,11 @@ def test_duplicates_are_dropped_or_refused(way: str, tmp_path: Path) -> None:
     assert seen(GOLD, WAYS[way](ROWS, tmp_path), duplicates="error")["q1"] == (3, {"b": 1, "a": 3})
 
 
-def test_sql_refuses_duplicates_too(by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_refuse_duplicates_too(by_two_passes: Spy, tmp_path: Path) -> None:
     rows = [Row("q1", "x", "9"), *ROWS[3:], *ROWS[:3]]
     with pytest.raises(karat.InputError, match='query "q1", doc "x": returned more than once'):
         seen(GOLD, written(tmp_path, "run", trec(rows)), duplicates="error")
-    assert by_sql.calls == 1
+    assert by_two_passes.calls == 1
 
 
 def test_lists_refuse_duplicates_too() -> None:
@@ -745,9 +840,9 @@ def test_docs_that_are_the_query_are_dropped_when_asked(way: str, tmp_path: Path
     assert (counts["missing"], counts["without_gold"], counts["duplicates"]) == (0, 0, 0)
 
 
-def test_sql_drops_docs_that_are_the_query_and_still_knows_the_query(by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_drop_docs_that_are_the_query_and_still_know_the_query(by_two_passes: Spy, tmp_path: Path) -> None:
     mine, counts = found(SELF_GOLD, written(tmp_path, "run", trec(SELF_ROWS)), ignore_self=True)
-    assert by_sql.calls == 1
+    assert by_two_passes.calls == 1
     assert mine == SELF_SEEN  # d2 returned nothing but itself: an empty result, not a missing query
     assert (counts["missing"], counts["without_gold"]) == (0, 0)
 
@@ -886,13 +981,13 @@ def test_ids_that_may_be_docs_are_named_where_docs_are_counted() -> None:
     assert known.mean["distinct_docs@3"] == 2 and not any("count as chunks" in n for n in known.runs[0].notes)
 
 
-def test_sql_takes_chunks_to_docs_alike(by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_take_chunks_to_docs_alike(by_two_passes: Spy, tmp_path: Path) -> None:
     path = written(tmp_path, "run", trec(CHUNK_ROWS))
     assert seen(DOC_GOLD, path, level="doc") == DOC_SEEN
     assert seen(DOC_GOLD, path, level="auto") == DOC_SEEN
     result = karat.evaluate(DOC_GOLD, path, "precision@5", level="doc", chunk_credit="all", cache=False)
     assert result.per_query("precision@5") == {"q1": 3 / 5, "q2": 1 / 5}
-    assert by_sql.calls == 4  # auto looks at both levels
+    assert by_two_passes.calls == 4  # auto looks at both levels
 
 
 @pytest.mark.parametrize("separator", ["#", "::", "é", "_p"])
@@ -962,11 +1057,11 @@ def test_the_doc_of_a_chunk_may_have_a_column_of_its_own(shape: str, tmp_path: P
     assert seen({"q": {"c3": 1}}, source, level="auto") == {"q": (3, {"c3": 3})}
 
 
-def test_sql_takes_the_doc_column_too(by_sql: Spy, tmp_path: Path) -> None:
+def test_two_passes_take_the_doc_column_too(by_two_passes: Spy, tmp_path: Path) -> None:
     rows = [("q", "c1", "d2", 3.0), ("q", "c2", "d1", 2.5), ("p", "c9", "d1", 1.0), ("q", "c3", "d1", 2.0)]
     source = with_doc_column(rows, tmp_path)["csv"]
     assert seen({"q": {"d1": 1, "d2": 1}}, source, level="doc") == {"q": (3, {"d2": 1, "d1": 2})}
-    assert by_sql.calls == 1
+    assert by_two_passes.calls == 1
 
 
 @pytest.mark.parametrize("shape", ["csv", "pandas", "polars", "json rows", "run log"])
@@ -977,7 +1072,7 @@ def test_a_chunk_without_its_doc_belongs_to_what_stands_before_the_separator(sha
     assert seen(gold, source, level="doc") == {"q": (3, {"d2": 1, "d1": 2, "d7": 3})}
 
 
-def test_a_repeated_chunk_belongs_to_the_doc_of_its_best_place(by_sql: Spy, tmp_path: Path) -> None:
+def test_a_repeated_chunk_belongs_to_the_doc_of_its_best_place(by_two_passes: Spy, tmp_path: Path) -> None:
     rows = [("q", "c1", "d2", 3.0), ("p", "x", "y", 1.0), ("q", "c1", "d1", 2.0)]
     source = with_doc_column(rows, tmp_path)["csv"]
     assert seen({"q": {"d1": 1, "d2": 1}}, source, level="doc") == {"q": (1, {"d2": 1})}
@@ -1077,7 +1172,7 @@ def test_dl19_aligns_alike_in_every_way(system: str, tmp_path: Path, monkeypatch
         source = way(rows, tmp_path)
         for precision, target in targets.items():
             assert values(source, precision) == target, (name, precision)
-    with taking_sql(monkeypatch) as spy:
+    with taking(monkeypatch, karat.align.disorder, "align_disorder") as spy:
         source = WAYS["file shuffled"](rows, tmp_path)
         for precision, target in targets.items():
             assert values(source, precision) == target

@@ -1,7 +1,7 @@
 """Run × qrels → rankings: the one home of ties, duplicates, missing queries, chunk → doc.
 
-Four ways to one meaning: lists in Python (`lists`), columns in memory and files grouped by query
-(`columns`, `stream`), and files of any order and size (`sql`).
+Several ways to one meaning: lists in Python (`lists`), columns in memory, and files and frames grouped by query
+(`columns`, `stream`), of any order and size (`disorder`), and text that only a database can cut into fields (`sql`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from karat.model.run import Run
 
 IN_MEMORY = 64 << 20
-"""A text file up to this size that is not grouped by query is put in order in memory."""
+"""A text file up to this size that is not grouped by query is put in order in memory; so is a table."""
 
 __all__ = ["Aligned", "Hits", "align", "find", "find_queries", "into_rankings"]
 
@@ -195,19 +195,38 @@ class _Aligner:
             regular = True
         except Irregular:
             regular = False
-        if isinstance(file, ColumnStream):
-            self._content = Table(file.everything())
-            return self._match(at_doc)
-        file = replace(file, watchers=())  # they have seen its bytes already
+        if isinstance(file, TextFile):
+            file = replace(file, watchers=())  # they have seen its bytes already
         if file.size() > min(IN_MEMORY, (self.memory or IN_MEMORY * 16) // 16):
-            hits = self._sql(file, at_doc)
-            if hits is not None:
+            try:
+                if regular:
+                    return self._disorder(file, at_doc)
+            except Irregular:
+                regular = False
+            if isinstance(file, TextFile) and (hits := self._sql(file, at_doc)) is not None:
                 return hits
-        rows = file.everything() if regular else file.exactly()
+        rows = file.everything() if regular or isinstance(file, ColumnStream) else file.exactly()
         if len(rows) == 0:
             raise InputError(f"{file.path}: holds no results, expected at least one")
         self._content = Table(rows)
         return self._match(at_doc)
+
+    def _disorder(self, file: TextFile | ColumnStream, at_doc: bool) -> Hits:
+        from karat.align.disorder import align_disorder
+
+        return align_disorder(
+            self.qrels,
+            self.gold,
+            file,
+            self.policy,
+            at_doc=at_doc,
+            threads=self.threads,
+            memory=self.memory,
+            keep_items=self.keep_items,
+            separator=self.mark.encode(),
+            separators=self._separators,
+            parents=self.run.parents,
+        )
 
     def _sql(self, file: TextFile, at_doc: bool) -> Hits | None:
         from karat.align.sql import align_sql

@@ -243,7 +243,7 @@ def _order(
         level = int(((steps > 0) & (steps == np.bincount(group) - 1)).sum())
         both = rows.doc.ordered_words(words, np.concatenate((tied + 1, tied)))
         here, above = ([w[part] for w in both] for part in (slice(len(tied)), slice(len(tied), None)))
-        wrong = np.concatenate((wrong, tied[_greater(here, above)]))
+        wrong = np.concatenate((wrong, tied[greater_words(here, above)]))
     return scores, group[wrong], ascending, level
 
 
@@ -257,10 +257,11 @@ def _settle_close_scores(rows: Rows, scores: NDArray[np.float64], within: Mask, 
     unsure[:-1] |= close
     if policy.score_precision == "float32":
         unsure |= policy.comparable(scores - margin) != policy.comparable(scores + margin)
-    return _refine_scores(rows, scores, np.flatnonzero(unsure & rows.near))
+    return refine_scores(rows, scores, np.flatnonzero(unsure & rows.near))
 
 
-def _refine_scores(rows: Rows, scores: NDArray[np.float64], where: Indices) -> NDArray[np.float64]:
+def refine_scores(rows: Rows, scores: NDArray[np.float64], where: Indices) -> NDArray[np.float64]:
+    """The scores with those of these rows read exactly."""
     if len(where) == 0 or rows.score_text is None:
         return scores
     scores = scores.copy()
@@ -268,7 +269,7 @@ def _refine_scores(rows: Rows, scores: NDArray[np.float64], where: Indices) -> N
     return scores
 
 
-def _greater(a: list[Words], b: list[Words]) -> Mask:
+def greater_words(a: list[Words], b: list[Words]) -> Mask:
     """Where string a is greater than string b; equal strings are not."""
     out = np.zeros(len(a[0]), dtype=bool)
     same = np.ones(len(a[0]), dtype=bool)
@@ -293,7 +294,7 @@ def _rerank(
     flagged[again] = True
     sub = np.flatnonzero(flagged[group])
     if rows.near is not None:
-        scores = policy.comparable(_refine_scores(rows, scores, sub[rows.near[sub]]))
+        scores = policy.comparable(refine_scores(rows, scores, sub[rows.near[sub]]))
     turned = rows.doc.ordered_words(words, sub)
     sub = sub[np.lexsort((*(~w for w in reversed(turned)), -scores[sub], group[sub]))]
     by_key = np.argsort(keys[sub], kind="stable")
@@ -319,7 +320,7 @@ def _select(
     order = order[np.lexsort((rank[order], group[order]))]
 
     def scores() -> NDArray[np.float64]:
-        return (rows.score if rows.near is None else _refine_scores(rows, rows.score, np.flatnonzero(rows.near)))[order]
+        return (rows.score if rows.near is None else refine_scores(rows, rows.score, np.flatnonzero(rows.near)))[order]
 
     ids = rows.query.take(order), rows.doc.take(order)
     docs = RankedDocs(group[order], rank[order], *ids, scores, grade[order])
@@ -334,7 +335,7 @@ def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, l
         return {}
     top = np.flatnonzero((rank > 0) & (rank <= depth))
     top = top[np.lexsort((rank[top], query[top]))]
-    exact = _refine_scores(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
+    exact = refine_scores(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
     out: dict[int, list[ReturnedDoc]] = {}
     texts = (rows.doc.take(top).texts(), exact[top].tolist(), rows.parent.take(top).texts())
     for q, *item in zip(query[top].tolist(), *texts, strict=True):

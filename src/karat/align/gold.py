@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from karat.model.strings import Indices, Words
 
 _SALTS = (0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
-
+_PLAIN, _TABLE = np.uint64(1), np.uint64(64 - 18)
+"""The salt of queries, and what is cut from their keys to find their place in a table."""
 
 NOWHERE = "\x00"
 """A judgment that no doc can meet: through it a query without gold is looked up."""
@@ -46,6 +48,31 @@ class GoldIndex:
         self._shift = np.uint64(64 - bits)
         self._present = np.zeros(1 << bits, dtype=bool)
         self._present[(keys >> self._shift).view(np.int64)] = True
+
+    def number_queries(self, ids: Strings) -> Indices:
+        """The number of each query of the gold, −1 for others."""
+        table, own, order, numbers = self._numbers
+        words = ids.words()
+        keys = hashed(words, _PLAIN)
+        query = table[(keys >> _TABLE).view(np.int64)]
+        query[~equal_words(words, _at(own, query))] = -1
+        rest = np.flatnonzero(query < 0)  # without gold, or where two queries of it share a place
+        if len(rest) and len(numbers):
+            place = np.minimum(np.searchsorted(order, keys[rest]), len(order) - 1)
+            candidate = numbers[place]
+            same = (order[place] == keys[rest]) & equal_words(_at(words, rest), _at(own, candidate))
+            query[rest[same]] = candidate[same]
+        return query
+
+    @cached_property
+    def _numbers(self) -> tuple[Indices, list[Words], Words, Indices]:
+        """A table of queries by key, their words, and all keys in order with the query of each."""
+        own = Strings.of(name.decode() for name in self.queries).words()
+        keys = hashed(own, _PLAIN)
+        table = np.zeros(1 << (64 - int(_TABLE)), dtype=np.int64)
+        table[(keys >> _TABLE).view(np.int64)] = np.arange(len(keys))
+        numbers = np.argsort(keys)
+        return table, own, keys[numbers], numbers
 
     def keys(self, words: list[Words], query: Indices) -> Words:
         """The key of each (doc, query) pair."""

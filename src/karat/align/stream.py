@@ -7,7 +7,7 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.align.columns import align_block, derive_parents, group_rows, join_blocks
 from karat.align.compiled import text_kernel
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.run import Rows, StreamedFile
+
+
+Part = TypeVar("Part")
 
 
 def default_threads() -> int:
@@ -60,7 +63,7 @@ def align_stream(
         return hits
 
     with closing(file.blocks(spare=spare)) as blocks:  # a failure may hold on to them, and a database to its files
-        return join_blocks(_in_order(work, blocks, threads), len(qrels))
+        return join_blocks(in_order(work, blocks, threads), len(qrels))
 
 
 def align_table(
@@ -98,14 +101,14 @@ def fill_parents(rows: Rows, policy: Policy, corpus: Mapping[str, str], *, neede
     return replace(rows, parent=Strings.of(own or before for own, before in pairs))
 
 
-def _in_order(work: Callable[[Any], BlockHits], blocks: Iterator[Any], threads: int) -> list[BlockHits]:
+def in_order(work: Callable[[Any], Part], blocks: Iterator[Any], threads: int) -> list[Part]:
     """The work on each block, in the order of the blocks. Each thread holds one block at a time."""
     first = next(blocks, None)
     second = next(blocks, None) if first is not None else None
     if threads <= 1 or second is None:
         return [work(block) for block in chain((first, second), blocks) if block is not None]
     numbered = enumerate(chain((first, second), blocks))
-    parts: dict[int, BlockHits] = {}
+    parts: dict[int, Part] = {}
     failures: list[BaseException] = []
     turn = threading.Lock()
 

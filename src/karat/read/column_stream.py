@@ -31,6 +31,8 @@ class ColumnStream:
     role: Role
     batches: Callable[[], Iterator[Any]]
     columns: Columns
+    bytes: int
+    """About what all rows take in memory."""
     notes: tuple[str, ...] = ()
     names_docs: bool = False
     """Whether the ids stand in a column for docs."""
@@ -39,6 +41,10 @@ class ColumnStream:
     def has_parents(self) -> bool:
         """Whether a column names the doc of each chunk, or the subtopic of each judgment."""
         return self.columns.parent is not None
+
+    def size(self) -> int:
+        """About the bytes of all rows."""
+        return self.bytes
 
     def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Generator[ArrowBlock]:
         """Blocks of rows; where the table is grouped by query, of whole queries."""

@@ -30,6 +30,8 @@ _INTEGERS = tuple(sign + size + "INT" for sign in ("", "U") for size in ("TINY",
     "INTEGER",
     "UINTEGER",
 )
+ROW = 40
+"""About the bytes of a row: two ids and a number."""
 ID_TYPES = _TEXTS + _INTEGERS
 """Types of columns that may hold ids."""
 
@@ -45,7 +47,8 @@ def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
     stream = _table_rows(database, register_frame(database, frame, name), role, name)
     if not hasattr(type(frame), "__len__"):
         held = list(stream.batches())
-        return replace(stream, batches=lambda: iter(held))
+        return replace(stream, batches=lambda: iter(held), bytes=ROW * sum(map(len, held)))
+    stream = replace(stream, bytes=ROW * len(frame))  # type: ignore[arg-type]
     columns = None if is_pandas(frame) else _plain_columns(frame, role, name)
     return stream if columns is None else replace(stream, batches=lambda: read_batches(frame), columns=columns)
 
@@ -71,13 +74,15 @@ def register_frame(database: Database, frame: object, name: str) -> Selection:
 def parquet_rows(path: str, role: Role) -> ColumnStream:
     """The rows of a Parquet file."""
     with parquet_errors(path):
-        stream = _table_rows(open_parquet(path, 1), parquet(path), role, path)  # each thread holds a part of the file
+        database = open_parquet(path, 1)  # each thread holds a part of the file
+        stream = _table_rows(database, parquet(path), role, path)
+        size = database.parquet_size(path)
 
     def batches() -> Iterator[Any]:
         with parquet_errors(path):
             yield from stream.batches()
 
-    return replace(stream, batches=batches)
+    return replace(stream, batches=batches, bytes=size)
 
 
 def frame_field_rows(frame: object, name: str) -> Iterator[FieldRow]:
@@ -128,7 +133,7 @@ def _table_rows(database: Database, table: Selection, role: Role, name: str) -> 
     _check_rivals(database, table, layout, dict(zip(layout.header, names, strict=True)), name)
     columns = Columns(0, 1, 2, None if layout.parent is None else 3)
     notes = tuple(rival.note for rival in layout.rivals)
-    return ColumnStream(name, role, lambda: database.batches(rows), columns, notes, layout.names_docs)
+    return ColumnStream(name, role, lambda: database.batches(rows), columns, 0, notes, layout.names_docs)
 
 
 def _check_rivals(database: Database, table: Selection, layout: Layout, names: Mapping[str, str], name: str) -> None:

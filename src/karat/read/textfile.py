@@ -291,26 +291,28 @@ def _buffer(size: int, spare: list[bytearray] | None) -> bytearray:
     return bytearray(size if spare is None else size + size // 8)  # the rest of a query may be longer next time
 
 
+def join_strings(columns: list[Strings]) -> Strings:
+    """Several pieces of one column as one."""
+    sizes = np.cumsum([0] + [len(c.buffer) for c in columns])[:-1]
+    shift = [np.int64(s) for s in sizes]
+    return Strings(
+        np.concatenate([c.buffer for c in columns]),
+        np.concatenate([c.start + s for c, s in zip(columns, shift, strict=True)]),
+        np.concatenate([c.end + s for c, s in zip(columns, shift, strict=True)]),
+    )
+
+
 def join_rows(parts: list[Rows]) -> Rows:
     """Several pieces of one table as one."""
     if not parts:
         return as_rows([])
 
-    def strings(columns: list[Strings]) -> Strings:
-        sizes = np.cumsum([0] + [len(c.buffer) for c in columns])[:-1]
-        shift = [np.int64(s) for s in sizes]
-        return Strings(
-            np.concatenate([c.buffer for c in columns]),
-            np.concatenate([c.start + s for c, s in zip(columns, shift, strict=True)]),
-            np.concatenate([c.end + s for c, s in zip(columns, shift, strict=True)]),
-        )
-
     near = any(p.near is not None for p in parts)
     return Rows(
-        strings([p.query for p in parts]),
-        strings([p.doc for p in parts]),
+        join_strings([p.query for p in parts]),
+        join_strings([p.doc for p in parts]),
         np.concatenate([p.score for p in parts]),
         np.concatenate([p.near if p.near is not None else np.zeros(len(p), bool) for p in parts]) if near else None,
-        strings([p.score_text or p.doc for p in parts]) if near else None,
-        strings([p.parent for p in parts if p.parent is not None]) if parts[0].parent is not None else None,
+        join_strings([p.score_text or p.doc for p in parts]) if near else None,
+        join_strings([p.parent for p in parts if p.parent is not None]) if parts[0].parent is not None else None,
     )
