@@ -39,7 +39,7 @@ class Words:
 def quick_index(library: Any, **params: Any) -> Any:
     """A BM25 of bm25s that indexes `Words` of many passages in a fraction of the time."""
 
-    class Index(library.BM25):  # type: ignore[misc, name-defined]
+    class Index(library.BM25):  # type: ignore[misc]
         def build_index_from_ids(self, unique_token_ids: list[int], corpus_token_ids: Words, **_: Any) -> Any:
             counts = _counts(corpus_token_ids, len(unique_token_ids))
             lengths = np.diff(corpus_token_ids.starts)
