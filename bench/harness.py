@@ -36,6 +36,7 @@ PACKAGES = (
     "ranx",
     "numba",
     "bm25s",
+    "tantivy",
     "torch",
     "sentence-transformers",
 )

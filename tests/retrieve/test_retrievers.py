@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import karat
 from karat.errors import InputError, KaratError, UsageError
 from karat.retrieve import all_kinds, make_retriever, ranking
 from karat.retrieve.bm25 import BM25
+from karat.retrieve.bm25_scores import METHODS
 from karat.retrieve.corpus import Corpus, read_corpus, rechunk
 from karat.retrieve.hybrid import Hybrid
 from karat.retrieve.protocol import Answer, Query, everything_in, read_answer
@@ -273,6 +274,39 @@ def test_bm25_is_the_formula(seed: int) -> None:
     assert dict(zip(found.ids, found.scores or (), strict=True)) == pytest.approx(
         {f"d{i}": s for i, s in enumerate(expected) if s > 0}, rel=1e-5
     )
+
+
+WORDS = st.text(alphabet=st.sampled_from("abcDE12_ .,-\n\x1fßéİ漢"), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(WORDS, min_size=1, max_size=8),
+    st.sampled_from(METHODS),
+    st.sampled_from([0.2, 0.9, 1.5]),
+    st.sampled_from([0, 0.4, 1]),
+    st.booleans(),
+)
+def test_an_index_is_that_of_bm25s_to_the_bit(
+    texts: list[str], method: str, k1: float, b: float, stopwords: bool
+) -> None:
+    import bm25s
+    from bm25s.stopwords import STOPWORDS_EN
+
+    made = BM25(k1=k1, b=b, method=method, stem=False, stopwords=stopwords, language="en")
+    stop = STOPWORDS_EN if stopwords else ()
+    words = [[w for w in re.findall(r"(?u)\b\w\w+\b", text.lower()) if w not in stop] for text in texts]
+    assume(any(words))
+    made.index(Corpus([str(i) for i in range(len(texts))], texts))
+    numbers = {word: i for word, i in made._index.vocab_dict.items() if word}
+    theirs = bm25s.BM25(k1=k1, b=b, method=method, backend="numpy")
+    theirs.index(([[numbers[w] for w in text] for text in words], numbers), show_progress=False)
+    assert made._index.scores["num_docs"] == theirs.scores["num_docs"]
+    for part in ("data", "indices", "indptr"):
+        mine, expected = made._index.scores[part], theirs.scores[part]
+        assert (mine.dtype, mine.tolist()) == (expected.dtype, expected.tolist())
+    floors = [one.nonoccurrence_array for one in (made._index, theirs)]
+    assert np.array_equal(*floors) if method in ("bm25l", "bm25+") else floors == [None, None]
 
 
 @pytest.mark.parametrize("kind", ["bm25", "dense", "hybrid(bm25, dense)", "mmr(dense)"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from array import array
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from karat.errors import InputError, UsageError, missing_package, nearest
 from karat.retrieve import ranking
+from karat.retrieve.bm25_scores import METHODS, Words, quick_index
 from karat.retrieve.protocol import Answer, Base, Stopwatch
 from karat.retrieve.registry import retriever
 from karat.store.built import get_or_build
@@ -52,9 +56,12 @@ LANGUAGES = {
     "tr": "turkish",
 }
 """Codes of the languages that can be stemmed; some of them have stop words too."""
-METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
+_ASCII = "".join(chr(c).lower() if chr(c).isalnum() or chr(c) == "_" else " " for c in range(128))
+"""Of each ASCII character: itself in lower case if words are made of it, else a space."""
 _FALLBACK = "en"
+_AT_ONCE = 10_000
+"""Passages whose words are held as Python's own numbers at a time."""
 
 
 @retriever("bm25", tells="BM25 over stemmed words (bm25s); finds words, not synonyms.")
@@ -114,7 +121,7 @@ class BM25(Base):
                 raise InputError(
                     f"{corpus.source}: no passage has a word to index apart from stop words; expected texts"
                 )
-            index = library.BM25(k1=self.k1, b=self.b, method=self.method, backend="numpy")
+            index = quick_index(library, k1=self.k1, b=self.b, method=self.method)
             index.index(tokens, show_progress=False)
             return index
 
@@ -167,11 +174,20 @@ class BM25(Base):
 
         vocabulary: dict[str, int] = {}
         tables = {language: _Numbers(vocabulary, *self._reading(language)) for language in set(of)}
-        numbers = [
-            [i for i in map(tables[language].__getitem__, _TOKEN.findall(text.lower())) if i >= 0]
-            for text, language in zip(texts, of, strict=True)
-        ]
-        return Tokenized(ids=numbers, vocab=vocabulary)
+        blocks, lengths = [], []
+        for start in range(0, len(texts), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            numbers = array("i")
+            ends = []
+            for text, language in zip(texts[part], of[part], strict=True):
+                numbers.extend(map(tables[language].__getitem__, _words(text)))
+                ends.append(len(numbers))
+            all_numbers = np.frombuffer(numbers, np.int32)
+            kept = all_numbers >= 0
+            blocks.append(all_numbers[kept])
+            lengths.append(np.diff(np.concatenate(([0], np.cumsum(kept)))[[0, *ends]]))
+        starts = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
+        return Tokenized(ids=Words(np.concatenate(blocks), starts), vocab=vocabulary)
 
     def _reading(self, language: str) -> tuple[frozenset[str], Stems | None]:
         """The stop words of a language, and what stems its words; empty and None if switched off."""
@@ -187,16 +203,23 @@ class BM25(Base):
 
 
 class _Numbers(dict[str, int]):
-    """The number of each word of a language, assigned when the word first occurs; −1 for stop words."""
+    """The number of each word of a language, assigned when the word first occurs; −1 for stop words and letters."""
 
     def __init__(self, vocabulary: dict[str, int], stop: frozenset[str], stems: Stems | None) -> None:
         super().__init__(dict.fromkeys(stop, -1))
         self.vocabulary, self.stems = vocabulary, stems
 
     def __missing__(self, word: str) -> int:
+        if len(word) < 2:
+            return -1
         stem = word if self.stems is None else self.stems([word])[0]
         number = self[word] = self.vocabulary.setdefault(stem, len(self.vocabulary))
         return number
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in lower case; single letters may be among them."""
+    return text.translate(_ASCII).split() if text.isascii() else _TOKEN.findall(text.lower())
 
 
 def _check_language(language: str) -> str:
