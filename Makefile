@@ -11,13 +11,8 @@ MODELS_VENV ?= .venv-models
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
-<<<<<<< HEAD
-.PHONY: help demo demo-ontology demo-judge test test-unbuilt test-kernel kernel fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth bench-start bench-kernel screenshots clean
-=======
-.PHONY: help demo demo-ontology demo-judge test fuzz test-models test-judge check sbom audit format docs browser bench bench-large bench-stats bench-error-rates bench-sequential bench-check bench-record bench-diversity \
-	bench-diagnosis bench-plan bench-pooling bench-judges bench-value bench-reliability bench-scifact bench-report bench-selection bench-ontology bench-cases bench-retrievers bench-retrieval-speed bench-growth bench-start bench-bm25 screenshots clean
->>>>>>> start
+# Every target whose name is a word is a command, whatever files there are.
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(MAKEFILE_LIST))
 help:
 	@echo "make demo         search a handbook in four ways, judge which may ship, and make a report"
 	@echo "make demo-ontology  map clinical phrases in five languages to terms of HPO, with BM25 and a multilingual model"
@@ -55,11 +50,8 @@ help:
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
 	@echo "make bench-start      how long karat takes to start, beside python and import numpy (minutes; instructions need valgrind)"
-<<<<<<< HEAD
 	@echo "make bench-kernel     the compiled kernel and numpy in turn: files and dicts, beside pytrec_eval and a bare read (minutes)"
-=======
 	@echo "make bench-bm25       a million docs indexed and searched by BM25, beside tantivy (minutes)"
->>>>>>> start
 	@echo "make screenshots  pictures of reports, into a folder beside this one"
 	@echo "make docs         write the generated pages anew"
 	@echo "make format       format the code"
@@ -248,13 +240,11 @@ bench-growth: $(VENV)/.test
 bench-start: $(VENV)/.test
 	$(BIN)/python bench/start.py
 
-<<<<<<< HEAD
 bench-kernel: $(VENV)/.bench
 	$(BIN)/python bench/kernel.py
-=======
+
 bench-bm25: $(VENV)/.bench
 	$(BIN)/python bench/bm25_index.py
->>>>>>> start
 
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
