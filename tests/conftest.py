@@ -24,6 +24,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # numpy and polars are imported, which read them once.
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(threads, "1")
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for 45 seconds what runs once
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -59,6 +60,13 @@ def either_kernel(request: pytest.FixtureRequest) -> Iterator[str]:
             patch.setattr(kernel, "text", None)
             patch.setattr(kernel, "dicts", None)
         yield request.param
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer draws behind the superscripts of LaTeX and the chances of a plan, for tests that look at neither."""
+    monkeypatch.setattr("karat.report.view.DRAWS", 1000)
+    monkeypatch.setattr("karat.gates.forecast.VALUES", 5_000)
 
 
 @pytest.fixture(scope="session")

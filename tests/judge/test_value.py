@@ -84,7 +84,7 @@ def rounds(project: Project, order: str, metric: str, batch: int) -> list[tuple[
 def test_no_step_claims_what_full_judging_denies(seed: int, shifts: tuple[float, ...], metric: str) -> None:
     project = plant(seed, shifts)
     full = project.compare(metric)
-    steps = {order: rounds(project, order, metric, batch=15) for order in ("value", "random")}
+    steps = {order: rounds(project, order, metric, batch=20) for order in ("value", "random")}
     for _, pool in (step for own in steps.values() for step in own):
         for row in pool.comparisons:
             assert full[row.candidate] in row.change.directions
@@ -98,7 +98,7 @@ def test_by_value_needs_fewer_judgments_than_random_order() -> None:
     for seed in range(4):
         project = plant(seed, (0.3, 1.5))
         for order in counts:
-            counts[order] += rounds(project, order, "ndcg@5", batch=10)[-1][0]
+            counts[order] += rounds(project, order, "ndcg@5", batch=20)[-1][0]
     assert counts["value"] < 0.85 * counts["random"]
 
 

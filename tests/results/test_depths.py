@@ -87,6 +87,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_every_output_says_it(project: Path) -> None:
     files = ("--json", "o.json", "--markdown", "o.md", "--latex", "o.tex", "--html", "o.html", "--save", "o.sav")
     for verb in ("evaluate", "compare"):

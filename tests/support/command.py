@@ -40,7 +40,8 @@ def run_karat(
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
-    for name in set(sys.modules) - before:  # the next command must read modules of the folder anew
+    # The next command must read modules of the folder anew. Those of Karat and its packages are never in it.
+    for name in set(sys.modules) - before if cwd is not None else ():
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
             del sys.modules[name]
     return subprocess.CompletedProcess(arguments, code, *(s.buffer.getvalue().decode() for s in (out, err)))  # type: ignore[attr-defined]

@@ -88,6 +88,7 @@ def dl19(folder: Path, *gates: Any, **more: Any) -> Path:
 
 
 @needs_dl19
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("gates", "code", "verdict"),
     [

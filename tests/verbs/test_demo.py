@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from karat.errors import InputError
 from karat.read.sources import read_qrels
 
 EXAMPLE = Path(karat.__file__).parent / "example"
-OFFLINE = """
-import socket
-def refuse(*a, **k):
-    raise AssertionError("the demo went to the network")
-socket.socket.connect = socket.socket.connect_ex = socket.create_connection = socket.getaddrinfo = refuse
-"""
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -31,9 +24,32 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("demo") / "project"
-    return karat.demo(str(folder))
+def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, str]:
+    """`karat demo` without a network: what it made, where, and what it printed."""
+    folder, make_demo, made = tmp_path_factory.mktemp("demo"), karat.demo, []
+
+    def demo(*arguments: Any, **options: Any) -> Any:
+        made.append(make_demo(*arguments, **options))
+        return made[0]
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the demo went to the network")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(karat, "demo", demo)
+        patch.setattr(socket.socket, "connect", refuse)
+        patch.setattr(socket.socket, "connect_ex", refuse)
+        patch.setattr(socket, "create_connection", refuse)
+        patch.setattr(socket, "getaddrinfo", refuse)
+        patch.delenv("OPENAI_API_KEY", raising=False)
+        done = run_karat("demo", str(folder / "project"), COLUMNS="200", KARAT_CACHE_DIR=str(folder / "cache"))
+    assert done.returncode == 0, done.stderr
+    return made[0], folder / "project", done.stdout
+
+
+@pytest.fixture(scope="module")
+def made(command: tuple[Any, Path, str]) -> Any:
+    return command[0]
 
 
 def test_the_handbook_has_all_that_a_real_dataset_has() -> None:
@@ -72,6 +88,28 @@ def test_the_candidate_is_better_and_blocked_for_a_reason_that_the_diagnosis_fin
     assert {"time-filter"} & {f.code for f in made.diagnosis.findings}  # newer versions come back for older questions
 
 
+def test_the_command_needs_no_network_and_says_what_was_found(command: tuple[Any, Path, str]) -> None:
+    _, project, printed = command
+    for words in (
+        "Which is better",
+        "Where",
+        "by language",
+        "May hybrid replace bm25",
+        "BLOCK",
+        "What is likely wrong",
+        "project/report.html",
+        "Try next",
+    ):
+        assert words in printed, words
+    files = ["data", "karat.yaml", "my_search.py", "report.html", "result.json.gz", "runs"]
+    assert sorted(os.listdir(project)) == files
+    page = (project / "report.html").read_text("utf-8")
+    assert "Welche" in page and "BLOCK" in page  # texts of queries, and the verdict
+    assert not karat.validate(files=str(project / "data/*")).findings
+    done = run_karat("bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html", cwd=project)
+    assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr
+
+
 def test_the_project_can_be_gone_on_with(made: Any) -> None:
     folder = Path(made.folder)
     config = folder / "karat.yaml"
@@ -91,45 +129,6 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be made"):
         karat.demo(str(tmp_path / "file"))
-
-
-def test_the_command_needs_no_network_and_says_what_was_found(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(OFFLINE)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KARAT_CACHE_DIR": str(tmp_path / "cache")}
-    environment.pop("OPENAI_API_KEY", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "karat", "demo", "project"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    for told in (
-        "Which is better",
-        "Where",
-        "by language",
-        "May hybrid replace bm25",
-        "BLOCK",
-        "What is likely wrong",
-        "project/report.html",
-        "Try next",
-    ):
-        assert told in done.stdout, told
-    assert sorted(os.listdir(tmp_path / "project")) == [
-        "data",
-        "karat.yaml",
-        "my_search.py",
-        "report.html",
-        "result.json.gz",
-        "runs",
-    ]
-    page = (tmp_path / "project/report.html").read_text("utf-8")
-    assert "Welche" in page and "BLOCK" in page  # texts of queries, and the verdict
-    assert not karat.validate(files=str(tmp_path / "project/data/*")).findings
-    tried = [sys.executable, "-m", "karat", "bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html"]
-    done = subprocess.run(tried, cwd=tmp_path / "project", env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr
 
 
 # The demo of an ontology

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
-from karat.config.options import Settings, stated_options
-from karat.config.reading import default_config
-from karat.errors import InputError, KaratError, UsageError, nearest, unknown_run
+from karat.config.options import Options, Settings, StatedOptions, stated_options
+from karat.config.reading import Read, default_config
+from karat.errors import InputError, KaratError, Problem, UsageError, nearest, unknown_run
 from karat.gates.evidence import NO_BASELINE
 from karat.metrics.component_figures import is_component_figure
-from karat.metrics.grammar import DEFAULT_METRICS, parse, parse_all
+from karat.metrics.grammar import DEFAULT_METRICS, Measure, parse, parse_all
 from karat.read.files import check_path
 from karat.read.queries import read_queries, read_queries_of_gold
 from karat.read.sources import run_files
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karat.config.models import RetrievalMetrics
-    from karat.config.options import Options, StatedOptions
-    from karat.config.reading import Read
-    from karat.errors import Problem
     from karat.gates.language import Gate
-    from karat.metrics.grammar import Measure
     from karat.model.queries import Queries
 
 

@@ -8,7 +8,7 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from karat.config.models import Config
-from karat.config.yaml_text import read_yaml
+from karat.config.yaml_text import Lines, read_yaml
 from karat.errors import InputError, Problem, nearest, shown
 from karat.model.limits import CONFIG
 from karat.records import dataclass
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from karat.config.yaml_text import Lines
 
 DEFAULT_NAMES = ("karat.yaml", "karat.yml")
 HEAD = 400

@@ -11,7 +11,7 @@ import numpy as np
 
 from karat.errors import InputError, UsageError, unknown_run
 from karat.gates.basis import choose_basis
-from karat.gates.judge import INSIDE, GateEvidence, Ruling, judge
+from karat.gates.judge import INSIDE, GateEvidence, Kind, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import (
     describe_skipped,
@@ -28,9 +28,9 @@ from karat.results.components import figure_of_component
 from karat.results.depths import find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, pair_on_basis, paired
 from karat.results.words import BASELINE, condition_text, segment_text
-from karat.stats.aggregates import measure_changes
+from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
-from karat.stats.intervals import draws_needed, unit_deviation
+from karat.stats.intervals import Interval, draws_needed, unit_deviation
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -38,14 +38,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.judge import Kind
     from karat.gates.language import Gate
     from karat.results.by_judge import Basis
     from karat.results.document import GateJson
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
-    from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic
-    from karat.stats.intervals import Interval
 
     Floats = NDArray[np.float64]
 

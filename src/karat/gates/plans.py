@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import UsageError
-from karat.gates.judge import judge
+from karat.gates.judge import Ruling, judge
 from karat.gates.kinds import is_same
 from karat.gates.wording import is_open, label_gate, more_text
 from karat.metrics.grammar import parse
 from karat.records import dataclass
 from karat.results.figures import change_figure, figure
-from karat.results.words import segment_text
+from karat.results.words import UnitWord, segment_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
     from karat.gates.evidence import JudgedGate
     from karat.gates.forecast import Chances
-    from karat.gates.judge import Ruling
     from karat.gates.language import Gate
     from karat.results.plan_document import GatePlanJson, TruthJson, WorkJson
-    from karat.results.words import UnitWord
     from karat.stats.planning import Population, UnitsNeeded
 
 

@@ -13,7 +13,7 @@ from karat.records import dataclass
 from karat.results.pairing import paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import score_differences
-from karat.stats.pooling import LEAST_SEGMENTS, POOLED, find_obstacle, pool_changes, pool_figures
+from karat.stats.pooling import LEAST_SEGMENTS, POOLED, PoolingObstacle, find_obstacle, pool_changes, pool_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from karat.results.result import RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval
-    from karat.stats.pooling import PoolingObstacle
 
     Rows = NDArray[np.int64]
 

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.gates.basis import WORDS
-from karat.gates.judge import INSIDE
-from karat.gates.language import unit_of
+from karat.gates.judge import INSIDE, Ruling
+from karat.gates.language import Gate, unit_of
 from karat.gates.units import rises
-from karat.results.figures import SAME, change_figure, figure, level_text
+from karat.results.figures import SAME, Figure, change_figure, figure, level_text
 from karat.results.words import BASELINE, plural, round_up
 from karat.stats.pooling import POOLED
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.gates.evidence import JudgedGate
-    from karat.gates.judge import Ruling
-    from karat.gates.language import Gate
-    from karat.results.figures import Figure
 
 
 def label_gate(gate: Gate) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import InputError
-from karat.judge.judgments import fingerprint_judge
-from karat.judge.labels import find_gap, group_labels, measure_people, select_drawn
+from karat.judge.judgments import Judge, Judgment, Judgments, fingerprint_judge
+from karat.judge.labels import PairLabels, PeopleAgreement, find_gap, group_labels, measure_people, select_drawn
 from karat.judge.pool import DEPTH
-from karat.judge.systems import compare_systems
+from karat.judge.systems import SystemsByJudge, compare_systems
 from karat.model.policy import is_relevant
 from karat.records import dataclass
 from karat.results.figures import share_figure
-from karat.stats.agreement import count_confusion, discriminate, kappa
+from karat.stats.agreement import ConfusionMatrix, Discrimination, count_confusion, discriminate, kappa
 from karat.stats.defaults import CONFIDENCE, MIN_SEGMENT
 from karat.stats.differential import measure_pull
 from karat.stats.intervals import Interval, student
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.judge.judgments import Judge, Judgment, Judgments
-    from karat.judge.labels import PairLabels, PeopleAgreement
     from karat.judge.pairs import DrawUnit
-    from karat.judge.systems import SystemsByJudge
-    from karat.stats.agreement import ConfusionMatrix, Discrimination
 
     Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from karat.errors import InputError
-from karat.judge.calibration import Trait
+from karat.judge.calibration import Bias, Calibration, Trait
 from karat.judge.judgments import Judge
 from karat.judge.pairs import DrawUnit
 from karat.model.dates import utc_now
@@ -18,7 +18,6 @@ from karat.stats.intervals import Interval
 from karat.store.codec import decode, rounded
 
 if TYPE_CHECKING:
-    from karat.judge.calibration import Bias, Calibration
     from karat.judge.labels import PeopleAgreement
     from karat.judge.systems import SystemsByJudge
     from karat.stats.prediction_powered import CorrectedMean

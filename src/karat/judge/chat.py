@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from karat.errors import InputError, UsageError, shown
-from karat.judge.budget import BudgetExhausted
-from karat.judge.opinions import FORMS, InvalidAnswer, Usage, read_completion, read_usage, response_format
+from karat.judge.budget import Budget, BudgetExhausted
+from karat.judge.opinions import (
+    FORMS,
+    AnswerForm,
+    InvalidAnswer,
+    Opinion,
+    Usage,
+    read_completion,
+    read_usage,
+    response_format,
+)
 from karat.judge.records import read_records, write_lines
 from karat.model.json_data import Json, JsonObject
-from karat.retrieve.client import Client, RetryPolicy, Unreachable, may_pass, require_httpx
+from karat.retrieve.client import Client, Reply, RetryPolicy, Unreachable, may_pass, require_httpx
 from karat.retrieve.endpoint import HOSTED, KEY_ENV, choose_base_url, explain_status, read_key
 
 if TYPE_CHECKING:
     from karat.judge.ask import Job
     from karat.judge.assessor import Assessor
-    from karat.judge.budget import Budget
-    from karat.judge.opinions import AnswerForm, Opinion
     from karat.judge.prompt import Prompt
-    from karat.retrieve.client import Reply
 
 
 RETRY = RetryPolicy(attempts=6, pause=0.5, longest=60.0, timeouts=True)

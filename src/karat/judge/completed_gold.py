@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.align import align
-from karat.metrics.grammar import parse
-from karat.model.policy import is_judged, is_relevant
+from karat.metrics.grammar import Measure, parse
+from karat.model.policy import Policy, is_judged, is_relevant
 from karat.read.objects import build_qrels
 from karat.records import dataclass
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.judge.judgments import Judgment
-    from karat.metrics.grammar import Measure
-    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
     from karat.model.run import Run

@@ -11,14 +11,13 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.judge.judgments import Adjudicator, Judgment, Person, add_judgments, read_judgments, refuse_other_scales
-from karat.judge.labels import group_labels, measure_people
+from karat.judge.labels import PeopleAgreement, group_labels, measure_people
 from karat.model.dates import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.judge.assessor import PairText
-    from karat.judge.labels import PeopleAgreement
     from karat.judge.scale import Scale
 
 _WORD = re.compile(r"\w+")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from karat.align import find, find_queries
+from karat.align import Hits, find, find_queries
 from karat.errors import UsageError
-from karat.judge.gate_value import RankedLists, value_gates
+from karat.judge.gate_value import GateRule, PoolGate, RankedLists, value_gates
 from karat.judge.pairs import Draw, Pair
-from karat.judge.value import value_pairs
+from karat.judge.value import PoolComparison, value_pairs
 from karat.metrics.bounds import offers_difference_bounds
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.model.policy import Policy, is_judged
 from karat.records import dataclass
 from karat.results.top_lists import DEPTH as LISTED
@@ -23,10 +23,6 @@ from karat.stats.defaults import SEED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.align import Hits
-    from karat.judge.gate_value import GateRule, PoolGate
-    from karat.judge.value import PoolComparison
-    from karat.metrics.grammar import Measure
     from karat.model.qrels import Qrels
     from karat.model.run import Run
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import UsageError
-from karat.metrics.sampled_gold import OFFERED, SampledGold, estimate_metric
+from karat.metrics.sampled_gold import OFFERED, SampledGold, SampledValues, estimate_metric
 from karat.model.policy import is_relevant
 from karat.stats.survey import Survey
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from karat.judge.pairs import Draw
     from karat.metrics.corrected import JudgedPairs
     from karat.metrics.grammar import Measure
-    from karat.metrics.sampled_gold import SampledValues
     from karat.results.sampling import Sampling
 
 RELEVANT_DOCS = 10

@@ -14,7 +14,7 @@ import numpy as np
 from karat.metrics.bounds import PooledDocs, bound_differences, gain_of_grades, weigh_ranks
 from karat.records import dataclass
 from karat.stats.defaults import ALPHA
-from karat.stats.partial_changes import PartialChange, foresee_changes
+from karat.stats.partial_changes import PartialChange, PossibleChange, foresee_changes
 from karat.stats.partial_levels import PartialLevel
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.model.rankings import Counts, Values
-    from karat.stats.partial_changes import PossibleChange
 
     Flags = NDArray[np.bool_]
     Ids = tuple[str, str]

@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from karat.judge.completed_gold import complete_gold
+from karat.judge.completed_gold import CompletedGold, complete_gold
 from karat.judge.labels import find_gap
 from karat.records import dataclass
 from karat.results.words import plural
-from karat.stats.prediction_powered import Labels, correct_by_query
+from karat.stats.prediction_powered import CorrectedValues, Labels, correct_by_query
 from karat.stats.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.judge.completed_gold import CompletedGold
     from karat.judge.judgments import Judgment
     from karat.metrics.grammar import Measure
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
     from karat.results.sampling import Sampling
-    from karat.stats.prediction_powered import CorrectedValues
 
 FEWEST = 2
 """One query alone does not say how queries vary."""

@@ -20,7 +20,7 @@ from karat.model.policy import is_relevant
 from karat.model.rankings import ratio
 from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
-from karat.stats.prediction_powered import Labels, correct_values
+from karat.stats.prediction_powered import CorrectedValues, Labels, correct_values
 from karat.stats.resample import Units, mean_of
 from karat.stats.survey import group_sums
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.model.rankings import Counts, Values
-    from karat.stats.prediction_powered import CorrectedValues
 
     Mask = NDArray[np.bool_]
 

@@ -10,12 +10,11 @@ import numpy as np
 from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
 from karat.metrics.graded import NO_GAINS, ideal_dcg
-from karat.metrics.registry import metric, number_param
+from karat.metrics.registry import Params, metric, number_param
 from karat.metrics.subtopics import full_gain, greedy_gain, log_discount, novel_gain, topic_count, topics_of
 from karat.model.rankings import ALL, ratio
 
 if TYPE_CHECKING:
-    from karat.metrics.registry import Params
     from karat.model.items import Items
     from karat.model.rankings import Cutoff, Rankings, Values
 

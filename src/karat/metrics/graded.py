@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import MetricError
-from karat.metrics.registry import metric
+from karat.metrics.registry import Params, metric
 from karat.model.policy import RELEVANT, earns_gain, is_judged
 from karat.model.rankings import ALL, place_in_group, ratio
 
 if TYPE_CHECKING:
-    from karat.metrics.registry import Params
     from karat.model.rankings import Counts, Cutoff, Rankings, Values
 
 FAMILY = "graded"

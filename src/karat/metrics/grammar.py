@@ -7,21 +7,18 @@ ndcg_at_10 · P.10 · iprec_at_recall_0.10 · recall@{1,3,5} · latency.rerank.p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from karat.errors import MetricError, ResultError, nearest
 from karat.metrics import registry
-from karat.metrics.registry import LOG_FACTS, STATISTICS, is_known, resolve, unknown
+from karat.metrics.registry import LOG_FACTS, STATISTICS, Metric, Param, Params, ParamValue, is_known, resolve, unknown
 from karat.metrics.spellings import respell, split_outside_brackets
 from karat.model.policy import PRESETS
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from karat.metrics.registry import Metric, Param, Params, ParamValue
     from karat.model.rankings import Rankings, Values
     from karat.stats.aggregates import Aggregate
 

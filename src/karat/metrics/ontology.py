@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import MetricError
-from karat.metrics.registry import metric
+from karat.metrics.registry import Params, metric
 from karat.model.policy import RELEVANT, is_relevant
 from karat.model.rankings import ALL, ratio
 from karat.ontology.information import CONTENTS
 from karat.ontology.similarity import BY_CONTENT, SIMILARITIES, content_name
 
 if TYPE_CHECKING:
-    from karat.metrics.registry import Params
     from karat.model.items import TermPairs
     from karat.model.rankings import Cutoff, Rankings, Values
 

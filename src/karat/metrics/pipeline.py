@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import MetricError
-from karat.metrics.registry import metric
+from karat.metrics.registry import Metric, metric
 from karat.model.rankings import ALL
 
 if TYPE_CHECKING:
-    from karat.metrics.registry import Metric
     from karat.model.rankings import Cutoff, Rankings, Values
 
 PIPELINE = "pipeline"

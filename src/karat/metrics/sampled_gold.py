@@ -19,18 +19,16 @@ from karat.model.rankings import ratio
 from karat.records import dataclass
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.groups import intervals
-from karat.stats.intervals import checked_share
+from karat.stats.intervals import Interval, checked_share
 from karat.stats.prediction_powered import t_interval
 from karat.stats.resample import Units, mean_of
-from karat.stats.survey import group_sums
+from karat.stats.survey import Survey, group_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.metrics.grammar import Measure
     from karat.model.rankings import Counts, Values
-    from karat.stats.intervals import Interval
-    from karat.stats.survey import Survey
 
 OFFERED = ("precision", "recall", "map", "ndcg")
 LEAST = 0.25

@@ -10,14 +10,13 @@ import numpy as np
 
 from karat.errors import MetricError
 from karat.metrics.budget import DIVERSITY
-from karat.metrics.registry import metric, number_param
+from karat.metrics.registry import Params, metric, number_param
 from karat.model.policy import RELEVANT
 from karat.model.rankings import ALL, place_in_group, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karat.metrics.registry import Params
     from karat.model.items import Topics
     from karat.model.rankings import Counts, Cutoff, Rankings, Values
 

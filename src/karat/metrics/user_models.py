@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.metrics.graded import FAMILY
-from karat.metrics.registry import metric, number_param
+from karat.metrics.registry import Params, metric, number_param
 from karat.model.rankings import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karat.metrics.registry import Params
     from karat.model.rankings import Cutoff, Rankings, Values
 
     Continues = Callable[[Values, Values], Values]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.model.policy import is_judged
+from karat.model.policy import Policy, is_judged
 from karat.model.rankings import place_in_group
 from karat.records import dataclass
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.policy import Policy
     from karat.model.strings import Indices, Strings
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, missing_package
-from karat.ontology.information import annotation_content, structural_content
+from karat.ontology.information import InformationContent, annotation_content, structural_content
 from karat.ontology.obo import parse_obo
 from karat.ontology.terms import Ontology, build_ontology
 from karat.read.files import check_path, open_input
-
-if TYPE_CHECKING:
-    from karat.ontology.information import InformationContent
 
 HPO = "hpo"
 """The name of the Human Phenotype Ontology."""

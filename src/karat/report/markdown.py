@@ -9,11 +9,11 @@ from urllib.parse import quote
 from karat.gates.basis import WORDS
 from karat.gates.wording import figure_of, label_gate, note_pooling, notes_of, value_text
 from karat.metrics.grammar import PRIMARY, choose_primary
-from karat.report.by_judge import describe_judged
+from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
-from karat.results.decisions import describe_families
+from karat.results.decisions import Decision, SharedLevels, describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from karat.gates.evidence import JudgedGate
-    from karat.report.by_judge import JudgedSection
     from karat.report.formats import Problem
     from karat.report.view import GateGroup, View
-    from karat.results.decisions import Decision, SharedLevels
     from karat.stats.intervals import Interval
 
 BREAK = "\u200b"

@@ -8,11 +8,10 @@ from karat.gates.wording import label_gate
 from karat.records import dataclass
 from karat.results.figures import percent_text
 from karat.results.words import units_text
-from karat.verbs.plan import needed_text
+from karat.verbs.plan import Plan, needed_text
 
 if TYPE_CHECKING:
     from karat.gates.plans import GateForecast
-    from karat.verbs.plan import Plan
 
 
 @dataclass(frozen=True)

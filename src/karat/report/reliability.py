@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING
 
 from karat.records import dataclass
 from karat.results.figures import p_text, percent_text
-from karat.results.reliability import NARROW_HEADS, RELIABILITY_HEADS, STABLE, TARGET, coefficient_figure
+from karat.results.reliability import (
+    NARROW_HEADS,
+    RELIABILITY_HEADS,
+    STABLE,
+    TARGET,
+    MetricReliability,
+    coefficient_figure,
+)
 from karat.results.words import units_text
 
 if TYPE_CHECKING:
-    from karat.results.reliability import MetricReliability
     from karat.verbs.reliability import Reliability
 
 

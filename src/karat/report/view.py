@@ -15,7 +15,7 @@ from karat.records import dataclass
 from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of
-from karat.results.result import Result
+from karat.results.result import Result, RunResult
 from karat.results.words import BASELINE, plural, queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from karat.results.decisions import Decision, SharedLevels
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
-    from karat.results.result import RunResult
     from karat.verbs.check import Check
     from karat.verbs.compare import Comparison, PairwiseTest
     from karat.verbs.plan import Plan

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import choose_primary
 from karat.results.by_judge import Basis
 from karat.results.decisions import Decision
-from karat.results.differences import adjust
+from karat.results.differences import PairedComparison, adjust
 from karat.results.pairing import lack_of_common_judge, pair_on_basis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from karat.results.differences import PairedComparison
     from karat.results.result import RunResult
 
 ByBasis = Mapping[Basis, tuple[Decision, ...]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import RELEVANT
 from karat.records import dataclass
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.metrics.grammar import Measure
     from karat.model.rankings import Rankings
     from karat.results.result import RunResult
 

@@ -17,7 +17,7 @@ from karat.model.rankings import Rankings
 from karat.results.by_judge_document import JudgedValuesJson, judged_values_json
 from karat.results.gold import Gold
 from karat.results.log_record import LogJson, log_json, read_log
-from karat.results.result import Derived, RunResult
+from karat.results.result import Derived, Result, RunResult
 from karat.results.sampling import Sampling
 from karat.results.top_lists import TopLists
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from karat.results.result import Result
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import ResultError, UsageError, nearest
-from karat.metrics.grammar import ByMeasure, parse
+from karat.metrics.grammar import ByMeasure, Measure, parse
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import RELEVANT, Policy, parent_of
 from karat.records import dataclass
@@ -34,7 +34,7 @@ from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerpri
 from karat.results.remarks import data_remarks
 from karat.results.sampling import Sampling, split_fields
 from karat.results.table import Table, Tabular
-from karat.results.top_lists import GoldDoc
+from karat.results.top_lists import GoldDoc, TopDoc, TopLists
 from karat.results.values import aggregate, estimate, pool, spread, statistic_of
 from karat.results.words import queries_text
 from karat.store.codec import as_plain, rounded
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.metrics.grammar import Measure
     from karat.model.json_data import Json, JsonObject
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from karat.results.document import DocumentJson
     from karat.results.gold import Gold
     from karat.results.record import Provenance
-    from karat.results.top_lists import TopDoc, TopLists
     from karat.stats.aggregates import Statistic
     from karat.stats.intervals import Interval
     from karat.stats.resample import Units

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.model.field_group import INSIDE, OUTSIDE, read_group
+from karat.model.field_group import INSIDE, OUTSIDE, FieldGroup, read_group
 from karat.model.intervals import Intervals
 from karat.read.columns import number_of
 from karat.read.problems import Problems
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.model.docs import Docs, Fields
-    from karat.model.field_group import FieldGroup
     from karat.model.queries import Queries
 
 DEFAULTS = Intervals()

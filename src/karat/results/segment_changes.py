@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import parse
-from karat.results.decisions import RestComparison, SegmentInteraction
-from karat.results.pairing import paired
+from karat.results.decisions import Decision, RestComparison, SegmentInteraction
+from karat.results.pairing import Paired, paired
 from karat.results.values import statistic_of
 from karat.stats.aggregates import score_differences
 from karat.stats.interaction import measure_interaction
@@ -17,8 +17,6 @@ from karat.stats.pooling import pool_changes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.decisions import Decision
-    from karat.results.pairing import Paired
     from karat.results.result import RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval

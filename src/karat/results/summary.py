@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from karat.metrics.grammar import parse
 from karat.results.by_judge_document import by_judge_json, judge_json
@@ -23,19 +23,15 @@ from karat.results.document import (
     RunJson,
     SegmentJson,
 )
-from karat.results.reading import read_value
+from karat.results.reading import Reading, read_value
 from karat.results.remarks import remarks_of
-from karat.results.result import FORMAT_VERSION
+from karat.results.result import FORMAT_VERSION, Result, RunResult, SegmentResult
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msgspec import UnsetType
-
     from karat.results.fingerprints import Difference, Fingerprints
-    from karat.results.reading import Reading
-    from karat.results.result import Result, RunResult, SegmentResult
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.relevance import GM_FLOOR
 from karat.stats.aggregates import Statistic, estimate_figures
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.metrics.grammar import Measure
     from karat.model.rankings import Rankings
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval

@@ -15,13 +15,13 @@ from karat.config.checks import (
     places_of_gates,
     run_names,
 )
-from karat.config.options import Settings, takes_options
-from karat.config.reading import find_config, read_config
+from karat.config.options import Options, Settings, takes_options
+from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError, nearest, unknown_run
 from karat.gates.attainable import describe_left_out, refuse_impossible
-from karat.gates.evidence import Risk, judge_gates
-from karat.gates.judge import verdict_of
-from karat.gates.language import gate_like, parse_gate
+from karat.gates.evidence import JudgedGate, Risk, judge_gates
+from karat.gates.judge import Verdict, verdict_of
+from karat.gates.language import Gate, gate_like, parse_gate
 from karat.gates.units import describe_directions
 from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate
 from karat.metrics.component_figures import is_component_figure
@@ -30,7 +30,7 @@ from karat.model.engine import Engine
 from karat.model.option import options_of
 from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide
-from karat.results.judged_differences import decide_by_judge
+from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
 from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
@@ -46,16 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
-    from karat.config.options import Options
-    from karat.config.reading import Read
-    from karat.gates.evidence import JudgedGate
-    from karat.gates.judge import Verdict
-    from karat.gates.language import Gate
     from karat.model.json_data import JsonObject
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
-    from karat.results.judged_differences import ByBasis
     from karat.results.result import Result, RunResult
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}

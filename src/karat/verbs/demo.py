@@ -11,17 +11,14 @@ from karat.config.reading import read_config
 from karat.errors import InputError, missing_package
 from karat.records import dataclass
 from karat.store.atomic import encoded, write_atomically
-from karat.verbs.bench import bench
-from karat.verbs.check import check
-from karat.verbs.diagnose import diagnose
+from karat.verbs.bench import Bench, bench
+from karat.verbs.check import Check, check
+from karat.verbs.diagnose import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.verbs.bench import Bench
     from karat.verbs.bench.benchmark import Watch
-    from karat.verbs.check import Check
-    from karat.verbs.diagnose import Diagnosis
 
 FOLDER = "karat-demo"
 EXAMPLE = Path(__file__).parents[1] / "example"

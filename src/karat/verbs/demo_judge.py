@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from karat.errors import missing_package
 from karat.judge.judgments import Judgment, ModelJudge, Person
-from karat.judge.pool import find_best_ranks
+from karat.judge.pool import Pool, find_best_ranks
 from karat.judge.records import write_lines
 from karat.judge.scale import DEFAULT
 from karat.model.dates import utc_now
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from karat.judge.calibration import Calibration
     from karat.judge.pairs import Pair
-    from karat.judge.pool import Pool
     from karat.results.result import Result
     from karat.verbs.bench.benchmark import Watch
 

@@ -12,11 +12,10 @@ from karat.ontology.load import HPO, find_hpo, load_ontology
 from karat.records import dataclass
 from karat.retrieve.encoders import MULTILINGUAL
 from karat.store.atomic import write_atomically
-from karat.verbs.bench import bench
+from karat.verbs.bench import Bench, bench
 
 if TYPE_CHECKING:
     from karat.ontology.terms import Ontology
-    from karat.verbs.bench import Bench
     from karat.verbs.bench.benchmark import DatasetBench, Watch
 
 ONTOLOGY_FOLDER = "karat-demo-ontology"

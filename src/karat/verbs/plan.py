@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from karat.config.options import Settings, takes_options
-from karat.config.reading import find_config, read_config
+from karat.config.options import Options, Settings, takes_options
+from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError
-from karat.gates.evidence import Risk, matching_segments
+from karat.gates.evidence import JudgedGate, Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
-from karat.gates.language import parse_gate
-from karat.gates.plans import GateForecast, TruthForecast, choose_truths, right_verdict, work_item
+from karat.gates.language import Gate, parse_gate
+from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choose_truths, right_verdict, work_item
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import PRIMARY, parse
@@ -26,30 +26,22 @@ from karat.results.pairing import pair_on_basis, paired
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
-from karat.results.table import Table, Tabular
-from karat.results.words import BASELINE, round_up, units_text
+from karat.results.table import Cell, Table, Tabular
+from karat.results.words import BASELINE, UnitWord, round_up, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
 from karat.stats.power import POWER
 from karat.store.codec import as_plain
-from karat.verbs.check import check
+from karat.verbs.check import Check, check
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
-    from karat.config.options import Options
-    from karat.config.reading import Read
-    from karat.gates.evidence import JudgedGate
-    from karat.gates.language import Gate
-    from karat.gates.plans import Truth, WorkItem
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
-    from karat.results.table import Cell
-    from karat.results.words import UnitWord
-    from karat.verbs.check import Check
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 FEW = 25

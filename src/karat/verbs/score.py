@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from karat.metrics.registry import GOLD_ALONE
 from karat.model.policy import SEPARATOR, parent_of
 from karat.model.rankings import Rankings
 from karat.read.objects import is_finite, text_id
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 
 def score(metric: str | Measure, retrieved: Sequence[Any], relevant: Collection[Any] | Mapping[Any, float]) -> float:

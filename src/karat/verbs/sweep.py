@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from karat.config.options import Settings, takes_options
+from karat.config.options import Options, Settings, takes_options
 from karat.errors import UsageError
 from karat.gates.basis import WORDS
 from karat.metrics.grammar import parse, parse_all
@@ -16,7 +16,7 @@ from karat.records import dataclass
 from karat.results.depths import NAMED
 from karat.results.figures import estimate_figure
 from karat.results.remarks import serious_remarks
-from karat.results.result import FORMAT_VERSION, Result
+from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.results.saved import is_saved, load
 from karat.results.table import Table, Tabular
 from karat.results.words import segment_text
@@ -26,11 +26,9 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.config.options import Options
     from karat.model.json_data import JsonObject
     from karat.results.by_judge import Basis
     from karat.results.document import CurveJson, DocumentJson
-    from karat.results.result import RunResult
     from karat.stats.intervals import Interval
 
 KS = SWEEP

@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from karat.report.files import write_json, write_text
-from karat.report.formats import EVALUATES, Format
+from karat.report.formats import EVALUATES, Format, Problem
 
 if TYPE_CHECKING:
-    from karat.report.formats import Problem
     from karat.report.view import View
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.report.files import write_text
-from karat.report.formats import EVALUATES, Format
+from karat.report.formats import EVALUATES, Format, Problem
 
 if TYPE_CHECKING:
-    from karat.report.formats import Problem
     from karat.report.view import View
 
 

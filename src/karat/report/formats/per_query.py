@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karat.report.files import TABLES, write_per_query, write_rows
-from karat.report.formats import Format
+from karat.report.formats import Format, Problem
 
 if TYPE_CHECKING:
-    from karat.report.formats import Problem
     from karat.report.view import View
 
 

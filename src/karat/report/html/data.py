@@ -26,6 +26,7 @@ from karat.report.html.model import (
     RankCounts,
     ScriptData,
     SegmentRow,
+    Tone,
 )
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.model.docs import Docs
-    from karat.report.html.model import Tone
     from karat.report.html.source import Source
     from karat.results.decisions import Decision, SharedLevels
     from karat.results.result import Result, RunResult

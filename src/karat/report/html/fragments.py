@@ -15,6 +15,7 @@ from karat.report.html.model import (
     PartChange,
     PartRow,
     PartText,
+    Tone,
 )
 from karat.report.terminal.components import counts_text, end_text
 from karat.report.words import TITLES
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.report.by_judge import JudgedFigures, JudgedSection
-    from karat.report.html.model import Tone
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval

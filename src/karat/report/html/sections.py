@@ -26,10 +26,10 @@ from karat.report.html.data import (
     typeset,
 )
 from karat.report.html.fragments import diagnosis_text, funnels_of, judged_table, judged_tables, parts_of
-from karat.report.html.model import Estimate, GateRow, MetricRow, Page, RunText, Strip, Tile
+from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import MARKS, ORDER, TIES
-from karat.results.decisions import describe_families
+from karat.results.decisions import Decision, SharedLevels, describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
 from karat.results.remarks import CASES, few_cases
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
     from karat.gates.evidence import JudgedGate
     from karat.model.docs import Docs
-    from karat.report.html.model import Change, ScriptData
     from karat.report.html.source import Source
-    from karat.results.decisions import Decision, SharedLevels
     from karat.results.result import RunResult
 
 ICONS = {"SHIP": "✓", "BLOCK": "✗", "INCONCLUSIVE": "?"}

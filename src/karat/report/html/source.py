@@ -12,11 +12,11 @@ from karat.gates.judge import GateEvidence, Ruling
 from karat.gates.language import parse_gate
 from karat.records import dataclass
 from karat.report.html.clean_text import name
-from karat.results.decisions import number, read_decision
+from karat.results.decisions import Decision, number, read_decision
 from karat.results.fingerprints import Difference
 from karat.results.remarks import Remark, remarks_of
-from karat.results.result import Derived
-from karat.results.saved import load_baseline, load_saved
+from karat.results.result import Derived, Result, RunResult
+from karat.results.saved import Saved, load_baseline, load_saved
 from karat.results.words import BASELINE
 from karat.verbs.check import Check, remarks_on
 from karat.verbs.compare import Comparison
@@ -24,11 +24,8 @@ from karat.verbs.compare import Comparison
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.results.decisions import Decision
     from karat.results.document import BaselineJson, DifferenceJson, GateJson
     from karat.results.judged_differences import ByBasis
-    from karat.results.result import Result, RunResult
-    from karat.results.saved import Saved
     from karat.verbs.diagnose import Diagnosis
 
 

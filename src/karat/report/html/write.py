@@ -10,18 +10,16 @@ from karat.read.docs import read_docs
 from karat.read.queries import read_queries
 from karat.report.html.page import rendered
 from karat.report.html.sections import page_of
-from karat.report.html.source import source_of
+from karat.report.html.source import Source, source_of
 from karat.store.atomic import write_atomically
-from karat.verbs.diagnose import diagnose
+from karat.verbs.diagnose import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     import os
 
-    from karat.report.html.source import Source
     from karat.results.result import Result
     from karat.verbs.check import Check
     from karat.verbs.compare import Comparison
-    from karat.verbs.diagnose import Diagnosis
 
 DIAGNOSED = 12
 """Runs that are diagnosed, the judged ones first."""

@@ -10,7 +10,7 @@ from karat.report.terminal import components as components_view
 from karat.report.terminal.console import console, line, note
 from karat.report.terminal.evaluate import show_judged, show_readings, show_scope
 from karat.report.terminal.tables import show_figures, show_segments
-from karat.report.view import view_of
+from karat.report.view import View, view_of
 from karat.report.words import COLOURS, MARKS, ORDER, OUTCOMES
 from karat.results.fingerprints import fact_text
 from karat.results.words import plain, tally_text
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from karat.gates.evidence import JudgedGate
-    from karat.report.view import View
     from karat.verbs.check import Check
 
 GATE, GAP = 40, 2

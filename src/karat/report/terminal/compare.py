@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, grid, line, note
 from karat.report.terminal.evaluate import show_judged
-from karat.results.decisions import TEST_LABELS, describe_families
+from karat.results.decisions import TEST_LABELS, Decision, describe_families
 from karat.results.figures import SAME, difference_figure, effect_text, figure, p_text, percent_text
 from karat.results.remarks import remarks_of
 from karat.results.words import TOO_FEW, plain, plural, segment_text
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from karat.results.decisions import Decision
     from karat.verbs.compare import Comparison
 
 WIDE = 96

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from karat.report.terminal.console import console, line, note
 from karat.report.words import TITLES
-from karat.results.components import improvement
-from karat.results.decisions import number
+from karat.results.components import Component, Components, improvement
+from karat.results.decisions import Decision, number
 from karat.results.figures import change_text, p_text, percent_text, share_figure
 from karat.results.words import plain, plural, queries_text
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from karat.results.components import Component, Components
-    from karat.results.decisions import Decision
     from karat.results.result import Result
     from karat.stats.intervals import Interval
     from karat.verbs.stress import Stress

@@ -14,13 +14,12 @@ from karat.report.terminal.demo import karat_command, show_steps
 from karat.report.terminal.judge import describe_comparison
 from karat.results.figures import estimate_figure
 from karat.results.words import plain, plural
-from karat.verbs.demo_judge import DEPTH, NEW, OLD, RULE
+from karat.verbs.demo_judge import DEPTH, NEW, OLD, RULE, JudgeDemo
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from karat.judge.pool import Pool
-    from karat.verbs.demo_judge import JudgeDemo
 
 
 def show(demo: JudgeDemo) -> None:

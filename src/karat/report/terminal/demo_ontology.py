@@ -11,13 +11,12 @@ from karat.report.terminal.console import console, grid, line
 from karat.report.terminal.demo import conclude, karat_command, show_steps
 from karat.results.figures import estimate_figure, share_figure
 from karat.results.words import plain
-from karat.verbs.demo_ontology import BASELINE, ENCODER, MAIN
+from karat.verbs.demo_ontology import BASELINE, ENCODER, MAIN, OntologyDemo
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from karat.results.result import RunResult
-    from karat.verbs.demo_ontology import OntologyDemo
 
 METRIC = "ndcg@10"
 CATEGORIES = {

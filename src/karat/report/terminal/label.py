@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
-from karat.judge.labelling import find_words
+from karat.judge.labelling import LabelSession, find_words
 from karat.report.calibration import people
 from karat.report.terminal.console import console, line
 from karat.results.words import plain, plural, without_controls
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from karat.judge.labelling import LabelSession
 
 AROUND = 12
 """Lines of a screen that are not the doc."""

@@ -7,11 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.errors import UsageError, nearest
-from karat.metrics import DEFAULT_METRICS, all_metrics, lookup, parse
+from karat.metrics import DEFAULT_METRICS, Metric, all_metrics, lookup, parse
 from karat.report.terminal.console import console, line
 
 if TYPE_CHECKING:
-    from karat.metrics import Metric
     from karat.model.json_data import JsonObject
 
 

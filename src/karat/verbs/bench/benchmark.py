@@ -7,47 +7,37 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from karat import __version__
-from karat.config.options import Settings, StatedOptions, takes_options
+from karat.config.options import Options, Settings, StatedOptions, takes_options
 from karat.errors import InputError, UsageError, nearest, shown
-from karat.metrics.grammar import CASE_METRICS, TERM_METRICS, parse_all
+from karat.metrics.grammar import CASE_METRICS, TERM_METRICS, Measure, parse_all
 from karat.ontology.domains import DOMAIN, with_domains
 from karat.read.sources import read_run
 from karat.records import dataclass
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
-from karat.results.result import FORMAT_VERSION
+from karat.results.result import FORMAT_VERSION, Result
 from karat.results.table import Table, Tabular
-from karat.retrieve.corpus import rechunk
-from karat.retrieve.protocol import everything_in
+from karat.retrieve.corpus import Corpus, rechunk
+from karat.retrieve.protocol import Retriever, everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.store.built import Store
 from karat.store.codec import as_plain, write_document
 from karat.store.lock import folder_lock
 from karat.verbs.bench.cases import entries_to_ask
-from karat.verbs.bench.dataset import datasets_of
-from karat.verbs.bench.identity import identity_of
-from karat.verbs.bench.languages import over_languages
-from karat.verbs.bench.runner import PART, Progress, Task, inspect_log, run, slug
+from karat.verbs.bench.dataset import Dataset, datasets_of
+from karat.verbs.bench.identity import Identity, identity_of
+from karat.verbs.bench.languages import Languages, over_languages
+from karat.verbs.bench.runner import PART, LogState, Progress, Task, TaskFacts, inspect_log, run, slug
 from karat.verbs.bench.vectors import make_vectors
 from karat.verbs.bench.warnings import list_warnings, unknown_ids
-from karat.verbs.compare import TestOptions, compare
+from karat.verbs.compare import Comparison, TestOptions, compare
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from karat.config.options import Options
-    from karat.metrics.grammar import Measure
     from karat.model.json_data import JsonObject
-    from karat.results.result import Result
-    from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Retriever
-    from karat.verbs.bench.dataset import Dataset
-    from karat.verbs.bench.identity import Identity
-    from karat.verbs.bench.languages import Languages
-    from karat.verbs.bench.runner import LogState, TaskFacts
-    from karat.verbs.compare import Comparison
 
     Watch = Callable[[str, str, int, int], None]
     """Called with the run, the step (indexing, queries), how much of it is done, and how much there is."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from karat.errors import InputError, shown
 from karat.model.policy import SEPARATOR
 from karat.ontology.load import open_ontology
-from karat.ontology.terms import NO_TERM
+from karat.ontology.terms import NO_TERM, Ontology, Resolution
 from karat.read.files import check_path
-from karat.read.labels import read_labels
+from karat.read.labels import Label, read_labels
 from karat.read.queries import read_queries_of_gold
 from karat.records import dataclass
 from karat.verbs.bench.dataset import Dataset
@@ -20,8 +20,6 @@ from karat.verbs.bench.dataset import Dataset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from karat.ontology.terms import Ontology, Resolution
-    from karat.read.labels import Label
     from karat.retrieve.corpus import Corpus
     from karat.retrieve.protocol import Answer
 

@@ -18,7 +18,7 @@ from karat.metrics.grammar import parse
 from karat.records import dataclass
 from karat.results.document import LanguageJson, LanguagesJson, SystemJson
 from karat.results.values import statistic_of
-from karat.stats.aggregates import Statistic
+from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.defaults import ALPHA
 from karat.stats.interaction import share_units
 from karat.stats.intervals import average_intervals, p_of_interval
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.results.decisions import Decision
-    from karat.stats.aggregates import ChangeScale
     from karat.verbs.bench.benchmark import DatasetBench
 
 PRIMARY = "ndcg@10"

@@ -7,19 +7,15 @@ import re
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack, cast
 
 from karat.config.checks import config_options
-from karat.config.options import Data
-from karat.config.reading import DEFAULT_NAMES, find_config, read_config
+from karat.config.options import Data, Options
+from karat.config.reading import DEFAULT_NAMES, Read, find_config, read_config
 from karat.errors import InputError, UsageError
 from karat.model.option import options_of
-from karat.verbs.bench.benchmark import BenchOptions
+from karat.verbs.bench.benchmark import BenchOptions, Chunks
 from karat.verbs.bench.dataset import config_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from karat.config.options import Options
-    from karat.config.reading import Read
-    from karat.verbs.bench.benchmark import Chunks
 
 
 class RunOptions(TypedDict):

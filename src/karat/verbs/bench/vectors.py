@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.errors import MissingPackage
-from karat.retrieve.protocol import everything_in
+from karat.retrieve.protocol import Retriever, everything_in
 from karat.retrieve.registry import make_retriever
 from karat.store.atomic import write_atomically
 from karat.verbs.bench.warnings import ids_in
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from karat.config.options import DataOptions
     from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
-    from karat.retrieve.protocol import Retriever
     from karat.store.built import Store
     from karat.verbs.bench.dataset import Dataset
 

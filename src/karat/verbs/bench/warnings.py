@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from karat.errors import shown
 from karat.model.docs import TEXT_FIELDS, Docs
 from karat.model.ids import unmatched_gold
-from karat.model.run import OrderedLists
+from karat.model.run import OrderedLists, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karat.metrics.grammar import Measure
-    from karat.model.run import Run
     from karat.retrieve.corpus import Corpus
     from karat.verbs.bench.dataset import Dataset
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from karat.align.term_ids import COLLAPSED
-from karat.config.options import Settings, takes_options
+from karat.config.options import Options, Settings, takes_options
 from karat.errors import UsageError
 from karat.metrics.component_figures import NEVER
 from karat.model.policy import RELEVANT, is_relevant, parent_of
@@ -22,13 +22,10 @@ from karat.verbs.components import levels, reranker, retriever, rewriting
 from karat.verbs.components import no_answer as no_answer_part
 from karat.verbs.components import router as router_part
 from karat.verbs.components.estimator import of_all
-from karat.verbs.components.inputs import as_logged, material_of, no_log, read_material
+from karat.verbs.components.inputs import Material, as_logged, material_of, no_log, read_material
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from karat.config.options import Options
-    from karat.verbs.components.inputs import Material
 
 
 @takes_options

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.options import Settings
+from karat.config.options import Options, Settings
 from karat.model.policy import RELEVANT, is_relevant
-from karat.model.run import OrderedLists
+from karat.model.run import OrderedLists, Run
 from karat.results.components import Component
 from karat.verbs.components.estimator import of_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.config.options import Options
-    from karat.model.run import Run
     from karat.model.run_log import Trace
     from karat.verbs.components.inputs import Material
 

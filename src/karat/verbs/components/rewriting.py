@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.options import Settings
+from karat.config.options import Options, Settings
 from karat.model.policy import RELEVANT
 from karat.results.components import Component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.config.options import Options
     from karat.verbs.components.inputs import Material
 
 METRICS = ("ndcg", "recall", "precision", "mrr")

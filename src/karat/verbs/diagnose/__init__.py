@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.options import Settings, takes_options
+from karat.config.options import Options, Settings, takes_options
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from karat.config.options import Options
 
 __all__ = ["Diagnosis", "Evidence", "Finding", "diagnose"]
 

@@ -8,13 +8,12 @@ import numpy as np
 
 from karat.stats.resample import mean_of
 from karat.verbs.diagnose.findings import Diagnosis, Evidence, Finding
-from karat.verbs.diagnose.rules import RULES, THIN_GOLD, thresholds
+from karat.verbs.diagnose.rules import RULES, THIN_GOLD, Rule, thresholds
 from karat.verbs.diagnose.view import TOTAL, View
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from karat.verbs.diagnose.rules import Rule
     from karat.verbs.diagnose.signals import Signals
 
 MAIN = ("recall@5", "recall@10", "ndcg@10", "mrr", "pool", "judged@10", "fresh@5")

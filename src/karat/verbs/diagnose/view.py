@@ -12,8 +12,8 @@ import numpy as np
 from karat.records import dataclass
 from karat.stats.groups import intervals
 from karat.stats.intervals import ALL_EQUAL, Interval, quantile_interval, standard_error
-from karat.stats.resample import mean_of
-from karat.verbs.diagnose.signals import have_relevant_gold
+from karat.stats.resample import Units, mean_of
+from karat.verbs.diagnose.signals import Signals, have_relevant_gold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.results.sampling import Segment
-    from karat.stats.resample import Units
-    from karat.verbs.diagnose.signals import Signals
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]

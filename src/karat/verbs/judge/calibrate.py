@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, nearest, shown
-from karat.judge.calibration import calibrate
+from karat.judge.calibration import Calibration, Trait, calibrate
 from karat.judge.calibration_document import describe_calibration
-from karat.judge.judgments import read_judgments, rows_of_model
+from karat.judge.judgments import Judgment, read_judgments, rows_of_model
 from karat.judge.pool import DEPTH, find_best_ranks
 from karat.model.policy import Policy
 from karat.read.docs import read_docs
@@ -20,9 +20,6 @@ from karat.store.codec import as_plain, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from karat.judge.calibration import Calibration, Trait
-    from karat.judge.judgments import Judgment
 
 
 def calibrate_judge(

@@ -8,13 +8,12 @@ from karat.errors import InputError
 from karat.judge.assessor import find_texts
 from karat.judge.judgments import read_judgments, rows_of_model
 from karat.judge.labelling import LabelSession
-from karat.judge.pairs import draw_queries, draw_sample, read_pairs, write_pairs
+from karat.judge.pairs import Pair, draw_queries, draw_sample, read_pairs, write_pairs
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
 from karat.stats.defaults import SEED
 
 if TYPE_CHECKING:
-    from karat.judge.pairs import Pair
     from karat.judge.scale import Scale
 
 

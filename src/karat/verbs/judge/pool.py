@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from karat.errors import InputError, UsageError
 from karat.gates.pool_rules import read_pool_gates
-from karat.judge.judgments import ModelJudge, read_all_judgments
+from karat.judge.judgments import Judgment, Judgments, ModelJudge, read_all_judgments
 from karat.judge.labels import PairLabels, group_labels
 from karat.judge.pairs import write_pairs
-from karat.judge.pool import DEPTH, build_pool
-from karat.model.policy import policy
+from karat.judge.pool import DEPTH, Order, Pool, build_pool
+from karat.model.policy import Level, policy
 from karat.read.sources import read_qrels, read_run, run_files
 from karat.stats.defaults import SEED
 from karat.verbs.judge.scale import choose_scale
@@ -19,9 +19,6 @@ from karat.verbs.judge.scale import choose_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.judge.judgments import Judgment, Judgments
-    from karat.judge.pool import Order, Pool
-    from karat.model.policy import Level
     from karat.model.qrels import Qrels
 
 CHOICES: dict[str, tuple[str, ...]] = {"level": ("auto", "chunk", "doc"), "order": ("random", "value")}

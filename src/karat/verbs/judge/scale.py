@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from karat.config.reading import DEFAULT_NAMES, read_config
-from karat.judge.scale import read_scale
-
-if TYPE_CHECKING:
-    from karat.judge.scale import Scale
+from karat.judge.scale import Scale, read_scale
 
 
 def choose_scale(name: str | None = None, config: str | None = None) -> Scale:

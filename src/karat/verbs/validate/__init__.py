@@ -18,13 +18,12 @@ from karat.verbs.validate.findings import (
     parse_codes,
     sort_findings,
 )
-from karat.verbs.validate.roles import ROLES, detect_role
+from karat.verbs.validate.roles import ROLES, FileRole, detect_role
 from karat.verbs.validate.rules import LINT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from karat.verbs.validate.roles import FileRole
     from karat.verbs.validate.tables import FileSet, RunFile
 
 __all__ = ["LINT_RULES", "Finding", "LintFinding", "Validation", "validate"]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from karat.model.dates import day_of
 from karat.model.docs import text_of
 from karat.verbs.validate.corpus import copies_in
-from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many, quote_id
 from karat.verbs.validate.matching import check_matching
 from karat.verbs.validate.overlap import quoted_words
-from karat.verbs.validate.tables import place
+from karat.verbs.validate.tables import FileSet, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.verbs.validate.findings import LintFinding
-    from karat.verbs.validate.tables import FileSet
 
 MOST_RELEVANT = 100
 """Relevant docs of a query that are searched for quotations of it."""

@@ -17,7 +17,7 @@ from karat.config.checks import (
     run_names,
     run_places,
 )
-from karat.config.reading import read_config
+from karat.config.reading import Read, read_config
 from karat.errors import InputError, KaratError, Problem, nearest
 from karat.gates.attainable import refuse_impossible
 from karat.gates.units import describe_direction
@@ -31,16 +31,14 @@ from karat.stats.aggregates import score_differences
 from karat.stats.intervals import clopper_pearson
 from karat.stats.power import queries_needed
 from karat.verbs.evaluate import evaluate
-from karat.verbs.validate.findings import list_some, make_finding, make_role_conflict, many
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, make_role_conflict, many
 from karat.verbs.validate.tables import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.config.reading import Read
     from karat.gates.language import Gate
     from karat.results.result import Result, RunResult
-    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.roles import FileRole
 
 

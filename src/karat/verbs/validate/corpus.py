@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
 from karat.verbs.validate.matching import check_ids
-from karat.verbs.validate.tables import place
+from karat.verbs.validate.tables import CorpusFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from karat.verbs.validate.findings import LintFinding
-    from karat.verbs.validate.tables import CorpusFile
 
 
 def check_corpus(corpus: CorpusFile) -> Iterator[LintFinding]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
 from karat.results.table import Table, Tabular
-from karat.verbs.validate.lint_rule import SEVERITIES
+from karat.verbs.validate.lint_rule import SEVERITIES, Severity
 from karat.verbs.validate.rules import LINT_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.model.json_data import JsonObject
-    from karat.verbs.validate.lint_rule import Severity
     from karat.verbs.validate.roles import FileRole
 
 FORMAT_VERSION = 1

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.policy import RELEVANT, is_judged, is_relevant
-from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
 from karat.verbs.validate.matching import check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from karat.verbs.validate.findings import LintFinding
     from karat.verbs.validate.tables import GoldFile
 
 HIGHEST = 4

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.model.ids import find_twins, is_decimal, is_stray
-from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
-from karat.verbs.validate.tables import place
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many, quote_id
+from karat.verbs.validate.tables import FileSet, GoldFile, RunFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from karat.verbs.validate.findings import LintFinding
-    from karat.verbs.validate.tables import FileSet, GoldFile, RunFile
 
 
 TOP = 10

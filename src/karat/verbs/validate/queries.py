@@ -11,16 +11,13 @@ from karat.model.docs import TEXT_FIELDS, text_of
 from karat.model.queries import yes_or_no
 from karat.read.columns import number_of
 from karat.stats.defaults import MIN_SEGMENT
-from karat.verbs.validate.findings import list_some, make_finding, many, quote_id
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many, quote_id
 from karat.verbs.validate.matching import check_ids
 from karat.verbs.validate.overlap import fold, near_groups
-from karat.verbs.validate.tables import place
+from karat.verbs.validate.tables import TableFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from karat.verbs.validate.findings import LintFinding
-    from karat.verbs.validate.tables import TableFile
 
 
 def check_queries(

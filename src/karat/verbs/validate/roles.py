@@ -7,7 +7,7 @@ import re
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from karat.model.docs import TEXT_FIELDS
+from karat.model.docs import TEXT_FIELDS, Fields
 from karat.read.chroma import begins_results
 from karat.read.columns import DOC_NAMES, GRADE_NAMES, ID_NAMES, QUERY_NAMES, SCORE_NAMES, column
 from karat.read.files import InputFile
@@ -18,7 +18,6 @@ from karat.read.problems import parse_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.model.docs import Fields
 
 FileRole = Literal["qrels", "queries", "run", "corpus", "result", "config"]
 ROLES: dict[FileRole, str] = {

@@ -10,17 +10,15 @@ import numpy as np
 from karat.errors import shown
 from karat.model.dates import day_of
 from karat.read.objects import is_finite
-from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
 from karat.verbs.validate.matching import check_ids
-from karat.verbs.validate.tables import place
+from karat.verbs.validate.tables import RunFile, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from karat.verbs.validate.findings import LintFinding
-    from karat.verbs.validate.tables import RunFile
 
 MOST = 0.9
 """The share of queries from which a defect belongs to the whole run."""

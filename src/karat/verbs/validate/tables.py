@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.model.docs import TEXT_FIELDS
+from karat.model.docs import TEXT_FIELDS, Fields
 from karat.model.policy import SEPARATOR, is_judged, is_relevant, parent_of
 from karat.model.queries import yes_or_no
 from karat.records import dataclass
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.docs import Fields
     from karat.model.run_log import Facts
 
 

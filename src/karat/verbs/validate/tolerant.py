@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -22,13 +21,8 @@ from karat.read.problems import Problems
 from karat.read.queries import rows_with_ids
 from karat.read.sources import check_rivals
 from karat.read.textfile import TextFile
-from karat.verbs.validate.findings import make_finding, many
+from karat.verbs.validate.findings import LintFinding, make_finding, many
 from karat.verbs.validate.tables import CorpusFile, GoldFile, TableFile, place
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from karat.verbs.validate.findings import LintFinding
 
 EACH = 20
 """How many problems of one file are findings of their own; the rest is counted."""
