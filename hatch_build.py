@@ -87,6 +87,7 @@ else:
         """Compiles the kernel into the wheel, or beside the sources of an editable install."""
 
         def initialize(self, version: str, build_data: dict) -> None:
+            """Compile, and say what the wheel holds."""
             files = build()
             if files:
                 build_data["pure_python"] = False

@@ -1,7 +1,7 @@
 """The compiled kernel and numpy in turn, beside pytrec_eval and a bare read of the file: `make bench-kernel`.
 
-    kernel.py           all of it; writes the section `kernel` of bench/RESULTS.md (minutes, about 6 GB of memory)
-    kernel.py --quick   a tenth of workload (a) and few rounds, to try the harness; writes nothing
+kernel.py           all of it; writes the section `kernel` of bench/RESULTS.md (minutes, about 6 GB of memory)
+kernel.py --quick   a tenth of workload (a) and few rounds, to try the harness; writes nothing
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def measure_dicts(work: Workload, rounds: int) -> dict[str, Best]:
 def tell_files(report: Report, work: Workload, found: dict[str, Best]) -> None:
     report.heading(f"TREC files to means, whole process, no cache: {work.told()}")
     peer = found[PEER].seconds
-    rows = [[n, seconds(b.seconds), times(peer / b.seconds), seconds(b.cpu), megabytes(b.memory)] for n, b in found.items()]
+    rows = [
+        [n, seconds(b.seconds), times(peer / b.seconds), seconds(b.cpu), megabytes(b.memory)] for n, b in found.items()
+    ]
     report.table(["", "wall", f"{PEER} takes", "CPU", "peak"], rows)
     report.note("trec_eval itself is in no package registry, and is not measured.")
     for name, least in LEAST_FILES.items():
@@ -131,7 +133,9 @@ def tell_scans(report: Report, found: dict[str, Best]) -> None:
     report.heading("Scan and align, one thread, CPU")
     read = found["read"].cpu
     labels = {"read": "read the file in pieces of 1 MB, count its newlines"}
-    report.table(["", "CPU", "of that read"], [[labels.get(n, n), seconds(b.cpu), times(b.cpu / read)] for n, b in found.items()])
+    report.table(
+        ["", "CPU", "of that read"], [[labels.get(n, n), seconds(b.cpu), times(b.cpu / read)] for n, b in found.items()]
+    )
     for name, most in MOST_SCAN.items():
         ratio = found[name].cpu / read
         report.bar(f"{name}: at most {most}× reading and counting newlines", times(ratio), ratio <= most)

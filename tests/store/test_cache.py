@@ -31,9 +31,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     true = textfile.TextFile.blocks
 
-    def blocks(self: textfile.TextFile, size: int | None = None):
+    def blocks(self: textfile.TextFile, size: int | None = None, spare: list[bytearray] | None = None):
         seen.append(os.path.basename(self.path))
-        return true(self, size)
+        return true(self, size, spare)
 
     monkeypatch.setattr(textfile.TextFile, "blocks", blocks)
     return seen

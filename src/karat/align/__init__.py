@@ -76,6 +76,8 @@ def find(
     if isinstance(content, ScoredLists) and (hits.at_doc or run.parents or policy.selects):  # aligned as ordered lists
         hits = replace(hits, level=count_level_lists(qrels, content, policy))
     as_chunks = _match_as_chunks(qrels, hits, aligner) if run.names_docs and policy.level != "chunk" else 0
+    if not (chunked or run.names_docs or as_chunks):
+        return hits, notes
     return replace(hits, chunked=chunked, names_docs=run.names_docs, as_chunks=as_chunks), notes
 
 
@@ -133,7 +135,8 @@ class _Aligner:
         self, qrels: Qrels, run: Run, policy: Policy, threads: int, memory: int | None, keep_items: int
     ) -> None:
         self.qrels, self.run, self.mark = qrels, run, policy.separator
-        self.policy = policy = replace(policy, separator=run.separator(policy))
+        separator = run.separator(policy)
+        self.policy = policy = policy if separator == policy.separator else replace(policy, separator=separator)
         self.threads, self.memory, self.keep_items = threads, memory, keep_items
         self._content = add_parents(run.content, run.parents, policy)
         self._gold: GoldIndex | None = None

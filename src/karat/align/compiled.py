@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from karat.align.columns import BlockHits
-from karat.align.hits import Hits
 from karat.errors import InputError
 from karat.model import kernel
 from karat.model.limits import ID
@@ -17,6 +16,8 @@ from karat.read.textfile import TextFile
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from numpy.typing import NDArray
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
@@ -138,8 +139,17 @@ def _is_utf8(data: memoryview) -> bool:
     return True
 
 
-def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> Hits | None:
-    """The hits of scored lists, if there is a kernel for dicts and it finds nothing but plain dicts and numbers."""
+class FoundDocs(NamedTuple):
+    """Judged docs at their ranks, the docs returned for each query of the gold, and the lists with but one score."""
+
+    gold: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    returned: NDArray[np.int64]
+    level: int
+
+
+def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> FoundDocs | None:
+    """What is in scored lists, if there is a kernel for dicts and it finds nothing but plain dicts and numbers."""
     if kernel.dicts is None:
         return None
     returned = np.empty(len(qrels), dtype=np.int64)
@@ -149,4 +159,4 @@ def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> Hits | None:
     if found is None:
         return None
     hits, level = found
-    return Hits(gold[:hits], rank[:hits], returned, level=level)
+    return FoundDocs(gold[:hits], rank[:hits], returned, level)

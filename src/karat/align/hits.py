@@ -154,14 +154,24 @@ def without_judgments(aligned: Aligned, no_answer: Sequence[str] = ()) -> Aligne
 def _rankings(
     qrels: Qrels, keep: NDArray[np.bool_], gold: NDArray[np.int64], rank: NDArray[np.int64], returned: NDArray[np.int64]
 ) -> Rankings:
-    number = np.cumsum(keep) - 1
     query = qrels.query_of[gold]
+    if keep.all():  # as nearly always: nothing is renumbered
+        rows, ideal = ordered_by(query, rank), qrels.by_grade
+        return Rankings(
+            query_ids=qrels.query_ids,
+            query=query[rows],
+            rank=rank[rows],
+            grade=qrels.grades[gold[rows]],
+            returned=returned,
+            gold_query=qrels.query_of[ideal],
+            gold_grade=qrels.grades[ideal],
+        )
+    number = np.cumsum(keep) - 1
     rows = np.flatnonzero(keep[query])
     rows = rows[ordered_by(query[rows], rank[rows])]
     ideal = qrels.by_grade[keep[qrels.query_of[qrels.by_grade]]]
-    everything = bool(keep.all())
     return Rankings(
-        query_ids=qrels.query_ids if everything else [q for q, k in zip(qrels.query_ids, keep, strict=True) if k],
+        query_ids=[q for q, k in zip(qrels.query_ids, keep, strict=True) if k],
         query=number[query[rows]],
         rank=rank[rows],
         grade=qrels.grades[gold[rows]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypedDict, overload
 
 from karat.model.option import OptionGroup, option, options_of
@@ -155,8 +156,7 @@ class Policy(OptionGroup):
 
     def changes(self) -> list[tuple[Option, Any]]:
         """The conventions that differ from their defaults, with their values."""
-        values = ((each, getattr(self, each.name)) for each in options_of(type(self)))
-        return [(each, value) for each, value in values if value != each.default]
+        return list(_changes(self))
 
     def selections(self, *, by_gold: bool) -> list[tuple[Callable[[RankedDocs, Any], Any], Any]]:
         """The functions that select docs, with their values: those that look at judgments, or the others."""
@@ -165,7 +165,7 @@ class Policy(OptionGroup):
     @property
     def selects(self) -> bool:
         """Whether some docs of a list may not count, or count in another order."""
-        return any(each.selects for each, _ in self.changes())
+        return any(each.selects for each, _ in _changes(self))
 
     @property
     def selects_by_gold(self) -> bool:
@@ -182,6 +182,12 @@ class Policy(OptionGroup):
             if each.regrades:
                 grades = each.regrades(grades, value)
         return grades
+
+
+@lru_cache(maxsize=16)  # asked several times for each run
+def _changes(policy: Policy) -> tuple[tuple[Option, Any], ...]:
+    values = ((each, getattr(policy, each.name)) for each in options_of(type(policy)))
+    return tuple((each, value) for each, value in values if value != each.default)
 
 
 def regrading_conventions() -> tuple[str, ...]:

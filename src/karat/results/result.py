@@ -242,7 +242,7 @@ class RunResult(Tabular):
     def mean(self) -> Mapping[str, float]:
         """The aggregate of each metric by any spelling of its name: a mean, a sum for counts, a quantile of times."""
         weights = self._weights
-        return ByMeasure({name: aggregate(parse(name), v, weights)[0] for name, v in self.values.items()})
+        return ByMeasure({name: statistic_of(parse(name)).figure(v, weights) for name, v in self.values.items()})
 
     @cached_property
     def _units(self) -> Units:

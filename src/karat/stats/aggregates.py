@@ -98,11 +98,12 @@ class Statistic:
     def figure(self, values: Floats, weights: Floats | None = None) -> float:
         """The one number for all queries; undefined values are left out."""
         there = ~np.isnan(values)
-        if not there.any():
+        all_there = bool(there.all())
+        if not len(values) or not (all_there or there.any()):
             return math.nan
         if self.aggregate == "quantile":
             return quantile_of(values, self.quantile, weights)
-        scores = self.scores(values if there.all() else values[there])
+        scores = self.scores(values if all_there else values[there])
         if self.aggregate == "sum":
             return float(scores.sum())
         if weights is None:

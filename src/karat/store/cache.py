@@ -143,7 +143,17 @@ class Cache:
     """The folder of entries, with a limit to its size."""
 
     def __init__(self, folder: str | None = None, limit: int | None = None) -> None:
-        self.folder, self.limit = folder or cache_folder(), limit or limits.CACHE.value
+        self._folder, self._limit = folder, limit
+
+    @property
+    def folder(self) -> str:
+        """Where the entries are."""
+        return self._folder or cache_folder()
+
+    @property
+    def limit(self) -> int:
+        """The most bytes that they may take."""
+        return self._limit or limits.CACHE.value
 
     def entry(self, qrels: Any, run: Any, choices: object) -> Entry | None:
         """The place for this pair of files; None where they are no files or not worth it."""

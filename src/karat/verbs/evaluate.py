@@ -425,7 +425,8 @@ class _Job:
     def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Run, Aligned, StoredRun]:
         """The run as it was aligned, of terms with each once; its rankings, and what else is kept of it."""
         needs, engine = self.needs, self.engine
-        run = replace(run, parents=self.parents)
+        if self.parents or run.parents:
+            run = replace(run, parents=self.parents)
         counts: dict[str, int] = {}
         if self.of_terms or run.entries:
             from karat.align.term_ids import run_of_terms

@@ -222,6 +222,11 @@ static PyObject *align(PyObject *module, PyObject *arguments) {
 
 /* Ids. */
 
+static int has_byte(uint64_t word, char byte) {
+    word ^= UINT64_C(0x0101010101010101) * (unsigned char)byte;
+    return ((word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080)) != 0;
+}
+
 /* Whether this is text that is not empty and holds no NUL; `marked` becomes 1 where it holds the mark. */
 static int is_id(PyObject *id, char mark, int *marked) {
     Py_ssize_t length;
@@ -232,12 +237,29 @@ static int is_id(PyObject *id, char mark, int *marked) {
         PyErr_Clear(); /* half a character */
         return 0;
     }
+    if (length == 0)
+        return 0;
     int nul = 0;
-    for (Py_ssize_t i = 0; i < length; i++) {
-        nul |= text[i] == 0;
-        *marked |= text[i] == mark;
+    uint64_t word = 0;
+    for (; length >= 8; text += 8, length -= 8) {
+        memcpy(&word, text, 8);
+        nul |= has_byte(word, 0);
+        *marked |= has_byte(word, mark);
     }
-    return length > 0 && !nul;
+    if (length >= 4) { /* two halves that overlap */
+        uint32_t first, last;
+        memcpy(&first, text, 4);
+        memcpy(&last, text + length - 4, 4);
+        word = (uint64_t)first << 32 | last;
+        nul |= has_byte(word, 0);
+        *marked |= has_byte(word, mark);
+        length = 0;
+    }
+    for (; length > 0; length--) {
+        nul |= text[length - 1] == 0;
+        *marked |= text[length - 1] == mark;
+    }
+    return !nul;
 }
 
 static int is_text_at_end(PyObject *docs) { /* whether the last id is text; -1 is an error */
