@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from data import SPEED, generate
+from harness import python
 from karat.cli.app import COMMANDS, app, app_for
+from start import MOST_INSTRUCTIONS, NUMPY_INSTRUCTIONS, instructions
 
 
 def test_the_list_of_commands_is_that_of_the_commands_themselves() -> None:
@@ -70,3 +74,15 @@ def test_numbers_are_converted(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["evaluate", *files, "-m", "hit@1", "--confidence", "0.5", "--threads", "1"])
     assert done.exit_code == 0, done.output
     assert "intervals=50%" in done.output
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind counts the instructions, and is not installed")
+def test_a_small_evaluation_takes_few_instructions(tmp_path: Path) -> None:
+    """The bar of bench/start.py, whatever a version of numpy takes to import; the same on a busy machine."""
+    work = SPEED["c"]
+    generate(work)
+    evaluate = ["-m", "karat", "evaluate", str(work.qrels), str(work.run)]
+    env = {"KARAT_CACHE_DIR": str(tmp_path / "cache")}
+    python(*evaluate, env=env)  # keeps the bytecode, and the gold
+    more = instructions(evaluate, env) - instructions(["-c", "import numpy"], env)
+    assert 0 < more <= MOST_INSTRUCTIONS - NUMPY_INSTRUCTIONS

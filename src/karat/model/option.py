@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_type_hints
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
@@ -124,7 +125,7 @@ _DECLARED: dict[type[Any], tuple[Option, ...]] = {}
 def options_of(group: type[Any]) -> tuple[Option, ...]:
     """The options that a group declares."""
     if group not in _DECLARED:
-        types = get_type_hints(group)
+        types = get_annotations(group, eval_str=True)
         _DECLARED[group] = tuple(_option(group, f, types[f.name]) for f in fields(group) if "help" in f.metadata)
     return _DECLARED[group]
 
