@@ -10,9 +10,10 @@ import scipy.stats as ss
 
 import karat
 from karat.stats.bounded_means import UnitMeans
-from karat.stats.changes import estimate_changes, flip_signs
+from karat.stats.changes import estimate_changes
 from karat.stats.multiple import randomised_hsd
 from karat.stats.resample import Units
+from karat.stats.sign_flips import flip_signs
 
 LEVEL, TAIL = 0.95, 0.025
 
@@ -132,7 +133,7 @@ def test_the_ends_of_flipped_signs_are_the_means_that_the_test_rejects() -> None
     """All 2^10 flips, counted by hand for values of the mean just inside and just outside of each end."""
     rng = np.random.default_rng(7)
     moved = rng.normal(0.1, 0.3, 10)
-    _, ((low, high),) = flip_signs(moved[:, None], np.ones(10), levels=(LEVEL,))
+    ((low, high),) = flip_signs(moved[:, None], np.ones(10), levels=(LEVEL,)).ends
     signs = np.array([[1 if i >> j & 1 else -1 for j in range(10)] for i in range(1024)])
 
     def p_of(mean: float) -> float:

@@ -20,6 +20,7 @@ from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
 from karat.stats.resample import mean_of
+from karat.stats.sign_flips import flip_signs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Ends = tuple[Floats, Floats]
 
-EXACT_UPTO = 16
 ONE_MORE = "one more unit"
 """The test whose p is the chance of no change if there were one more unit."""
 DecidingTest = Literal["randomization", "t"]
@@ -105,11 +105,10 @@ def _of_group(
         return [next(parts[int(own)]) for own in bets]
     n_eff = math.nan if units.plain else float(seen.effective[0])
     estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
-    flips = draws if test == "randomization" and len(seen.top) > EXACT_UPTO else 0
     if test == "t":
-        p, ends = student_changes(seen, levels)
+        (p, ends), flips = student_changes(seen, levels), np.zeros(len(part), np.int64)
     else:
-        p, ends = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
+        p, ends, flips = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
     worse, better = _with_extremes(seen, bounds)
     unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
     tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
@@ -185,65 +184,3 @@ def student_changes(seen: UnitMeans, levels: Sequence[float]) -> tuple[Floats, l
         p = np.where(errors > np.abs(means) * TOLERANCE, 2 * stdtr(count - 1, -np.abs(means) / errors), 1.0)
     half = [stdtrit(count - 1, 0.5 + level / 2) * errors for level in levels]
     return p, [(means - h, means + h) for h in half]
-
-
-def flip_signs(
-    tops: Floats, bottoms: Floats, *, levels: Sequence[float], draws: int = DRAWS, seed: int = SEED
-) -> tuple[Floats, list[Ends]]:
-    """Randomization by flipping the sign of each unit's difference (Fisher 1935): two-sided p, and the ends that agree.
-
-    `tops` are sums of differences (units × columns), `bottoms` the weights of units. All columns are tested under the
-    same flips, all of them up to 16 units. A mean is rejected from below as often as the units that are flipped have a
-    mean below it (Hartigan 1969): the ends are order statistics of the means of random halves.
-    """
-    count = len(tops)
-    total, weight = tops.sum(axis=0), float(bottoms.sum())
-    slack = TOLERANCE * np.abs(tops).sum(axis=0)
-    stacked = np.column_stack((tops, bottoms))
-    signed = _all_flips(stacked) if count <= EXACT_UPTO else _drawn_flips(stacked, draws, seed)
-    extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
-    exact = count <= EXACT_UPTO
-    p = extreme / signed.shape[1] if exact else (extreme + 1) / (draws + 1)
-    sums, sizes = (total[:, None] - signed[:-1]) / 2, (weight - signed[-1]) / 2
-    if not exact:  # a draw and its mirror image
-        sums, sizes = np.concatenate((sums, total[:, None] - sums), axis=1), np.concatenate((sizes, weight - sizes))
-    some = sizes > TOLERANCE * weight
-    means = sums[:, some] / sizes[some]
-    means[np.abs(means) <= slack[:, None] / weight] = 0.0
-    empty = 0 if exact else int((~some).sum())
-    ends = []
-    for level in levels:
-        alpha = 1 - level
-        place = math.ceil(alpha * 2.0**count / 2 - 1e-9) - 1 if exact else math.ceil(alpha * (draws + 1) - 1e-9) - 1
-        place -= empty
-        if place < 1:
-            ends.append((np.full(len(total), -math.inf), np.full(len(total), math.inf)))
-            continue
-        means.partition((place - 1, means.shape[1] - place), axis=1)
-        ends.append((means[:, place - 1].copy(), means[:, -place].copy()))
-    return p, ends
-
-
-def _all_flips(parts: Floats) -> Floats:
-    """The signed sums of all flips (columns × flips)."""
-    totals = np.zeros((1, parts.shape[1]))
-    for part in parts:
-        totals = np.concatenate((totals + part, totals - part))
-    return np.ascontiguousarray(totals.T)
-
-
-def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
-    """The signed sums of random flips (columns × draws).
-
-    Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes.
-    """
-    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
-    totals, rows = np.zeros((draws, parts.shape[1])), np.empty((draws, parts.shape[1]))
-    for start in range(0, len(parts), 8):
-        part = parts[start : start + 8]
-        np.take(
-            signs[:, : len(part)] @ part, rng.integers(0, 256, draws, dtype=np.uint8), axis=0, out=rows, mode="clip"
-        )
-        totals += rows
-    return np.ascontiguousarray(totals.T)

@@ -9,10 +9,10 @@ import numpy as np
 
 from karat.errors import UsageError, nearest
 from karat.records import dataclass
-from karat.stats.changes import flip_signs
 from karat.stats.defaults import ALPHA, DRAWS, SEED
 from karat.stats.intervals import TOLERANCE, checked_count, checked_share, standard_error
 from karat.stats.resample import Group, Units, mean_of, resampled
+from karat.stats.sign_flips import flip_signs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def student_t(difference: Floats, units: Units) -> tuple[float, float]:
 def sign_flip(differences: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> list[float]:
     """Randomization by flipping the sign of each unit's difference; exact up to 16 units. All rows at once."""
     tops, bottoms = units.sums(differences)
-    return [float(p) for p in flip_signs(tops, bottoms[:, 0], levels=(), draws=draws, seed=seed)[0]]
+    return [float(p) for p in flip_signs(tops, bottoms[:, 0], levels=(), draws=draws, seed=seed).p]
 
 
 def bootstrap_shift(difference: Floats, units: Units, *, draws: int = DRAWS, seed: int = SEED) -> float:

@@ -14,11 +14,12 @@ import numpy as np
 
 from karat.records import dataclass
 from karat.stats.bounded_means import EQUAL, PairedShares, counted_in_full, reach_of_one_more, typical_share
-from karat.stats.changes import estimate_changes, flip_signs
+from karat.stats.changes import estimate_changes
 from karat.stats.defaults import ALPHA, CONFIDENCE, DRAWS, SEED
 from karat.stats.multiple import holm
 from karat.stats.partial_levels import PossibleEnds, bound_quantile, merge_equal, plain_means
 from karat.stats.resample import Units
+from karat.stats.sign_flips import flip_signs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ class PartialChange:
         values = self.high if best else self.low
         if len(values) < 2 or values.sum() <= 0:
             return 1.0
-        p, _ = flip_signs(values[:, None], np.ones(len(values)), levels=(), draws=draws, seed=seed)
+        p = flip_signs(values[:, None], np.ones(len(values)), levels=(), draws=draws, seed=seed).p
         one_more = self._with_one_more(values, best=best)
         return max(float(p[0]), 2 * float(one_more.share_below(np.zeros(1))[0]))
 
@@ -109,7 +110,7 @@ class PartialChange:
         """
         values = self.high if best else self.low
         level = 1 - 2 * tail
-        _, ((end, _),) = flip_signs(values[:, None], np.ones(len(values)), levels=[level], draws=draws, seed=seed)
+        ((end, _),) = flip_signs(values[:, None], np.ones(len(values)), levels=[level], draws=draws, seed=seed).ends
         out = min(float(end[0]), bound_quantile(self._with_one_more(values, best=best), tail, largest=best))
         if best and bool(((self.low <= 0) & (self.high >= 0)).all()):
             tied = plain_means(np.zeros(len(values))).with_one_more(-np.ones(1))

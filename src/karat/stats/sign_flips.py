@@ -1,0 +1,357 @@
+"""Randomization by flipping signs: the p of a mean difference, and the ends of the interval that agrees with it.
+
+The signs of units are flipped at random (Fisher 1935). A mean is rejected from below as often as the units that are
+flipped have a mean below it (Hartigan 1969), so the ends are quantiles of the means of random halves. Up to 16 units
+all flips are counted. From 100 on the distribution is computed where that is as good as a million draws: exactly for
+differences that are multiples of one step, and by saddlepoint for others of which many are about equally large. What
+is left is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from karat.stats.defaults import DRAWS, SEED
+from karat.stats.distributions import normal_quantile
+from karat.stats.intervals import TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ends = tuple[Floats, Floats]
+
+EXACT_UPTO = 16
+COMPUTED_FROM = 100
+"""Below so many units the means of halves take few values, and these are drawn."""
+ALIKE = 16.0
+"""The saddlepoint is within the error of a million draws if the differences count as so many of equal size."""
+FEW_SIZES, FREQUENCIES, COLLISIONS = 64, 2048, 1e-3
+"""Sums of fewer sizes than this may coincide; if two do in more than a thousandth of pairs, they are drawn."""
+MOST_STEPS = 5040
+"""A difference is at most so many steps, or has no step worth speaking of."""
+MOST_ATOMS = 1 << 15
+CLOSE = 1e-9
+SEARCH = 100
+LEAST_P = 1e-12
+"""What is computed is not known to be right below this."""
+
+
+class Flips(NamedTuple):
+    """Of each column: the two-sided p, the ends at each level, and how many random draws these rest on (0: none)."""
+
+    p: Floats
+    ends: list[Ends]
+    draws: NDArray[np.int64]
+
+
+def flip_signs(
+    tops: Floats, bottoms: Floats, *, levels: Sequence[float], draws: int = DRAWS, seed: int = SEED
+) -> Flips:
+    """Test whether means are 0, and invert the test.
+
+    `tops` are sums of differences (units × columns), `bottoms` the weights of units.
+    """
+    count, columns = tops.shape
+    if count <= EXACT_UPTO:
+        return Flips(*_by_flips(tops, bottoms, levels, None, seed), np.zeros(columns, np.int64))
+    p, ends = np.ones(columns), [(np.zeros(columns), np.zeros(columns)) for _ in levels]
+    sizes = [Sizes.of(column) for column in tops.T]
+    ways = np.array([size.way if count >= COMPUTED_FROM or not size.way else "drawn" for size in sizes])
+    for i in np.flatnonzero(ways == "stepped"):
+        sums = SteppedSums.of(tops[:, i], bottoms, sizes[i].step)
+        p[i] = sums.p
+        for (low, high), level in zip(ends, levels, strict=True):
+            low[i], high[i] = sums.low_end((1 - level) / 2), -sums.mirrored.low_end((1 - level) / 2)
+    smooth, drawn = ways == "smooth", ways == "drawn"
+    if smooth.any():
+        _put(p, ends, smooth, _by_saddlepoint(tops[:, smooth], bottoms, levels))
+    if drawn.any():
+        _put(p, ends, drawn, _by_flips(tops[:, drawn], bottoms, levels, draws, seed))
+    return Flips(p, ends, np.where(drawn, draws, 0))
+
+
+def _put(p: Floats, ends: list[Ends], columns: NDArray[np.bool_], own: tuple[Floats, list[Ends]]) -> None:
+    """Put what was found of some columns in its place."""
+    p[columns] = own[0]
+    for of_level, (low, high) in zip(ends, own[1], strict=True):
+        of_level[0][columns], of_level[1][columns] = low, high
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large differences are, whatever their signs: what decides how their flips are counted."""
+
+    sizes: Floats
+    """The different ones above 0, in rising order."""
+    counts: Floats
+
+    @staticmethod
+    def of(differences: Floats) -> Sizes:
+        sizes = np.sort(np.abs(differences))
+        sizes = sizes[sizes > TOLERANCE * sizes[-1]]
+        first = np.flatnonzero(np.diff(sizes, prepend=-1.0) > TOLERANCE * sizes[-1]) if len(sizes) else np.zeros(0, int)
+        return Sizes(sizes[first], np.diff(first, append=len(sizes)).astype(np.float64))
+
+    @property
+    def way(self) -> Literal["", "stepped", "smooth", "drawn"]:
+        """How the flips of enough units are counted; nothing is to be flipped where all differences are 0."""
+        if len(self.sizes) == 0:
+            return ""
+        return "stepped" if self.step else "smooth" if self.is_smooth() else "drawn"
+
+    @cached_property
+    def step(self) -> float:
+        """The largest number that all differences are multiples of; 0 where that is too small to matter."""
+        step, least = 0.0, self.sizes[-1] / MOST_STEPS
+        for size in self.sizes.tolist() if len(self.sizes) < MOST_STEPS else ():
+            while size > least / 2:  # Euclid's algorithm, with the nearest multiple
+                step, size = size, abs(step - size * round(step / size))
+            if step < least:
+                return 0.0
+        if not step:
+            return 0.0
+        steps = np.rint(self.sizes / step)
+        apart = math.sqrt(float((self.counts * steps**2).sum()))
+        even = bool((np.abs(self.sizes - steps * step) <= CLOSE * self.sizes[-1]).all())
+        return step if even and 9 * apart < MOST_ATOMS else 0.0
+
+    def is_smooth(self) -> bool:
+        """Whether many differences are about equally large, and sums of them hardly ever coincide."""
+        squares = self.counts * self.sizes**2
+        if squares.sum() ** 2 < ALIKE * (squares * self.sizes**2).sum():
+            return False
+        if len(self.sizes) >= FEW_SIZES:
+            return True
+        # The mean of |φ|² over all frequencies is the chance that two random sums are the same.
+        turns = np.arange(1, FREQUENCIES + 1) * ((math.sqrt(5) - 1) * 1e4 / self.sizes[-1])
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.cos(turns[:, None] * self.sizes) ** 2) @ self.counts
+        return float(np.exp(logs).mean()) < COLLISIONS
+
+
+@dataclass(frozen=True)
+class SteppedSums:
+    """The sums of randomly signed differences that are multiples of a step, with their exact chances.
+
+    What the units weigh under the same signs is about normal for a given sum.
+    """
+
+    sums: Floats
+    chances: Floats
+    total: float
+    weight: float
+    lean: float
+    """The signed weight per signed sum, on average."""
+    spread: float
+    """The standard deviation of the signed weight for a given sum."""
+    step: float
+    most: float
+    """No mean of some of the units is farther from 0."""
+
+    @staticmethod
+    def of(differences: Floats, weights: Floats, step: float) -> SteppedSums:
+        steps = np.rint(differences / step)
+        sums, chances = _signed_sums(np.abs(steps))
+        together = float((differences * weights).sum())
+        lean = together / float((differences**2).sum())
+        spread = math.sqrt(max(float((weights**2).sum()) - lean * together, 0.0))
+        total, most = float(steps.sum()) * step, float(np.abs(differences / weights).max())
+        return SteppedSums(sums * step, chances, total, float(weights.sum()), lean, spread, step, most)
+
+    @property
+    def mirrored(self) -> SteppedSums:
+        """The same with all differences negative."""
+        return replace(self, total=-self.total, lean=-self.lean)
+
+    @property
+    def p(self) -> float:
+        p = 2 * self._chance_from(abs(self.total) - self.step / 2)
+        return 1.0 if self.total == 0 else min(max(p, LEAST_P), 1.0)
+
+    def low_end(self, tail: float) -> float:
+        """The mean that random halves are not above with this chance; 0 where that holds of 0 and not of less."""
+        with_zero, below_zero = (self._chance_from(self.total + side * self.step / 2) for side in (-1, 1))
+        if below_zero < tail <= with_zero:
+            return 0.0
+        low, high = (0.0, self.most) if with_zero < tail else (-self.most, 0.0)
+        middle = self.total / self.weight
+        step = math.sqrt(float(self.chances @ self.sums**2)) / self.weight
+        at = middle - normal_quantile(1 - tail) * step  # as if it were normal; then its score is about linear
+        for _ in range(SEARCH):
+            at = at if low < at < high else (low + high) / 2
+            chance = self._chance_below(at)
+            low, high = (at, high) if chance < tail else (low, at)
+            if high - low <= CLOSE * self.most or abs(chance - tail) <= CLOSE * tail:
+                break
+            at += (normal_quantile(tail) - normal_quantile(chance)) * step
+        return at
+
+    def _chance_from(self, least: float) -> float:
+        return float(self.chances[self.sums > least].sum())
+
+    def _chance_below(self, mean: float) -> float:
+        """The chance that a random half has a mean not above this one, which is not 0."""
+        from scipy.special import ndtr
+
+        beyond = self.sums * (1 - mean * self.lean) - (self.total - mean * self.weight)
+        return float(self.chances @ ndtr(beyond / max(abs(mean) * self.spread, CLOSE * self.step)))
+
+
+def _signed_sums(steps: Floats) -> tuple[Floats, Floats]:
+    """All sums of randomly signed whole numbers, and their chances.
+
+    These are the Fourier coefficients of a product of cosines; sums beyond nine standard deviations are left out.
+    """
+    numbers, counts = np.unique(steps[steps > 0], return_counts=True)
+    total = float((numbers * counts).sum())
+    apart = math.sqrt(float((numbers**2 * counts).sum()))
+    size = 1 << math.ceil(math.log2(min(total, 9 * apart) + 2))
+    turns = np.pi / size * np.arange(size // 2 + 1)
+    product = np.ones(len(turns))
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        product *= np.cos(number * turns) ** count
+    first = (total - size) // 2 if total + 1 > size else 0.0  # of positive ones, as a number of steps
+    chances = np.fft.irfft(product * np.exp(-2j * turns * (total / 2 - first)), size)
+    sums = 2 * (first + np.arange(size)) - total
+    there = (np.abs(sums) <= total) & (chances > 0)
+    return sums[there], chances[there]
+
+
+def _by_saddlepoint(tops: Floats, weights: Floats, levels: Sequence[float]) -> tuple[Floats, list[Ends]]:
+    from scipy.special import ndtr
+
+    total = np.abs(tops.sum(axis=0))
+    p = np.clip(2 * ndtr(-SignedSums(tops, total).score()[0]), LEAST_P, 1.0)
+    ends = []
+    for level in levels:
+        tail = (1 - level) / 2
+        ends.append((_smooth_low_end(tops, weights, tail), -_smooth_low_end(-tops, weights, tail)))
+    return p, ends
+
+
+def _smooth_low_end(tops: Floats, weights: Floats, tail: float) -> Floats:
+    """The mean of each column that random halves are not above with this chance."""
+    target, weight, total = normal_quantile(1 - tail), float(weights.sum()), tops.sum(axis=0)
+    middle = total / weight
+    slope = np.sqrt(((tops - middle * weights[:, None]) ** 2).sum(axis=0)) / weight
+    low, high = np.full(len(total), -math.inf), middle
+    out: Floats = middle - target * slope
+    before, score_before = middle, np.zeros(len(total))
+    tilt: Floats | None = None
+    for _ in range(SEARCH):
+        score, tilt = SignedSums(tops - out * weights[:, None], total - out * weight).score(tilt)
+        off = score - target
+        if bool((np.abs(off) < CLOSE).all()):
+            break
+        low, high = np.where(off > 0, out, low), np.where(off < 0, out, high)
+        moved = score - score_before
+        steep = (out != before) & (moved * (out - before) < 0)
+        slope = np.where(steep, (before - out) / np.where(steep, moved, 1.0), slope)
+        before, score_before = out, score
+        step = out + off * slope
+        inside = (step > low) & (step < high)
+        out = np.where(
+            np.abs(off) < CLOSE, out, np.where(inside, step, np.where(low > -math.inf, (low + high) / 2, step))
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class SignedSums:
+    """Sums of randomly signed parts (units × columns), and a value of each column that they may reach."""
+
+    parts: Floats
+    value: Floats
+
+    def score(self, tilt: Floats | None = None) -> tuple[Floats, Floats]:
+        """The chance that the sum is not below the value, as a normal score (Barndorff-Nielsen's r*), and its tilt.
+
+        A tilt that was found for similar sums is a good start.
+        """
+        parts, sign, value = self.parts, np.sign(self.value), np.abs(self.value)
+        square = (parts**2).sum(axis=0)
+        near = CLOSE * np.sqrt(square)
+        tilt = value / square if tilt is None else np.abs(tilt)
+        low, high = np.zeros(len(value)), np.full(len(value), math.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for _ in range(SEARCH):
+                leant = np.tanh(parts * tilt)
+                off, bend = (parts * leant).sum(axis=0) - value, square - ((parts * leant) ** 2).sum(axis=0)
+                settled = np.abs(off) <= near
+                if bool(settled.all()):
+                    break
+                low, high = np.where(off < 0, tilt, low), np.where(off > 0, tilt, high)
+                step = tilt - off / bend
+                inside = (step > low) & (step < high)
+                new = np.where(
+                    inside, step, np.where(high < math.inf, (low + high) / 2, 2 * tilt + 1 / np.sqrt(square))
+                )
+                tilt = np.where(settled, tilt, new)
+            sizes = np.abs(parts * tilt)
+            log = (sizes + np.log1p(np.exp(-2 * sizes)) - math.log(2)).sum(axis=0)
+            root = np.sqrt(np.maximum(2 * (tilt * value - log), 0.0))
+            out = root + np.log(tilt * np.sqrt(bend) / root) / root
+        return sign * np.where((root > 1e-4) & np.isfinite(out), out, root), tilt
+
+
+def _by_flips(
+    tops: Floats, bottoms: Floats, levels: Sequence[float], draws: int | None, seed: int
+) -> tuple[Floats, list[Ends]]:
+    """By so many random flips, or by all of them. All columns are tested under the same ones."""
+    total, weight = tops.sum(axis=0), float(bottoms.sum())
+    slack = TOLERANCE * np.abs(tops).sum(axis=0)
+    stacked = np.column_stack((tops, bottoms))
+    signed = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
+    extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
+    p = extreme / signed.shape[1] if draws is None else (extreme + 1) / (draws + 1)
+    sums, sizes = (total[:, None] - signed[:-1]) / 2, (weight - signed[-1]) / 2
+    if draws is not None:  # a draw and its mirror image
+        sums, sizes = np.concatenate((sums, total[:, None] - sums), axis=1), np.concatenate((sizes, weight - sizes))
+    some = sizes > TOLERANCE * weight
+    means = sums[:, some] / sizes[some]
+    means[np.abs(means) <= slack[:, None] / weight] = 0.0
+    empty = 0 if draws is None else int((~some).sum())
+    ends = []
+    for level in levels:
+        alpha = 1 - level
+        place = math.ceil(alpha * (2.0 ** (len(tops) - 1) if draws is None else draws + 1) - 1e-9) - 1
+        place -= empty
+        if place < 1:
+            ends.append((np.full(len(total), -math.inf), np.full(len(total), math.inf)))
+            continue
+        means.partition((place - 1, means.shape[1] - place), axis=1)
+        ends.append((means[:, place - 1].copy(), means[:, -place].copy()))
+    return p, ends
+
+
+def _all_flips(parts: Floats) -> Floats:
+    """The signed sums of all flips (columns × flips)."""
+    totals = np.zeros((1, parts.shape[1]))
+    for part in parts:
+        totals = np.concatenate((totals + part, totals - part))
+    return np.ascontiguousarray(totals.T)
+
+
+def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
+    """The signed sums of random flips (columns × draws).
+
+    Eight units make a byte: their 256 signed sums are a table, and a draw is a look-up of random bytes.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
+    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
+    totals, rows = np.zeros((draws, parts.shape[1])), np.empty((draws, parts.shape[1]))
+    for start in range(0, len(parts), 8):
+        part = parts[start : start + 8]
+        np.take(
+            signs[:, : len(part)] @ part, rng.integers(0, 256, draws, dtype=np.uint8), axis=0, out=rows, mode="clip"
+        )
+        totals += rows
+    return np.ascontiguousarray(totals.T)
