@@ -91,7 +91,7 @@ GOOD = (
         ('"doc_id": "d1"', '"doc_id": ""', "doc_id is empty, expected an id"),
         ('"doc_id": "d1", ', "", "missing required field `doc_id`; expected one judgment per line"),
         ('"kind": "person"', '"kind": "robot"', "'robot'"),
-        ('"at": "now"', '"at": "now", "who": 1', "unknown field `who`"),
+        ('"at": "now"', '"at": "now", "who": 1', 'unknown field "who"'),
         ('"at": "now"', '"at": "now", "at": "then"', '"at" appears twice'),
         ('"at": "now"', '"at": "now", "drawn": {"how": "random"}', "probability of a random pair must be above 0"),
         (

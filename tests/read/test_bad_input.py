@@ -419,7 +419,7 @@ REFUSED = [
     option("brace-not-closed", ("-m", "ndcg@{1,2"), "'ndcg@{1,2'", "found '{1,2'"),
     option("metric-empty", ("-m", ""), "no metric was named; expected a name such as 'ndcg@10'"),
     option("ks-word", ("-m", "ndcg", "-k", "five"), "cutoffs must be integers such as 1,3,5, found 'five'"),
-    option("ks-0", ("-m", "ndcg", "-k", "0"), "the cutoff must be an integer from 1, found 0"),
+    option("ks-0", ("-m", "ndcg", "-k", "0"), "ks must be integers from 1, found 0"),
     # Options
     option("like", ("--like", "trec"), "like must be one of trec_eval", "'trec'", "did you mean 'trec_eval'?"),
     option("level", ("--level", "para"), "level must be one of auto, chunk, doc, found 'para'"),

@@ -306,3 +306,12 @@ def test_queries_that_the_table_lacks_and_those_without_a_weight_are_counted(tmp
     warnings = karat.evaluate(gold, run, "mrr", queries=str(table)).as_json()["warnings"]
     assert "1 of 3 queries is not in queries.jsonl" in warnings
     assert "2 of 3 queries are without a weight: 1 is taken" in warnings
+
+
+def test_queries_without_a_value_are_no_segment_of_the_macro_average() -> None:
+    gold, run = {q: {"x": 1} for q in "abcd"}, {"a": ["x"], "b": ["y", "x"], "c": ["x"], "d": ["y"]}
+    table = {"a": {"lang": "de"}, "b": {"lang": "fr"}, "c": {"lang": "fr"}, "d": {}}
+    result = karat.evaluate(gold, run, "mrr", queries=table, by="lang")
+    assert [s.by["lang"] for s in result.runs[0].segments] == ["(none)", "de", "fr"]
+    assert result.runs[0].across("lang", "mrr")["segments"] == 2
+    assert result.runs[0].across("lang", "mrr")["macro_average"] == pytest.approx((1 + 0.75) / 2)

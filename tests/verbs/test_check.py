@@ -447,11 +447,10 @@ def test_many_small_segments_are_named_up_to_ten_and_none_is_no_segment(small: P
     every = ["hit@1 >= 0.5 for every text", "hit@1 >= 0.5 for every topic of at least 100"]
     config(small, **parts(gates=every))
     done = run_karat("check", cwd=small, COLUMNS="400")
-    (line,) = [line for line in done.stdout.splitlines() if "too few to judge alone" in line]
-    assert "60 have fewer than 10 queries" in line and line.count("question") == 10
-    assert line.rstrip().endswith("and 50 more; use --verbose to show them")
-    assert "no segment has at least 100 queries" in done.stdout
-    assert "0 of 1 segments" not in done.stdout
+    text = " ".join(done.stdout.split())
+    names = re.search("60 have fewer than 10 queries, too few to judge alone: (.*?) and 50 more; use --verbose", text)
+    assert names is not None and names[1].count("question") == 10
+    assert "no segment has at least 100 queries" in text and "0 of 1 segments" not in text
 
 
 @pytest.mark.parametrize("where", ["language = pt_BR", "language in (pt_BR, es-AR)"])
@@ -871,7 +870,7 @@ def test_init_writes_a_config_for_what_it_finds_and_the_check_ships(small: Path)
         "queries: queries.jsonl",
         "good: good.run",
         "segments: [language, topic]",
-        "baseline: bad",
+        "baseline: same",  # as old as the others, and better than bad
     ):
         assert expected in text
     assert run_karat("check", cwd=small).returncode == 0
@@ -935,7 +934,7 @@ def test_init_bounds_the_latency_only_where_all_runs_have_one_and_as_the_check_w
 def test_init_says_what_it_found(small: Path) -> None:
     assert run_karat("init", cwd=small).stdout.startswith(
         "found gold qrels.txt, queries queries.jsonl, 3 runs (bad, good, same); "
-        "the candidate is good, the baseline bad\n"
+        "the candidate is good, the baseline same\n"
     )
     printed = run_karat("init", "-o", "-", cwd=small)
     assert printed.stdout.startswith("# What to measure") and printed.stderr.startswith("found gold qrels.txt")

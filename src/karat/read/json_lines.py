@@ -96,6 +96,9 @@ def reason(error: Exception, raw: bytes, expected: str) -> str:
     if text.startswith("Number out of range"):
         return f"a number is too large, expected a finite one; {expected}"
     wrong = re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?([^`]*)`)?", text)
+    unknown = re.fullmatch(r"Object contains unknown field `([^`]*)`(?: - at `\$\.?([^`]*)`)?", text)
+    if unknown is not None:
+        return f"{f'{unknown[2]}: ' if unknown[2] else ''}unknown field {shown(unknown[1])}; {expected}"
     if wrong is None:
         return f"{text[:1].lower()}{text[1:]}; {expected}"
     expected_type, actual_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))

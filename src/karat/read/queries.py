@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import InputError, Problem, shown
+from karat.model.docs import text_of
 from karat.model.queries import Queries, yes_or_no
 from karat.read import frames
 from karat.read.columns import DOC_NAMES, QUERIES, column, number_of
@@ -116,6 +117,6 @@ def _other_content(fields: Fields, *, repeated: bool) -> str:
         return "a run log"
     if not repeated:
         return ""
-    words = str(fields.get("text", "")).split()
+    words = text_of(fields).split()
     trec = len(words) in (3, 4, 5) and number_of(words[2]) is not None
     return "gold or a run" if trec or column(list(fields), DOC_NAMES) is not None else ""

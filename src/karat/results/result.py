@@ -32,7 +32,7 @@ from karat.records import dataclass
 from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks
-from karat.results.sampling import Sampling, split_fields
+from karat.results.sampling import NONE, Sampling, split_fields
 from karat.results.table import Table, Tabular
 from karat.results.top_lists import GoldDoc, TopDoc, TopLists
 from karat.results.values import aggregate, estimate, pool, spread, statistic_of
@@ -285,9 +285,13 @@ class RunResult(Tabular):
         return tuple(out)
 
     def across(self, by: str, metric: str) -> dict[str, float]:
-        """How a metric varies over the segments of a field: sample variance and macro average of their means."""
+        """How a metric varies over the segments of a field: sample variance and macro average of their means.
+
+        Queries without a value of the field are in no segment of it.
+        """
         names = split_fields(by)
-        means = [ByMeasure(s.metrics)[metric].estimate for s in self.segments if tuple(s.by) == names]
+        mine = [s for s in self.segments if tuple(s.by) == names and NONE not in s.by.values()]
+        means = [ByMeasure(s.metrics)[metric].estimate for s in mine]
         defined = [m for m in means if m == m]
         return {
             "segments": len(defined),

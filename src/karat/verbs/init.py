@@ -254,21 +254,21 @@ def _data_options(files: FolderFiles) -> Options:
 def _choose_runs(names: Mapping[str, str], result: Result | None) -> tuple[str | None, str | None]:
     """The run that others are compared with, and the one to judge: by their names, then by age and quality.
 
-    The newest run is the candidate, unless its name is that of a baseline; the best one where several are as new.
+    The newest run is the candidate, unless its name is that of a baseline; the best one where several are as new. The
+    oldest one is the baseline; of several that are as old the best of the others: a weak one would be easy to beat.
     """
     if len(names) < 2:
         return None, next(iter(names), None)
     quality = {r.name: r.mean[result.metrics[-1]] for r in result.runs} if result is not None else {}
 
-    def newest_first(name: str) -> tuple[float, float, str]:
-        return -(os.path.getmtime(names[name]) // CLOSE_SECONDS), -quality.get(name, 0.0), name
-
-    ordered = sorted(names, key=newest_first)
+    ages = {name: -(os.path.getmtime(path) // CLOSE_SECONDS) for name, path in names.items()}
+    ordered = sorted(names, key=lambda name: (ages[name], -quality.get(name, 0.0), name))
+    oldest = [name for name in ordered[1:] if ages[name] == ages[ordered[-1]]]
     stems = {name: os.path.splitext(name)[0] if name.lower().endswith(ENDINGS) else name for name in names}
     words = {name: set(re.split(r"[^a-z0-9]+", stem.lower())) for name, stem in stems.items()}
     known = [n for word in BASELINES for n in ordered if word in words[n]]
     known += [n for word in METHODS for n in ordered if word in words[n] and not _other_words(words[n])]
-    base = next(iter(known), ordered[-1])
+    base = next(iter(known), oldest[0])
     others = [n for n in ordered if n != base]
     return base, next((n for n in others if n not in known), others[0])
 
