@@ -10,12 +10,13 @@ is left is drawn.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.distributions import normal_quantile
 from karat.stats.intervals import TOLERANCE
