@@ -489,6 +489,7 @@ DEFECTS: dict[str, tuple[str, str, str, Change]] = {
         "dense.jsonl:1",
         items(1, lambda topk: topk[0].update(doc_version="yesterday")),
     ),
+    "a field that is misspelt": ("R316", "warning", "dense.jsonl:1", field("dense.jsonl", None, rewriten_query="?")),
     # C: corpus
     "a doc id twice": (
         "C401",
@@ -704,6 +705,7 @@ FINE: dict[str, tuple[str, Change]] = {
         both(field("queries.jsonl", 1, text="what is C++"), field("queries.jsonl", 2, text="what is C#")),
     ),
     "ties that follow the ranks": ("R302", line("bm25.run", 2, lambda x: x.replace("7.5", "8.5"))),
+    "a field of one's own": ("R316", field("dense.jsonl", None, query_text="?", latency_p90=3, user="ana")),
     "a list that was empty on purpose": ("R310", field("dense.jsonl", 4, topk=[], retrieved=False)),
     "gold by doc and chunks in the run": ("X508", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),
     "chunks of docs of the corpus": ("X502", columns("bm25.run", lambda c: [*c[:2], c[2] + "#p1", *c[3:]])),

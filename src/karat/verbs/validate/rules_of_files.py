@@ -303,6 +303,13 @@ RULES_OF_FILES = (
         "Write dates as YYYY-MM-DD.",
     ),
     LintRule(
+        "R316",
+        "warning",
+        "Field with nearly the name of a known one",
+        "Fields that Karat does not know are ignored: what this one says counts for nothing.",
+        "Rename the field, unless it is meant to be another one.",
+    ),
+    LintRule(
         "C401",
         "error",
         "Duplicate doc id",

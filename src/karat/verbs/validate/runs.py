@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from karat.errors import shown
 from karat.model.dates import day_of
+from karat.read.files import read_head
+from karat.read.layout import lines_of
 from karat.read.objects import is_finite
+from karat.read.run_log import LooseLine
 from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
 from karat.verbs.validate.matching import check_ids
 from karat.verbs.validate.tables import RunFile, place
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST = 0.9
 """The share of queries from which a defect belongs to the whole run."""
+NEAR = 0.85
+"""How alike the name of a field is to another one if it is meant to be that one."""
 TIED = 5
 """Docs that share one score before it is strange."""
 
@@ -188,6 +194,7 @@ def _empty(run: RunFile) -> Iterator[LintFinding]:
 
 def _log(run: RunFile) -> Iterator[LintFinding]:
     """What only a run log can have: latencies, facts, gaps in the ranks, versions."""
+    yield from _misspelt(run)
     yield from _latencies(run)
     yield from _facts(run)
     gaps = [e for e in run.log if list(e.ranks) != list(range(1, len(e.ranks) + 1))]
@@ -210,6 +217,23 @@ def _log(run: RunFile) -> Iterator[LintFinding]:
             (place(run.path, line) for line, _ in bad_dates),
             len(bad_dates),
         )
+
+
+def _misspelt(run: RunFile) -> Iterator[LintFinding]:
+    """Fields of the first line that nobody reads, and that are nearly called like one that is not there."""
+    from difflib import get_close_matches
+
+    number, text = next(lines_of(read_head(run.path)), (0, ""))
+    try:
+        names = list(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+    except msgspec.DecodeError:  # said where the log is read
+        return
+    absent = [name for name in LooseLine.__struct_fields__ if name not in names]
+    for name in names:
+        near = [] if name in LooseLine.__struct_fields__ else get_close_matches(name, absent, n=1, cutoff=NEAR)
+        if near:
+            message = f"the field {shown(name)} is not read; did you mean {near[0]!r}?"
+            yield make_finding("R316", run.path, message, [place(run.path, number)])
 
 
 def _latencies(run: RunFile) -> Iterator[LintFinding]:
