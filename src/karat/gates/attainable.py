@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karat.errors import InputError
 from karat.gates.basis import choose_basis
-from karat.gates.evidence import JudgedGate, matching_segments
+from karat.gates.evidence import matching_segments
 from karat.results.figures import figure
 from karat.results.reading import CLOSE, attainable_value
 from karat.results.words import plural, segment_text
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karat.gates.judge import JudgedGate
     from karat.gates.language import Gate
     from karat.results.result import Result, RunResult
 

@@ -7,14 +7,14 @@ ndcg@10 no worse than baseline by 0.01 · mrr better than baseline · hit@1 >= 8
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from karat.errors import MetricError, UsageError, nearest, shown
-from karat.gates.kinds import KINDS
+from karat.gates.kinds import KINDS, GateKind, Region, Slot
 from karat.gates.units import check_decides, given, leading, rises
 from karat.gates.units import unit_of as unit_of  # part of the language
 from karat.metrics.component_figures import check_component_figure, is_component_figure
@@ -25,9 +25,6 @@ from karat.results.values import statistic_of
 from karat.results.words import BASELINE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from karat.gates.kinds import GateKind, Region, Slot
     from karat.results.by_judge import Basis
     from karat.stats.aggregates import ChangeScale
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.gates.basis import WORDS
-from karat.gates.judge import INSIDE, Ruling
+from karat.gates.judge import INSIDE, JudgedGate, Ruling
 from karat.gates.language import Gate, unit_of
 from karat.gates.units import rises
 from karat.results.figures import SAME, Figure, change_figure, figure, level_text
@@ -15,8 +15,6 @@ from karat.stats.pooling import POOLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from karat.gates.evidence import JudgedGate
 
 
 def label_gate(gate: Gate) -> str:

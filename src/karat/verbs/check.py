@@ -19,8 +19,8 @@ from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError, nearest, unknown_run
 from karat.gates.attainable import describe_left_out, refuse_impossible
-from karat.gates.evidence import JudgedGate, Risk, judge_gates
-from karat.gates.judge import Verdict, verdict_of
+from karat.gates.evidence import Risk, judge_gates
+from karat.gates.judge import JudgedGate, Verdict, verdict_of
 from karat.gates.language import Gate, gate_like, parse_gate
 from karat.gates.units import describe_directions
 from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate

@@ -13,7 +13,7 @@ import numpy as np
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError
-from karat.gates.evidence import JudgedGate, Risk, matching_segments
+from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
 from karat.gates.language import Gate, parse_gate
 from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choose_truths, right_verdict, work_item
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
+    from karat.gates.judge import JudgedGate
     from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
 
