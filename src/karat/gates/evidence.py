@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
 

@@ -14,8 +14,8 @@ from karat.stats.planning import Population, RoughMeans
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karat.gates.gate import Gate
     from karat.gates.judge import Outcome
-    from karat.gates.language import Gate
     from karat.stats.aggregates import IntervalChoice
     from karat.stats.intervals import Interval
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.by_judge import Basis
     from karat.results.document import GateJson
     from karat.stats.resample import Units

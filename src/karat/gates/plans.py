@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from karat.gates.forecast import Chances
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.plan_document import GatePlanJson, TruthJson, WorkJson
     from karat.stats.planning import Population, UnitsNeeded
 

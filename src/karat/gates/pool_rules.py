@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from karat.errors import UsageError
 from karat.gates.judge import GateEvidence, judge
-from karat.gates.language import Gate, parse_gate
+from karat.gates.language import parse_gate
 from karat.metrics.bounds import offers_difference_bounds
 from karat.metrics.grammar import Measure, parse
 from karat.records import dataclass
@@ -15,6 +15,8 @@ from karat.results.words import BASELINE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from karat.gates.gate import Gate
 
 
 SUPPORTED = (

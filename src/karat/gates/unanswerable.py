@@ -17,7 +17,7 @@ from karat.stats.pooling import POOLED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling
     from karat.stats.resample import Units

@@ -22,8 +22,8 @@ from karat.stats.defaults import ALPHA, DRAWS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from karat.gates.gate import Gate
     from karat.gates.judge import JudgedGate, Outcome, Verdict
-    from karat.gates.language import Gate
     from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis

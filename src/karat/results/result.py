@@ -33,18 +33,18 @@ from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks
 from karat.results.sampling import NONE, Sampling, split_fields
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table, Tabular
 from karat.results.top_lists import GoldDoc, TopDoc, TopLists
 from karat.results.values import SegmentResult, aggregate, estimate, pool, spread, statistic_of
 from karat.results.words import queries_text
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.model.json_data import Json, JsonObject
+    from karat.model.json_data import Json
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
@@ -299,7 +299,7 @@ class RunResult(Tabular):
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Tabular):
+class Result(Documented):
     """The evaluation of one run or of several on the same gold."""
 
     runs: tuple[RunResult, ...]
@@ -421,10 +421,6 @@ class Result(Tabular):
         from karat.results.summary import summarize
 
         return summarize(self)
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
     def rows(self) -> Iterator[tuple[str, str, str, float | None]]:
         """The long table: run, query, metric, value."""

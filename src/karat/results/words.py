@@ -10,6 +10,7 @@ from karat.model.field_group import INSIDE, read_group
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.results.result import RunResult
     from karat.stats.resample import Units
 
 
@@ -107,3 +108,8 @@ class SharedLevels(NamedTuple):
 
     def __str__(self) -> str:
         return f"over {self.queries}: {self.levels}"
+
+
+def mark_baseline(base: RunResult) -> str:
+    """The baseline's name with a mark, where the name does not say it."""
+    return BASELINE if base.name == BASELINE else f"{base.name} ({BASELINE})"

@@ -23,7 +23,7 @@ from karat.results.pairing import Verified, check_comparable, follows_lists, lac
 from karat.results.remarks import few_cases
 from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table
 from karat.results.values import statistic_of
 from karat.results.words import plural, segment_text
 from karat.stats.changes import p_with_one_more
@@ -31,11 +31,10 @@ from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
 from karat.stats.multiple import randomised_hsd
 from karat.stats.paired import TESTS
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson, PairsJson
     from karat.results.fingerprints import Difference
 
@@ -46,7 +45,7 @@ FEW = 25
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular):
+class Comparison(Documented):
     """Everything that was compared, and the results it rests on."""
 
     result: Result
@@ -112,10 +111,6 @@ class Comparison(Tabular):
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
     def save(self, path: str, *, label: str = "") -> None:
         """Write the comparison with the full results; a name that ends in .gz is packed."""

@@ -23,14 +23,13 @@ from karat.results.reliability import (
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
-from karat.results.table import Cell, Table, Tabular
+from karat.results.table import Cell, Documented, Table
 from karat.results.values import statistic_of
 from karat.results.words import plural, queries_text
 from karat.stats.defaults import ALPHA
 from karat.stats.generalizability import study_generalizability, unit_table
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.rank_correlation import Agreement, measure_agreement
-from karat.store.codec import as_plain
 from karat.verbs.compare import PairwiseTest, all_pairs_of
 from karat.verbs.evaluate import evaluate
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
 
     Floats = NDArray[np.float64]
@@ -55,7 +53,7 @@ HSD_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
-class Reliability(Tabular):
+class Reliability(Documented):
     """What is known of the order of the systems, metric by metric, and the result it rests on."""
 
     result: Result
@@ -148,10 +146,6 @@ class Reliability(Tabular):
             notes=list(self.notes) or UNSET,
             warnings=serious_remarks(self.result.runs) or UNSET,
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 @takes_options

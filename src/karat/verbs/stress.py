@@ -21,9 +21,9 @@ from karat.read.queries import read_queries, read_queries_of_gold
 from karat.records import dataclass
 from karat.results.document import DocumentJson, StressJson, StressQueryJson
 from karat.results.figures import figure
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table
 from karat.retrieve.registry import import_object
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 from karat.verbs.compare import Comparison, compare
 from karat.verbs.components.inputs import Material, read_material
 from karat.verbs.components.reranker import reranking
@@ -31,7 +31,6 @@ from karat.verbs.components.reranker import reranking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.model.json_data import JsonObject
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
 
@@ -42,7 +41,7 @@ PLAIN, STRESSED = "without negatives", "with negatives"
 
 
 @dataclass(frozen=True)
-class Stress(Tabular):
+class Stress(Documented):
     """A reranker with and without hard negatives at the top of its input."""
 
     comparison: Comparison
@@ -100,10 +99,6 @@ class Stress(Tabular):
             ),
             **({"notes": list(self.notes)} if self.notes else {}),
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 @takes_options
