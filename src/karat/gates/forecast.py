@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.gates.judge import GateEvidence, judge
+from karat.gates.judge import GateEvidence, Outcome, judge
 from karat.records import dataclass
 from karat.stats.planning import Population, RoughMeans
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.gates.gate import Gate
-    from karat.gates.judge import Outcome
     from karat.stats.aggregates import IntervalChoice
     from karat.stats.intervals import Interval
 
