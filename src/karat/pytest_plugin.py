@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.judge import JudgedGate
     from karat.verbs.check import Check
 
 Inconclusive = Literal["pass", "fail", "skip"]

@@ -10,7 +10,7 @@ import pytest
 import karat
 from command import run_karat
 from karat.errors import InputError, UsageError
-from karat.gates.evidence import JudgedGate
+from karat.gates.judge import JudgedGate
 from karat.gates.language import parse_gate
 from karat.results.result import Result
 from planted_judge import Planted

@@ -17,8 +17,7 @@ from statsmodels.stats.power import TTestPower
 import karat
 from karat.errors import UsageError
 from karat.gates import Gate, GateEvidence, judge, parse_gate, verdict_of
-from karat.gates.evidence import JudgedGate
-from karat.gates.judge import Ruling
+from karat.gates.judge import JudgedGate, Ruling
 from karat.gates.kinds import KINDS, GateKind
 from karat.gates.wording import advise, explain_undecided, more_text
 from karat.metrics.grammar import parse

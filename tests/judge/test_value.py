@@ -14,7 +14,8 @@ import pytest
 import karat
 from command import run_karat
 from karat.errors import UsageError
-from karat.gates.evidence import JudgedGate, judge_gates
+from karat.gates.evidence import judge_gates
+from karat.gates.judge import JudgedGate
 from karat.gates.language import parse_gate
 from karat.gates.pool_rules import read_pool_gates
 from karat.judge.judgments import Judgment, Person, add_judgments

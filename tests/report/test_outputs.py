@@ -29,7 +29,8 @@ from karat.report.terminal import compare as compare_view
 from karat.report.terminal import evaluate as evaluate_view
 from karat.report.terminal.console import PIPE
 from karat.report.view import view_of
-from karat.results.decisions import describe_families, read_decision
+from karat.results.decision_document import read_decision
+from karat.results.decisions import describe_families
 from karat.results.figures import p_text
 from karat.results.remarks import Remark
 from karat.stats.intervals import clopper_pearson

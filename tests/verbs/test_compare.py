@@ -19,7 +19,8 @@ from karat.report import markdown
 from karat.report.terminal.compare import show
 from karat.report.terminal.evaluate import show as show_evaluation
 from karat.report.view import view_of
-from karat.results.decisions import Decision, Family, read_decision
+from karat.results.decision_document import read_decision
+from karat.results.decisions import Decision, Family
 from karat.results.figures import estimate_figure, p_text
 from karat.results.words import round_up
 from karat.stats.intervals import Interval

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karat.config.models import RetrievalMetrics
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.model.queries import Queries
 
 

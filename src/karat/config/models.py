@@ -23,8 +23,9 @@ from pydantic import (
 
 from karat.config.options import all_options, stated_options
 from karat.errors import KaratError
+from karat.gates.gate import Gate
 from karat.gates.kinds import KINDS
-from karat.gates.language import Gate, parse_gate
+from karat.gates.language import parse_gate
 from karat.judge.scale import PRESETS, Scale, read_scale
 from karat.metrics.grammar import parse_all
 from karat.model.json_data import JsonObject

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypedDict, TypeVar, Unpack, cast
 
 from karat.errors import UsageError, nearest
-from karat.model.engine import Engine, EngineOptions
+from karat.model.engine import Engine, EngineOptions, Watch
 from karat.model.intervals import IntervalOptions, Intervals
 from karat.model.option import Option, OptionGroup, option, options_of
 from karat.model.policy import PRESETS, Policy, PolicyOptions, policy
@@ -17,9 +17,6 @@ from karat.read.formats import format_names
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from karat.model.engine import Watch
     from karat.model.json_data import JsonObject
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError
 from karat.gates.basis import choose_basis
-from karat.gates.evidence import JudgedGate, matching_segments
+from karat.gates.evidence import matching_segments
+from karat.gates.units import describe_directions
 from karat.results.figures import figure
 from karat.results.reading import CLOSE, attainable_value
-from karat.results.words import plural, segment_text
+from karat.results.remarks import Remark, remarks_of
+from karat.results.words import mark_baseline, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
+    from karat.gates.judge import JudgedGate
     from karat.results.result import Result, RunResult
 
 
@@ -76,3 +80,20 @@ def describe_left_out(rows: Sequence[JudgedGate], result: Result) -> list[str]:
             count = f"{len(left_out):,} of {plural(len(segments), 'segment')}"
             out.append(f"{of_run}gate '{gate}' leaves out {count} with fewer than {gate.least} queries: {some}")
     return out
+
+
+def remarks_on(
+    rows: Sequence[JudgedGate], result: Result, candidates: Sequence[str], base: RunResult | None
+) -> tuple[Remark, ...]:
+    """What to know of the data behind these judgments: of the runs judged, of the baseline, of the gates.
+
+    Of a baseline from elsewhere only what touches the metrics of this result is said.
+    """
+    runs = [r for r in result.runs if r.name in candidates or r is base]
+    elsewhere = []
+    if base is not None and base not in runs:
+        values = {m: v for m, v in base.values.items() if m in result.metrics}
+        elsewhere = [replace(base, name=mark_baseline(base), values=values)]
+    turned = (Remark(text, True, of_gate=True) for text in describe_directions(row.gate for row in rows))
+    left_out = (Remark(text, False, of_gate=True) for text in describe_left_out(rows, result))
+    return (*turned, *remarks_of(runs, beside=elsewhere, of_more=len(runs) < len(result.runs)), *left_out)

@@ -8,7 +8,7 @@ from karat.errors import InputError
 from karat.results.pairing import lack_of_common_judge
 
 if TYPE_CHECKING:
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.by_judge import Basis, RunByJudge
     from karat.results.result import RunResult
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, unknown_run
 from karat.gates.basis import choose_basis
-from karat.gates.judge import INSIDE, GateEvidence, Kind, Ruling, judge
+from karat.gates.judge import INSIDE, GateEvidence, JudgedGate, Kind, Ruling, judge
 from karat.gates.pooled import pool_gate, rows_of, with_pool
 from karat.gates.unanswerable import (
     describe_skipped,
@@ -31,16 +31,13 @@ from karat.results.words import BASELINE, condition_text, segment_text
 from karat.stats.aggregates import Aggregate, ChangeScale, FigureChange, Statistic, measure_changes
 from karat.stats.defaults import ALPHA, MIN_UNITS
 from karat.stats.intervals import Interval, draws_needed, unit_deviation
-from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.gates.language import Gate
-    from karat.results.by_judge import Basis
-    from karat.results.document import GateJson
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling, Segment
 
@@ -62,88 +59,6 @@ class Risk:
 
     ship: float = ALPHA / 2
     block: float = ALPHA / 2
-
-
-class GateInterval(NamedTuple):
-    """The ends of a gate's interval, and its confidence."""
-
-    low: float
-    high: float
-    confidence: float
-
-    @property
-    def unknown(self) -> bool:
-        """Whether neither end is known."""
-        return math.isnan(self.low) and math.isnan(self.high)
-
-
-@dataclass(frozen=True)
-class JudgedGate:
-    """One gate for one run, over all queries or in one segment."""
-
-    gate: Gate
-    run: str
-    segment: Mapping[str, str] | None
-    found: GateEvidence
-    judged: Ruling
-    against: str | None = None
-    """The run that it was compared with."""
-    basis: Basis | None = None
-    """What its figure rests on, where the run was evaluated with a judge."""
-
-    @property
-    def outcome(self) -> str:
-        return self.judged.outcome
-
-    @property
-    def interval(self) -> GateInterval:
-        """The interval that decides, which is the one to show: a fail may be judged by another one than a pass."""
-        evidence = self.found
-        by_interval = not (self.gate.at_mean or evidence.kind == "total" or evidence.same_lists)
-        if self.outcome == "fail" and by_interval and not math.isnan(evidence.fail_confidence):
-            return GateInterval(*evidence.outer, evidence.fail_confidence)
-        return GateInterval(evidence.low, evidence.high, evidence.confidence)
-
-    @property
-    def where(self) -> str:
-        """The segment in words; empty for all queries."""
-        return segment_text(self.segment)
-
-    def document(self) -> GateJson:
-        """This judgment as the JSON document has it."""
-        from msgspec import UNSET
-
-        from karat.results.document import GateJson
-
-        gate, evidence = self.gate, self.found
-        return GateJson(
-            gate=str(gate),
-            name=gate.name or None,
-            level=gate.level,
-            run=self.run,
-            metric=gate.metric,
-            segment=dict(self.segment) if self.segment is not None else None,
-            outcome=self.judged.outcome,
-            why=self.judged.why,
-            value=rounded(evidence.estimate),
-            ci=None if self.interval.unknown else [rounded(self.interval.low), rounded(self.interval.high)],
-            op=gate.op,
-            threshold=rounded(gate.threshold),
-            n=evidence.n,
-            n_eff=UNSET if math.isnan(evidence.n_eff) else rounded(evidence.n_eff),
-            ci_method=evidence.method or UNSET,
-            identical_lists=True if evidence.same_lists else UNSET,
-            not_pooled=evidence.not_pooled or UNSET,
-            unsteady=True if self.judged.unsteady else UNSET,
-            confidence=rounded(self.interval.confidence),
-            more_queries=self.judged.more,
-            more_queries_range=UNSET if self.judged.fewest is None else [self.judged.fewest, self.judged.most],
-            against=self.against if self.against is not None else UNSET,
-            margin=rounded(gate.value) if self.against is not None else UNSET,
-            relative=gate.relative if self.against is not None else UNSET,
-            scale=UNSET if evidence.scale == "difference" else evidence.scale,
-            judged=UNSET if self.basis is None else self.basis,
-        )
 
 
 def judge_gates(

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.gates.judge import GateEvidence, judge
+from karat.gates.judge import GateEvidence, Outcome, judge
 from karat.records import dataclass
-from karat.stats.planning import RoughMeans
+from karat.stats.planning import Population, RoughMeans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karat.gates.judge import Outcome
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.stats.aggregates import IntervalChoice
     from karat.stats.intervals import Interval
-    from karat.stats.planning import Population
 
     Floats = NDArray[np.float64]
     Names = NDArray[np.str_]

@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from karat.gates.kinds import is_same
+from karat.gates.kinds import Region, is_same
 from karat.records import dataclass
 from karat.results.figures import level_text
 from karat.results.no_spread import describe_equal_changes, describe_equal_values
-from karat.results.words import independent_text, round_up
-from karat.stats.aggregates import Statistic
+from karat.results.words import Outcome as Outcome
+from karat.results.words import independent_text, round_up, segment_text
+from karat.stats.aggregates import ChangeScale, Statistic
 from karat.stats.betting import BETTING
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.intervals import ALL_EQUAL, draw_error, standard_error
 from karat.stats.power import POWER, queries_needed, queries_needed_for_share
 from karat.stats.quantiles import share_up_to
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from karat.gates.kinds import Region
-    from karat.gates.language import Gate
-    from karat.results.words import Outcome as Outcome
-    from karat.stats.aggregates import ChangeScale
+    from karat.gates.gate import Gate
+    from karat.results.by_judge import Basis
+    from karat.results.document import GateJson
     from karat.stats.resample import Units
+
 
 Verdict = Literal["SHIP", "BLOCK", "INCONCLUSIVE"]
 INSIDE = "the threshold is inside the interval"
@@ -315,3 +317,85 @@ def verdict_of(outcomes: Iterable[tuple[str, Outcome]]) -> Verdict:
     """The verdict over (level, outcome) of all gates: a warning never changes it."""
     seen = {outcome for level, outcome in outcomes if level == "error"}
     return "BLOCK" if "fail" in seen else "INCONCLUSIVE" if "undecided" in seen else "SHIP"
+
+
+class GateInterval(NamedTuple):
+    """The ends of a gate's interval, and its confidence."""
+
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def unknown(self) -> bool:
+        """Whether neither end is known."""
+        return math.isnan(self.low) and math.isnan(self.high)
+
+
+@dataclass(frozen=True)
+class JudgedGate:
+    """One gate for one run, over all queries or in one segment."""
+
+    gate: Gate
+    run: str
+    segment: Mapping[str, str] | None
+    found: GateEvidence
+    judged: Ruling
+    against: str | None = None
+    """The run that it was compared with."""
+    basis: Basis | None = None
+    """What its figure rests on, where the run was evaluated with a judge."""
+
+    @property
+    def outcome(self) -> str:
+        return self.judged.outcome
+
+    @property
+    def interval(self) -> GateInterval:
+        """The interval that decides, which is the one to show: a fail may be judged by another one than a pass."""
+        evidence = self.found
+        by_interval = not (self.gate.at_mean or evidence.kind == "total" or evidence.same_lists)
+        if self.outcome == "fail" and by_interval and not math.isnan(evidence.fail_confidence):
+            return GateInterval(*evidence.outer, evidence.fail_confidence)
+        return GateInterval(evidence.low, evidence.high, evidence.confidence)
+
+    @property
+    def where(self) -> str:
+        """The segment in words; empty for all queries."""
+        return segment_text(self.segment)
+
+    def document(self) -> GateJson:
+        """This judgment as the JSON document has it."""
+        from msgspec import UNSET
+
+        from karat.results.document import GateJson
+
+        gate, evidence = self.gate, self.found
+        return GateJson(
+            gate=str(gate),
+            name=gate.name or None,
+            level=gate.level,
+            run=self.run,
+            metric=gate.metric,
+            segment=dict(self.segment) if self.segment is not None else None,
+            outcome=self.judged.outcome,
+            why=self.judged.why,
+            value=rounded(evidence.estimate),
+            ci=None if self.interval.unknown else [rounded(self.interval.low), rounded(self.interval.high)],
+            op=gate.op,
+            threshold=rounded(gate.threshold),
+            n=evidence.n,
+            n_eff=UNSET if math.isnan(evidence.n_eff) else rounded(evidence.n_eff),
+            ci_method=evidence.method or UNSET,
+            identical_lists=True if evidence.same_lists else UNSET,
+            not_pooled=evidence.not_pooled or UNSET,
+            unsteady=True if self.judged.unsteady else UNSET,
+            confidence=rounded(self.interval.confidence),
+            more_queries=self.judged.more,
+            more_queries_range=UNSET if self.judged.fewest is None else [self.judged.fewest, self.judged.most],
+            against=self.against if self.against is not None else UNSET,
+            margin=rounded(gate.value) if self.against is not None else UNSET,
+            relative=gate.relative if self.against is not None else UNSET,
+            scale=UNSET if evidence.scale == "difference" else evidence.scale,
+            judged=UNSET if self.basis is None else self.basis,
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from karat.errors import UsageError
-from karat.gates.judge import Ruling, judge
+from karat.gates.judge import JudgedGate, Ruling, judge
 from karat.gates.kinds import is_same
 from karat.gates.wording import is_open, label_gate, more_text
 from karat.metrics.grammar import parse
@@ -21,9 +21,8 @@ from karat.store.codec import rounded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import JudgedGate
     from karat.gates.forecast import Chances
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.plan_document import GatePlanJson, TruthJson, WorkJson
     from karat.stats.planning import Population, UnitsNeeded
 

@@ -9,16 +9,15 @@ from karat.errors import UsageError
 from karat.gates.judge import GateEvidence, judge
 from karat.gates.language import parse_gate
 from karat.metrics.bounds import offers_difference_bounds
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.records import dataclass
-from karat.results.words import BASELINE
+from karat.results.words import BASELINE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.language import Gate
-    from karat.metrics.grammar import Measure
-    from karat.results.words import Outcome
+    from karat.gates.gate import Gate
+
 
 SUPPORTED = (
     "pairs are valued for gates on ndcg@k or precision@k over all queries: at least or at most a number, or no worse "

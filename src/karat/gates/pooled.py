@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from karat.gates.gate import Gate
     from karat.gates.judge import GateEvidence
-    from karat.gates.language import Gate
     from karat.results.result import RunResult
     from karat.results.sampling import Sampling, Segment
     from karat.stats.intervals import Interval

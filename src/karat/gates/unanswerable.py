@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from karat.errors import InputError, nearest, shown
-from karat.gates.judge import GateEvidence, Ruling
+from karat.gates.judge import GateEvidence, JudgedGate, Ruling
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import parse
 from karat.results.words import condition_text, queries_text, unequal_text
@@ -17,8 +17,7 @@ from karat.stats.pooling import POOLED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import JudgedGate
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
     from karat.results.sampling import Sampling
     from karat.stats.resample import Units

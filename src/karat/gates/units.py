@@ -14,7 +14,7 @@ from karat.metrics.grammar import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
 
 _NUMBER = re.compile(
     r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[%a-zA-Zµμ]+|\s+(?:%|[uµμm]?s|min)(?=\s|$))?(?=\s|$)"

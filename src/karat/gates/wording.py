@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from karat.gates.basis import WORDS
-from karat.gates.judge import INSIDE, Ruling
-from karat.gates.language import Gate, unit_of
-from karat.gates.units import rises
+from karat.gates.judge import INSIDE, JudgedGate, Ruling
+from karat.gates.units import rises, unit_of
 from karat.results.figures import SAME, Figure, change_figure, figure, level_text
 from karat.results.words import BASELINE, plural, round_up
 from karat.stats.pooling import POOLED
@@ -16,7 +15,7 @@ from karat.stats.pooling import POOLED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.gate import Gate
 
 
 def label_gate(gate: Gate) -> str:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError
-from karat.judge.budget import BudgetExhausted
-from karat.judge.chat import Unsuitable
-from karat.judge.judgments import add_judgments, read_judgments, refuse_other_scales
-from karat.judge.opinions import InvalidAnswer, Opinion
+from karat.judge.budget import Budget, BudgetExhausted
+from karat.judge.chat import ChatEndpoint, Unsuitable
+from karat.judge.judgments import Judgment, add_judgments, read_judgments, refuse_other_scales
+from karat.judge.opinions import InvalidAnswer, Opinion, Usage
 from karat.model.policy import is_relevant
 from karat.records import dataclass
 from karat.retrieve.client import Unreachable
-from karat.store.answers import StoredAnswer
+from karat.store.answers import AnswerStore, StoredAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
 
     from karat.judge.assessor import Assessor, PairText, Question
-    from karat.judge.budget import Budget
-    from karat.judge.chat import ChatEndpoint
-    from karat.judge.judgments import Judgment
-    from karat.judge.opinions import Usage
     from karat.judge.pairs import Pair
-    from karat.store.answers import AnswerStore
 
 
 WORKERS = 8

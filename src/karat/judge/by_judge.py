@@ -15,21 +15,36 @@ import numpy as np
 from karat.errors import InputError
 from karat.judge.calibration import survey_by_grade
 from karat.judge.calibration_document import read_calibration, summarize_calibration
-from karat.judge.completed_gold import NAME, complete_gold, describe_scale_mismatch, hit_of
-from karat.judge.judgments import fingerprint_judge, read_all_judgments, rows_of_judge
+from karat.judge.completed_gold import (
+    NAME,
+    CompletedGold,
+    UnanswerableRankings,
+    complete_gold,
+    describe_scale_mismatch,
+    hit_of,
+)
+from karat.judge.judgments import Judgment, fingerprint_judge, read_all_judgments, rows_of_judge
 from karat.judge.labels import find_labels
 from karat.judge.sampled import estimate_sampled
-from karat.judge.whole_queries import correct_by_whole_queries
+from karat.judge.whole_queries import RankingsByPeople, correct_by_whole_queries
 from karat.metrics.bounds import bound_values
 from karat.metrics.corrected import JudgedPairs, correct_metric, is_correctable
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.metrics.registry import GOLD_ALONE
-from karat.model.policy import is_judged
+from karat.model.policy import Policy, is_judged
 from karat.records import dataclass
-from karat.results.by_judge import CorrectedFigure, JudgedShare, JudgeIdentity, RunByJudge, SampledFigure, ValueRange
+from karat.results.by_judge import (
+    CorrectedFigure,
+    JudgeCalibration,
+    JudgedShare,
+    JudgeIdentity,
+    RunByJudge,
+    SampledFigure,
+    ValueRange,
+)
 from karat.results.top_lists import find_gold_ranks
 from karat.results.values import aggregate, estimate
-from karat.stats.prediction_powered import Labels
+from karat.stats.prediction_powered import CorrectedValues, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,17 +52,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.align.hits import Aligned
-    from karat.judge.completed_gold import CompletedGold, UnanswerableRankings
-    from karat.judge.judgments import Judgment
-    from karat.judge.whole_queries import RankingsByPeople
-    from karat.metrics.grammar import Measure
-    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.rankings import Rankings
-    from karat.results.by_judge import JudgeCalibration
     from karat.results.sampling import Sampling
     from karat.stats.intervals import Interval
-    from karat.stats.prediction_powered import CorrectedValues
 
     Values = NDArray[np.float64]
 

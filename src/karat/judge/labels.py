@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karat.errors import InputError, shown
-from karat.judge.judgments import Adjudicator, Person
+from karat.judge.judgments import Adjudicator, Judgment, Judgments, Person
 from karat.records import dataclass
 from karat.results.words import plural
 from karat.stats.agreement import kappa, krippendorff_alpha
@@ -17,7 +17,6 @@ from karat.stats.defaults import CONFIDENCE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from karat.judge.judgments import Judgment, Judgments
     from karat.judge.pairs import DrawUnit
     from karat.stats.intervals import Interval
 

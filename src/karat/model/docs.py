@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from karat.model.policy import SEPARATOR, parent_of
 from karat.records import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Fields = Mapping[str, object]
 """The fields of a doc or a query by name, as its table has them."""

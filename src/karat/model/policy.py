@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypedDict, overload
 
-from karat.model.option import OptionGroup, option, options_of
+from karat.model.option import Option, OptionGroup, option, options_of
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karat.model.option import Option
     from karat.model.ranked_docs import RankedDocs
 
     Grades = NDArray[np.float64]

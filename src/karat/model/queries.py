@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from karat.model.docs import text_of
+from karat.model.docs import Fields, text_of
 from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from karat.model.docs import Fields
 
 
 _NO = ("", "false", "0", "0.0", "no", "n")

@@ -11,14 +11,13 @@ import msgspec
 import numpy as np
 
 from karat.errors import InputError, Problem
-from karat.model.policy import parent_of
+from karat.model.policy import Policy, parent_of
 from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.model.json_data import Json, JsonObject
-    from karat.model.policy import Policy
 
 Facts: TypeAlias = "Mapping[str, Json]"
 """What is stated of a run as a whole, by name: the fields of `RunFacts`, and what other formats say."""

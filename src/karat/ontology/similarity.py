@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.ontology.information import CONTENTS
+from karat.ontology.information import CONTENTS, InformationContent
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.ontology.information import InformationContent
     from karat.ontology.terms import Ontology
 
     Numbers = NDArray[np.int64]

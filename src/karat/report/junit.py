@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from karat.gates.wording import advise, describe, label_gate, note_pooling, note_reference
 
 if TYPE_CHECKING:
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.judge import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import View
 

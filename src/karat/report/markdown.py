@@ -13,16 +13,26 @@ from karat.report.by_judge import JudgedSection, describe_judged
 from karat.report.terminal.components import short
 from karat.report.terminal.evaluate import best_of
 from karat.report.words import ICONS, MARKS, NO_DECISION
-from karat.results.decisions import Decision, SharedLevels, describe_families
+from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure, figure, p_text, percent_text
 from karat.results.reading import readings_text
 from karat.results.remarks import Remark
-from karat.results.words import FEW_MARK, TOO_FEW, describe_few, plain, plural, queries_text, segment_text, tally_text
+from karat.results.words import (
+    FEW_MARK,
+    TOO_FEW,
+    SharedLevels,
+    describe_few,
+    plain,
+    plural,
+    queries_text,
+    segment_text,
+    tally_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.judge import JudgedGate
     from karat.report.formats import Problem
     from karat.report.view import GateGroup, View
     from karat.stats.intervals import Interval

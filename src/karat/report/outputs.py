@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from karat.errors import InputError, KaratError, UsageError
 from karat.records import dataclass
-from karat.report.formats import Problem, all_formats
+from karat.report.formats import Format, Problem, all_formats
 from karat.store.atomic import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from karat.config.reading import Read
-    from karat.report.formats import Format
     from karat.report.view import View
 
 SUMMARY = "GITHUB_STEP_SUMMARY"

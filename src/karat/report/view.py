@@ -16,16 +16,15 @@ from karat.report.words import ORDER
 from karat.results.figures import SAME, change_text, figure
 from karat.results.remarks import Remark, remarks_of
 from karat.results.result import Result, RunResult
-from karat.results.words import BASELINE, plural, queries_text, segment_text
+from karat.results.words import BASELINE, SharedLevels, plural, queries_text, segment_text
 from karat.stats.defaults import ALPHA, DRAWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import JudgedGate
-    from karat.gates.judge import Outcome, Verdict
-    from karat.gates.language import Gate
-    from karat.results.decisions import Decision, SharedLevels
+    from karat.gates.gate import Gate
+    from karat.gates.judge import JudgedGate, Outcome, Verdict
+    from karat.results.decisions import Decision
     from karat.results.fingerprints import Difference
     from karat.results.judged_differences import ByBasis
     from karat.verbs.check import Check

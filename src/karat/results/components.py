@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from karat.errors import ResultError, nearest
 from karat.metrics.component_figures import place_of
 from karat.records import dataclass
-from karat.results.decisions import number, read_decision
+from karat.results.decision_document import ComparisonJson, read_decision
+from karat.results.decisions import Decision, number
 from karat.results.figures import share_figure
-from karat.results.table import Table, Tabular
+from karat.results.table import Cell, Table, Tabular
 from karat.stats.intervals import Interval
 from karat.store.codec import as_plain, rounded
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.model.json_data import JsonObject
-    from karat.results.decisions import Decision
-    from karat.results.document import ComparisonJson, ComponentsJson, EstimateJson, PartJson
-    from karat.results.table import Cell
+    from karat.results.document import ComponentsJson, EstimateJson, PartJson
 
 
 QueryCell = bool | int | float | str | list[str] | None

@@ -8,21 +8,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.metrics.grammar import parse
 from karat.records import dataclass
-from karat.results.figures import change_figure, change_text, figure, p_text, ratio_figure
+from karat.results.figures import Figure, change_figure, change_text, figure, p_text, ratio_figure
 from karat.results.no_spread import describe_equal_changes
-from karat.results.table import Table
-from karat.results.words import BASELINE, plural, queries_text, round_up, segment_text
-from karat.stats.aggregates import NEUTRAL
+from karat.results.words import BASELINE, SharedLevels, plural, queries_text, round_up, segment_text
+from karat.stats.aggregates import NEUTRAL, ChangeScale
 from karat.stats.changes import ONE_MORE
 from karat.stats.defaults import ALPHA
 from karat.stats.intervals import ALL_EQUAL, Interval
-from karat.stats.pooling import POOLED
 from karat.stats.power import POWER, detectable, fewest_queries, power_of
 from karat.store.codec import rounded
 
@@ -31,10 +29,8 @@ if TYPE_CHECKING:
 
     from msgspec import UnsetType
 
-    from karat.results.document import ComparisonJson, FamilyJson, PooledJson
-    from karat.results.figures import Figure
+    from karat.results.decision_document import ComparisonJson, FamilyJson, PooledJson
     from karat.results.result import RunResult
-    from karat.stats.aggregates import ChangeScale
 
 TEST_LABELS = {ONE_MORE: "one unseen query"}
 """What readers call tests whose names in JSON do not explain themselves."""
@@ -68,7 +64,7 @@ class Family:
         """This family as the JSON document has it."""
         from msgspec import UNSET
 
-        from karat.results.document import FamilyJson
+        from karat.results.decision_document import FamilyJson
 
         return FamilyJson(self.method, self.size, self.over, self.metrics, self.untested or UNSET)
 
@@ -96,16 +92,6 @@ class RestComparison:
     p: float
     p_adjusted: float
     differs: bool
-
-
-class SharedLevels(NamedTuple):
-    """How many queries two runs share, and their levels over these."""
-
-    queries: str
-    levels: str
-
-    def __str__(self) -> str:
-        return f"over {self.queries}: {self.levels}"
 
 
 @dataclass(frozen=True)
@@ -371,7 +357,7 @@ class Decision:
         """This comparison as the JSON document has it."""
         from msgspec import UNSET
 
-        from karat.results.document import ComparisonJson, InteractionJson, RestJson
+        from karat.results.decision_document import ComparisonJson, InteractionJson, RestJson
 
         interval, family = self.difference, self.family
         part, tested = self.segment is not None, self.margin is not None
@@ -428,7 +414,7 @@ def pooled_json(interval: Interval | None) -> PooledJson | UnsetType:
     """A pooled mean; left out where there is none."""
     from msgspec import UNSET
 
-    from karat.results.document import PooledJson
+    from karat.results.decision_document import PooledJson
 
     return UNSET if interval is None else PooledJson(rounded(interval.estimate), ends_json(interval))
 
@@ -453,104 +439,6 @@ def describe_families(rows: Sequence[Decision]) -> str:
     return f"p adjusted: {primary} (primary) by {first}; other metrics by {others}"
 
 
-def read_decision(row: ComparisonJson) -> Decision:
-    """A decision as a saved document holds it."""
-    from msgspec import UNSET
-
-    from karat.metrics.grammar import parse
-
-    low, high = row.ci or (None, None)
-    family = row.family or None
-    decision = Decision(
-        metric=row.metric,
-        baseline=row.baseline,
-        candidate=row.candidate,
-        segment=row.segment,
-        mean_baseline=number(row.mean_baseline),
-        mean_candidate=number(row.mean_candidate),
-        difference=Interval(number(row.delta), number(low), number(high), row.ci_method, row.n, row.n_eff or math.nan),
-        p={test: number(p) for test, p in row.p.items()},
-        p_adjusted=number(row.p_adjusted),
-        correction=row.correction,
-        effect_size=number(row.effect_size),
-        wins=row.wins,
-        ties=row.ties,
-        losses=row.losses,
-        small=row.small or False,
-        better_when_higher=parse(row.metric).metric.higher_is_better,
-        significant=row.significant,
-        decided_by=row.decided_by,
-        scale=row.scale or "difference",
-        margin=row.margin or None,
-        non_inferior=None if row.non_inferior is UNSET else row.non_inferior,
-        equivalent=None if row.equivalent is UNSET else row.equivalent,
-        noise=None if row.noise_floor is UNSET else row.noise_floor,
-        against_trend=row.against_trend or False,
-        pooled=read_pooled(row.pooled, row.n),
-        interactions=tuple(
-            SegmentInteraction(tuple(one.fields), one.segments, number(one.p), one.significant)
-            for one in row.interactions or ()
-        ),
-        rest=RestComparison(number(row.rest.p), number(row.rest.p_adjusted), row.rest.differs) if row.rest else None,
-        depths=(row.depths[0], row.depths[1]) if row.depths else None,
-        same_lists=row.identical_lists is True,
-        family=None
-        if family is None
-        else Family(family.method, family.size, family.over, family.metrics, family.untested or 0),
-        primary=row.primary,
-    )
-    # The file says what these queries can detect; it does not hold the spread that this is worked out from.
-    vars(decision).update(detectable=number(row.smallest_detectable), needed=row.queries_needed)
-    return decision
-
-
-def read_pooled(pooled: PooledJson | UnsetType, n: int) -> Interval | None:
-    """A pooled mean of a document."""
-    if not pooled:
-        return None
-    low, high = pooled.ci or (None, None)
-    return Interval(number(pooled.mean), number(low), number(high), POOLED, n)
-
-
 def number(value: float | None) -> float:
     """A number of a document, where null stands for NaN."""
     return math.nan if value is None else value
-
-
-def decisions_table(rows: Sequence[Decision]) -> Table:
-    """Decisions as a table; a reader sees those over all queries first."""
-    columns = (
-        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta", "scale"),
-        *("low", "high", "p", "p_adjusted", "correction", "significant", "outcome"),
-    )
-    values = [
-        (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, d.n, d.mean_baseline, d.mean_candidate)
-        + (
-            d.delta,
-            d.scale,
-            d.difference.low,
-            d.difference.high,
-            d.p.get(d.decided_by, math.nan),
-            d.p_adjusted,
-            d.correction,
-        )
-        + (d.significant, d.outcome)
-        for d in rows
-    ]
-    baseline = rows[0].baseline if rows else "baseline"
-    heads = ("candidate", "metric", "segment", baseline, "value", "Δ", "p", "p adj.", "outcome")
-    cells = [
-        (
-            d.candidate,
-            d.metric,
-            segment_text(d.segment),
-            figure(d.metric, d.mean_baseline).text,
-            figure(d.metric, d.mean_candidate).text,
-            str(d.figure),
-            p_text(d.p.get(d.decided_by, math.nan)),
-            p_text(d.p_adjusted),
-            d.outcome,
-        )
-        for d in sorted(rows, key=lambda d: d.segment is not None)
-    ]
-    return Table(columns, values, heads, cells, describe_families(rows))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karat.metrics.grammar import parse
+from karat.metrics.grammar import Measure, parse
 from karat.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.metrics.grammar import Measure
     from karat.results.result import RunResult
 
 _AS_IS = "or add `at any depth` to the gate"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.metrics.grammar import choose_primary, parse
+from karat.metrics.grammar import Measure, choose_primary, parse
 from karat.records import dataclass
 from karat.results.decisions import Decision, Family
 from karat.results.depths import depth_of, find_depth_gap
 from karat.results.pairing import follows_lists, have_same_lists, paired
 from karat.results.segment_changes import with_interactions, with_pooled_changes
 from karat.results.values import statistic_of
-from karat.stats.aggregates import measure_changes
+from karat.stats.aggregates import FigureChange, measure_changes
 from karat.stats.betting import BETTING, CONTRADICTION
 from karat.stats.changes import ONE_MORE
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, unit_deviation
@@ -29,9 +29,7 @@ from karat.stats.quantiles import TEST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from karat.metrics.grammar import Measure
     from karat.results.result import RunResult
-    from karat.stats.aggregates import FigureChange
 
 OF_SPREAD = frozenset(("t", "bootstrap"))
 """Tests that compare a mean with the spread of its differences."""

@@ -13,7 +13,8 @@ from karat.model.json_data import JsonObject
 from karat.results.by_judge import Basis
 from karat.results.by_judge_document import JudgeJson, RunByJudgeJson
 from karat.results.components import ComponentTables, QueryCell
-from karat.results.json_numbers import Ends, Number
+from karat.results.decision_document import ComparisonJson, PooledJson
+from karat.results.json_numbers import EFFECTIVE, Ends, Number
 from karat.results.plan_document import PlanJson
 from karat.results.record import Provenance, RecordJson, RunRecordJson, SamplingJson
 from karat.results.reliability_document import ReliabilityJson
@@ -45,19 +46,6 @@ class ReadingJson(Struct, forbid_unknown_fields=True, frozen=True):
     target: float | UnsetType = UNSET
     strict_target: float | UnsetType = UNSET
     attainable: float | UnsetType = UNSET
-
-
-EFFECTIVE = (
-    "How many units (queries, or conversations) of equal weight say as much as these queries, after Kish; "
-    "left out where every query is a unit and all weights are equal."
-)
-
-
-class PooledJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """A partially pooled mean of a segment, or a mean difference."""
-
-    mean: Number
-    ci: Ends
 
 
 class EstimateJson(Struct, forbid_unknown_fields=True, frozen=True):
@@ -99,110 +87,6 @@ class AcrossJson(Struct, forbid_unknown_fields=True, frozen=True):
     segments: int
     macro_average: Number
     variance: Number
-
-
-class FamilyJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """What p is adjusted over: how, how many comparisons, and of what."""
-
-    method: Annotated[str, Meta(pattern="^(holm|bh|none)$")]
-    size: int
-    over: Literal["candidates", "segments"]
-    metrics: Annotated[int, Meta(description="How many metrics are adjusted for together.")] = 1
-    untested: Annotated[
-        int | UnsetType, Meta(description="How many comparisons of the same metrics could not be tested.")
-    ] = UNSET
-
-
-class InteractionJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """Whether the segments of a field, or of a cross of fields, differ in their Δ."""
-
-    fields: list[str]
-    segments: int
-    p: Number
-    significant: bool
-
-
-class RestJson(Struct, forbid_unknown_fields=True, frozen=True):
-    """Whether the Δ of a segment differs from that of the field's other segments."""
-
-    p: Number
-    p_adjusted: Annotated[Number, Meta(description="Benjamini–Hochberg over all segments.")]
-    differs: bool
-
-
-class ComparisonJson(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One metric of a candidate against a baseline, over all queries or in one segment."""
-
-    metric: str
-    baseline: str
-    candidate: str
-    mean_baseline: Number
-    mean_candidate: Number
-    delta: Annotated[
-        Number,
-        Meta(description="Candidate − baseline, over the queries that both runs have; their ratio where `scale` says."),
-    ]
-    ci: Ends
-    ci_method: str
-    p: Annotated[dict[str, Number], Meta(description="Raw, by test.")]
-    p_adjusted: Annotated[Number, Meta(description="Of the test that `decided_by` names; null in small segments.")]
-    correction: Annotated[str, Meta(pattern="^(holm|bh|none)$")]
-    decided_by: str
-    significant: bool
-    outcome: Annotated[
-        Literal["better", "worse", "different", "no significant difference", "too few queries", "not tested"]
-        | UnsetType,
-        Meta(description="What is decided of the candidate."),
-    ] = UNSET
-    scale: Annotated[
-        Literal["ratio"] | UnsetType,
-        Meta(
-            description="`ratio` where `delta`, `ci`, `smallest_detectable` and `noise_floor` are candidate / baseline "
-            "(geometric means): 1 where nothing changed."
-        ),
-    ] = UNSET
-    statement: Annotated[str | UnsetType, Meta(description="The decision in words, as every output has it.")] = UNSET
-    family: Annotated[
-        FamilyJson | UnsetType | None, Meta(description="What p is adjusted over; null where nothing is tested.")
-    ] = UNSET
-    primary: Annotated[bool, Meta(description="Whether this metric decides which run is better.")] = True
-    effect_size: Annotated[Number, Meta(description="d_z.")]
-    wins: int
-    ties: int
-    losses: int
-    n: int
-    n_eff: Annotated[Number | UnsetType, Meta(description=EFFECTIVE)] = UNSET
-    identical_lists: Annotated[
-        bool | UnsetType, Meta(description="Whether both runs return the same lists, which determine the metric.")
-    ] = UNSET
-    segment: dict[str, str] | None
-    smallest_detectable: Number
-    queries_needed: int | None
-    small: bool | UnsetType = UNSET
-    against_trend: bool | UnsetType = UNSET
-    pooled: Annotated[
-        PooledJson | UnsetType, Meta(description="In a segment: Δ drawn towards that of the field's other segments.")
-    ] = UNSET
-    interactions: Annotated[
-        list[InteractionJson] | UnsetType,
-        Meta(description="Over all queries, of the primary metric: do segments differ in their Δ?"),
-    ] = UNSET
-    rest: Annotated[
-        RestJson | UnsetType,
-        Meta(description="In a segment, of the primary metric: does its Δ differ from that of the others?"),
-    ] = UNSET
-    margin: float | UnsetType = UNSET
-    non_inferior: bool | UnsetType | None = UNSET
-    equivalent: bool | UnsetType | None = UNSET
-    depths: Annotated[
-        Annotated[list[int], Meta(min_length=2, max_length=2)] | UnsetType,
-        Meta(description="Where the lists of baseline and candidate end, if the metric looks further or they differ."),
-    ] = UNSET
-    noise_floor: Number | UnsetType = UNSET
-    inside_noise: bool | UnsetType | None = UNSET
-    improvement: Annotated[
-        Number | UnsetType, Meta(description="In components: Δ in percent of the value before; null where it is 0.")
-    ] = UNSET
 
 
 class GateJson(Struct, forbid_unknown_fields=True, frozen=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from karat.model.policy import Policy
 from karat.read.sources import read_qrels
 from karat.records import dataclass
-from karat.results.fingerprints import fingerprint_gold
+from karat.results.fingerprints import GoldFingerprint, fingerprint_gold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from karat.align.term_ids import TermGold
     from karat.model.qrels import Qrels
     from karat.ontology.terms import Ontology
-    from karat.results.fingerprints import GoldFingerprint
 
 
 @dataclass(frozen=True, eq=False)

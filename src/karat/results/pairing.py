@@ -10,7 +10,7 @@ import numpy as np
 from karat.errors import NotComparable, UsageError
 from karat.metrics.registry import GOLD_ALONE
 from karat.records import dataclass
-from karat.results.fingerprints import find_differences, of_system
+from karat.results.fingerprints import Difference, find_differences, of_system
 from karat.stats.prediction_powered import tune_difference
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from karat.metrics.grammar import Measure
     from karat.results.by_judge import Basis
-    from karat.results.fingerprints import Difference
     from karat.results.result import Result, RunResult
 
     Floats = NDArray[np.float64]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from karat.records import dataclass
-from karat.results.figures import share_figure
-from karat.results.words import plural, round_up, units_text
+from karat.results.figures import Figure, share_figure
+from karat.results.words import UnitWord, plural, round_up, units_text
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
-    from karat.results.figures import Figure
     from karat.results.reliability_document import (
         AgreementJson,
         CoefficientJson,
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
         NeededJson,
         ReliabilityPointJson,
     )
-    from karat.results.words import UnitWord
     from karat.stats.generalizability import GeneralizabilityStudy, Needed, SignalRatio
     from karat.stats.intervals import Interval
     from karat.stats.rank_correlation import Agreement

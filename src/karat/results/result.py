@@ -33,18 +33,18 @@ from karat.results.figures import estimate_figure, figure
 from karat.results.fingerprints import Fingerprints, fingerprint_file, fingerprint_metric, fingerprint_queries
 from karat.results.remarks import data_remarks
 from karat.results.sampling import NONE, Sampling, split_fields
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table, Tabular
 from karat.results.top_lists import GoldDoc, TopDoc, TopLists
-from karat.results.values import aggregate, estimate, pool, spread, statistic_of
+from karat.results.values import SegmentResult, aggregate, estimate, pool, spread, statistic_of
 from karat.results.words import queries_text
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karat.model.json_data import Json, JsonObject
+    from karat.model.json_data import Json
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
@@ -63,26 +63,6 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Literal[2] = 2
 WITH_DETAILS = "evaluate again with details=True (on the command line --save FILE keeps it)"
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentResult:
-    """A slice of the queries with its own estimates."""
-
-    by: Mapping[str, str]
-    n: int
-    too_few: frozenset[str]
-    """The metrics that too few of its queries have a value of to be judged alone."""
-    judged: float
-    """The mean share of judged docs in the top 10."""
-    metrics: Mapping[str, Interval]
-    pooled: Mapping[str, Interval] = field(default_factory=dict)
-    """Means drawn towards those of the field's other segments, as far as these differences look like chance."""
-
-    @property
-    def small(self) -> bool:
-        """Whether it is too small to be judged alone by any metric."""
-        return len(self.too_few) == len(self.metrics)
 
 
 @dataclass(frozen=True)
@@ -319,7 +299,7 @@ class RunResult(Tabular):
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Tabular):
+class Result(Documented):
     """The evaluation of one run or of several on the same gold."""
 
     runs: tuple[RunResult, ...]
@@ -441,10 +421,6 @@ class Result(Tabular):
         from karat.results.summary import summarize
 
         return summarize(self)
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
     def rows(self) -> Iterator[tuple[str, str, str, float | None]]:
         """The long table: run, query, metric, value."""

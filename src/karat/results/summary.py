@@ -25,7 +25,7 @@ from karat.results.document import (
 )
 from karat.results.reading import Reading, read_value
 from karat.results.remarks import remarks_of
-from karat.results.result import FORMAT_VERSION, Result, RunResult, SegmentResult
+from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.store.codec import rounded
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from karat.results.fingerprints import Difference, Fingerprints
     from karat.results.sampling import Sampling
+    from karat.results.values import SegmentResult
     from karat.stats.intervals import Interval
 
 

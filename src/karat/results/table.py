@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from karat.errors import missing_package
 from karat.records import dataclass
+from karat.store.codec import as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from karat.model.json_data import JsonObject
+    from karat.results.document import DocumentJson
 
 Cell = str | int | float | bool | None
 
@@ -69,3 +73,15 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         return self.table().to_html()
+
+
+class Documented(Tabular):
+    """A result with a document, which JSON files hold and schemas describe."""
+
+    def document(self) -> DocumentJson:
+        """The document that `--json` writes."""
+        raise NotImplementedError
+
+    def as_json(self) -> JsonObject:
+        """The document that `--json` writes, as plain data."""
+        return as_plain(self.document())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.metrics.grammar import Measure, parse
 from karat.metrics.pipeline import is_of_pipeline
 from karat.metrics.relevance import GM_FLOOR
+from karat.records import dataclass
 from karat.stats.aggregates import Statistic, estimate_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from karat.stats.intervals import Interval
 
     Values = NDArray[np.float64]
+    Level = Literal["doc", "chunk"]
+    from collections.abc import Collection, Iterable
 
 
 def measure_rankings(measures: Iterable[Measure], rankings: Rankings) -> tuple[Sequence[str], dict[str, Values]]:
@@ -119,3 +123,23 @@ def pool(values: Mapping[str, Values], query_ids: Sequence[str], sampling: Sampl
                 if intervals:
                     out[i][name] = intervals[0]
     return list(out)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentResult:
+    """A slice of the queries with its own estimates."""
+
+    by: Mapping[str, str]
+    n: int
+    too_few: frozenset[str]
+    """The metrics that too few of its queries have a value of to be judged alone."""
+    judged: float
+    """The mean share of judged docs in the top 10."""
+    metrics: Mapping[str, Interval]
+    pooled: Mapping[str, Interval] = field(default_factory=dict)
+    """Means drawn towards those of the field's other segments, as far as these differences look like chance."""
+
+    @property
+    def small(self) -> bool:
+        """Whether it is too small to be judged alone by any metric."""
+        return len(self.too_few) == len(self.metrics)

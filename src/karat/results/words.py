@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from karat.model.field_group import INSIDE, read_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from karat.results.result import RunResult
     from karat.stats.resample import Units
+
 
 Outcome = Literal["pass", "fail", "undecided"]
 """Of a gate."""
@@ -96,3 +98,18 @@ def without_controls(text: str) -> str:
 def plain(text: str) -> str:
     """The text on one line, without characters that a terminal or a file could not show."""
     return without_controls(" ".join(text.split()))
+
+
+class SharedLevels(NamedTuple):
+    """How many queries two runs share, and their levels over these."""
+
+    queries: str
+    levels: str
+
+    def __str__(self) -> str:
+        return f"over {self.queries}: {self.levels}"
+
+
+def mark_baseline(base: RunResult) -> str:
+    """The baseline's name with a mark, where the name does not say it."""
+    return BASELINE if base.name == BASELINE else f"{base.name} ({BASELINE})"

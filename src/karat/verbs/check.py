@@ -18,11 +18,10 @@ from karat.config.checks import (
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError, nearest, unknown_run
-from karat.gates.attainable import describe_left_out, refuse_impossible
-from karat.gates.evidence import JudgedGate, Risk, judge_gates
-from karat.gates.judge import Verdict, verdict_of
-from karat.gates.language import Gate, gate_like, parse_gate
-from karat.gates.units import describe_directions
+from karat.gates.attainable import refuse_impossible, remarks_on
+from karat.gates.evidence import Risk, judge_gates
+from karat.gates.judge import JudgedGate, Verdict, verdict_of
+from karat.gates.language import gate_like, parse_gate
 from karat.gates.wording import advise, describe, evidence_text, figure_of, label_gate
 from karat.metrics.component_figures import is_component_figure
 from karat.metrics.grammar import choose_primary, parse
@@ -32,12 +31,10 @@ from karat.records import dataclass
 from karat.results.differences import PairedComparison, decide
 from karat.results.judged_differences import ByBasis, decide_by_judge
 from karat.results.pairing import check_comparable
-from karat.results.remarks import Remark, remarks_of
 from karat.results.saved import load, load_baseline, save
-from karat.results.table import Table, Tabular
-from karat.results.words import BASELINE, plural
+from karat.results.table import Documented, Table
+from karat.results.words import BASELINE, mark_baseline, plural
 from karat.stats.defaults import DRAWS
-from karat.store.codec import as_plain
 from karat.store.looks import Look, read_looks, record_look
 from karat.verbs.compare import DEFAULT_TESTS
 from karat.verbs.evaluate import evaluate
@@ -46,17 +43,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
-    from karat.model.json_data import JsonObject
+    from karat.gates.gate import Gate
     from karat.results.decisions import Decision
     from karat.results.document import DocumentJson
     from karat.results.fingerprints import Difference
+    from karat.results.remarks import Remark
     from karat.results.result import Result, RunResult
 
 CODES: Mapping[str, int] = {"SHIP": 0, "BLOCK": 1, "INCONCLUSIVE": 3}
 
 
 @dataclass(frozen=True)
-class Check(Tabular):
+class Check(Documented):
     """The verdict, every judgement behind it, and the results that these rest on."""
 
     result: Result
@@ -185,30 +183,9 @@ class Check(Tabular):
             differences=differences_json(self.system),
         )
 
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
-
     def save(self, path: str, *, label: str = "") -> None:
         """Write the check with the full result; a name that ends in .gz is packed."""
         save(self.document(), self.result, path, label=label)
-
-
-def remarks_on(
-    rows: Sequence[JudgedGate], result: Result, candidates: Sequence[str], base: RunResult | None
-) -> tuple[Remark, ...]:
-    """What to know of the data behind these judgments: of the runs judged, of the baseline, of the gates.
-
-    Of a baseline from elsewhere only what touches the metrics of this result is said.
-    """
-    runs = [r for r in result.runs if r.name in candidates or r is base]
-    elsewhere = []
-    if base is not None and base not in runs:
-        values = {m: v for m, v in base.values.items() if m in result.metrics}
-        elsewhere = [replace(base, name=mark_baseline(base), values=values)]
-    turned = (Remark(text, True, of_gate=True) for text in describe_directions(row.gate for row in rows))
-    left_out = (Remark(text, False, of_gate=True) for text in describe_left_out(rows, result))
-    return (*turned, *remarks_of(runs, beside=elsewhere, of_more=len(runs) < len(result.runs)), *left_out)
 
 
 def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:
@@ -225,11 +202,6 @@ def _rest(rows: Sequence[JudgedGate], outcome: str) -> str:
     small = sum(r.found.units < r.found.minimum for r in rows[1:]) if thing == "more segment" else 0
     which = "" if count == 1 else f"{small if small < count else 'all'} of them "
     return f"; {plural(count, thing)} {verb}" + (f", {which}too small to judge alone" if small else "")
-
-
-def mark_baseline(base: RunResult) -> str:
-    """The baseline's name with a mark, where the name does not say it."""
-    return BASELINE if base.name == BASELINE else f"{base.name} ({BASELINE})"
 
 
 @takes_options

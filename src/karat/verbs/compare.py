@@ -4,48 +4,39 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from karat.align.stream import default_threads
-from karat.config.options import Settings, takes_options
+from karat.config.options import Options, Settings, takes_options
 from karat.errors import InputError, UsageError, nearest
-from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
+from karat.metrics.grammar import ByMeasure, Measure, choose_primary, parse, parse_all
 from karat.records import dataclass
-from karat.results.decisions import decisions_table
+from karat.results.decisions import Decision, describe_families
 from karat.results.differences import PairedComparison, decide, unit_of_margin
-from karat.results.judged_differences import decide_by_judge
-from karat.results.pairing import check_comparable, follows_lists, lack_of_common_judge
+from karat.results.figures import figure, p_text
+from karat.results.judged_differences import ByBasis, decide_by_judge
+from karat.results.pairing import Verified, check_comparable, follows_lists, lack_of_common_judge
 from karat.results.remarks import few_cases
-from karat.results.result import Result
+from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load_any, save
-from karat.results.table import Tabular
+from karat.results.table import Documented, Table
 from karat.results.values import statistic_of
-from karat.results.words import plural
+from karat.results.words import plural, segment_text
 from karat.stats.changes import p_with_one_more
 from karat.stats.defaults import ALPHA, DRAWS
 from karat.stats.intervals import checked_share
 from karat.stats.multiple import randomised_hsd
 from karat.stats.paired import TESTS
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from karat.config.options import Options
-    from karat.metrics.grammar import Measure
-    from karat.model.json_data import JsonObject
-    from karat.results.decisions import Decision
     from karat.results.document import DocumentJson, PairsJson
     from karat.results.fingerprints import Difference
-    from karat.results.judged_differences import ByBasis
-    from karat.results.pairing import Verified
-    from karat.results.result import RunResult
-    from karat.results.table import Table
 
 
 DEFAULT_TESTS = ("t", "randomization")
@@ -54,7 +45,7 @@ FEW = 25
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular):
+class Comparison(Documented):
     """Everything that was compared, and the results it rests on."""
 
     result: Result
@@ -120,10 +111,6 @@ class Comparison(Tabular):
             forced=differences_json(self.forced),
             differences=differences_json(self.system),
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
     def save(self, path: str, *, label: str = "") -> None:
         """Write the comparison with the full results; a name that ends in .gz is packed."""
@@ -409,3 +396,42 @@ def noise_of(qrels: Any, replicates: Any, result: Result, settings: Settings) ->
         floor = float(stdtrit(len(means) - 1, 0.975)) * math.sqrt(2) * float(means.std(ddof=1))
         out[name] = math.exp(floor) if ratio else floor
     return out
+
+
+def decisions_table(rows: Sequence[Decision]) -> Table:
+    """Decisions as a table; a reader sees those over all queries first."""
+    columns = (
+        *("candidate", "baseline", "metric", "segment", "n", "baseline_value", "candidate_value", "delta", "scale"),
+        *("low", "high", "p", "p_adjusted", "correction", "significant", "outcome"),
+    )
+    values = [
+        (d.candidate, d.baseline, d.metric, segment_text(d.segment) or None, d.n, d.mean_baseline, d.mean_candidate)
+        + (
+            d.delta,
+            d.scale,
+            d.difference.low,
+            d.difference.high,
+            d.p.get(d.decided_by, math.nan),
+            d.p_adjusted,
+            d.correction,
+        )
+        + (d.significant, d.outcome)
+        for d in rows
+    ]
+    baseline = rows[0].baseline if rows else "baseline"
+    heads = ("candidate", "metric", "segment", baseline, "value", "Δ", "p", "p adj.", "outcome")
+    cells = [
+        (
+            d.candidate,
+            d.metric,
+            segment_text(d.segment),
+            figure(d.metric, d.mean_baseline).text,
+            figure(d.metric, d.mean_candidate).text,
+            str(d.figure),
+            p_text(d.p.get(d.decided_by, math.nan)),
+            p_text(d.p_adjusted),
+            d.outcome,
+        )
+        for d in sorted(rows, key=lambda d: d.segment is not None)
+    ]
+    return Table(columns, values, heads, cells, describe_families(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -14,15 +14,15 @@ import numpy as np
 
 from karat.align import align, find, find_queries
 from karat.align.gold import unjudged_queries
-from karat.align.hits import without_judgments
+from karat.align.hits import Aligned, without_judgments
 from karat.align.mismatch import check_common_queries, describe_mismatch
 from karat.align.stream import default_threads
-from karat.config.options import Settings, takes_options
+from karat.config.options import Data, Options, Settings, takes_options
 from karat.errors import InputError, UsageError, shown
-from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, parse_all
+from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, Measure, parse_all
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
-from karat.model.policy import is_relevant
+from karat.model.policy import Policy, is_relevant
 from karat.model.run import Run
 from karat.read.chroma import is_batch
 from karat.read.files import is_packed
@@ -38,26 +38,19 @@ from karat.results.sampling import Sampling, refuse_undated, refuse_weightless, 
 from karat.results.top_lists import DEPTH, build_top_lists, find_gold_ranks
 from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.results.words import queries_text
-from karat.store.cache import Cache, StoredRun
+from karat.store.cache import Cache, Entry, StoredRun
 from karat.verbs.log_metrics import log_panel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from numpy.typing import NDArray
 
-    from karat.align.hits import Aligned
     from karat.align.needs import Needs
-    from karat.config.options import Data, Options
     from karat.judge.by_judge import JudgeGrades
-    from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
     from karat.model.engine import Watch
-    from karat.model.policy import Policy
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings
     from karat.ontology.terms import Ontology
-    from karat.store.cache import Entry
 
 
 @takes_options

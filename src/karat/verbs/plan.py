@@ -13,9 +13,9 @@ import numpy as np
 from karat.config.options import Options, Settings, takes_options
 from karat.config.reading import Read, find_config, read_config
 from karat.errors import InputError, UsageError
-from karat.gates.evidence import JudgedGate, Risk, matching_segments
+from karat.gates.evidence import Risk, matching_segments
 from karat.gates.forecast import Chances, GateSetting, forecast
-from karat.gates.language import Gate, parse_gate
+from karat.gates.language import parse_gate
 from karat.gates.plans import GateForecast, Truth, TruthForecast, WorkItem, choose_truths, right_verdict, work_item
 from karat.gates.wording import label_gate
 from karat.metrics.component_figures import is_component_figure
@@ -26,13 +26,12 @@ from karat.results.pairing import pair_on_basis, paired
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
-from karat.results.table import Cell, Table, Tabular
+from karat.results.table import Cell, Documented, Table
 from karat.results.words import BASELINE, UnitWord, round_up, units_text
 from karat.stats.defaults import MIN_UNITS
 from karat.stats.intervals import checked_count, checked_share
 from karat.stats.planning import SIMULATED, Dialogue, Population, find_units
 from karat.stats.power import POWER
-from karat.store.codec import as_plain
 from karat.verbs.check import Check, check
 from karat.verbs.evaluate import evaluate
 
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from karat.config.models import Config
-    from karat.model.json_data import JsonObject
+    from karat.gates.gate import Gate
+    from karat.gates.judge import JudgedGate
     from karat.results.document import DocumentJson
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
@@ -51,7 +51,7 @@ PLAN_HEADS = ("gate", "truth", "n", "SHIP", "BLOCK", "INCONCLUSIVE")
 
 
 @dataclass(frozen=True)
-class Plan(Tabular):
+class Plan(Documented):
     """What gates will say of more queries, the work that undecided ones ask for, and the result it rests on."""
 
     result: Result
@@ -118,10 +118,6 @@ class Plan(Tabular):
             notes=list(self.notes) or UNSET,
             warnings=serious_remarks(self.result.runs) or UNSET,
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 def _telling(gate: GateForecast) -> TruthForecast:

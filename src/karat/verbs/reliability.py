@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
-from karat.config.options import Settings, takes_options
+from karat.config.options import Options, Settings, takes_options
 from karat.errors import InputError, UsageError
-from karat.metrics.grammar import ByMeasure, choose_primary, parse, parse_all
+from karat.metrics.grammar import ByMeasure, Measure, choose_primary, parse, parse_all
 from karat.records import dataclass
 from karat.results.reliability import (
     RELIABILITY_HEADS,
@@ -23,15 +23,14 @@ from karat.results.reliability import (
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result
 from karat.results.saved import is_saved, load
-from karat.results.table import Table, Tabular
+from karat.results.table import Cell, Documented, Table
 from karat.results.values import statistic_of
 from karat.results.words import plural, queries_text
 from karat.stats.defaults import ALPHA
 from karat.stats.generalizability import study_generalizability, unit_table
 from karat.stats.intervals import checked_count, checked_share
-from karat.stats.rank_correlation import measure_agreement
-from karat.store.codec import as_plain
-from karat.verbs.compare import all_pairs_of
+from karat.stats.rank_correlation import Agreement, measure_agreement
+from karat.verbs.compare import PairwiseTest, all_pairs_of
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -39,13 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karat.config.options import Options
-    from karat.metrics.grammar import Measure
-    from karat.model.json_data import JsonObject
     from karat.results.document import DocumentJson
-    from karat.results.table import Cell
-    from karat.stats.rank_correlation import Agreement
-    from karat.verbs.compare import PairwiseTest
 
     Floats = NDArray[np.float64]
 
@@ -60,7 +53,7 @@ HSD_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
-class Reliability(Tabular):
+class Reliability(Documented):
     """What is known of the order of the systems, metric by metric, and the result it rests on."""
 
     result: Result
@@ -153,10 +146,6 @@ class Reliability(Tabular):
             notes=list(self.notes) or UNSET,
             warnings=serious_remarks(self.result.runs) or UNSET,
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 @takes_options

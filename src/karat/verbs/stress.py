@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from msgspec import structs
 
-from karat.config.options import Settings, doc_texts, takes_options
+from karat.config.options import Options, Settings, doc_texts, takes_options
 from karat.errors import InputError, UsageError, shown
-from karat.model.docs import text_of, title_and_text
+from karat.model.docs import Docs, text_of, title_and_text
 from karat.model.policy import is_relevant
 from karat.read import query_fields
 from karat.read.docs import read_docs
@@ -19,27 +19,20 @@ from karat.read.objects import build_qrels, is_finite
 from karat.read.problems import Problems
 from karat.read.queries import read_queries, read_queries_of_gold
 from karat.records import dataclass
-from karat.results.document import StressJson, StressQueryJson
+from karat.results.document import DocumentJson, StressJson, StressQueryJson
 from karat.results.figures import figure
-from karat.results.table import Tabular
+from karat.results.table import Documented, Table
 from karat.retrieve.registry import import_object
-from karat.store.codec import as_plain, rounded
-from karat.verbs.compare import compare
-from karat.verbs.components.inputs import read_material
+from karat.store.codec import rounded
+from karat.verbs.compare import Comparison, compare
+from karat.verbs.components.inputs import Material, read_material
 from karat.verbs.components.reranker import reranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from karat.config.options import Options
-    from karat.model.docs import Docs
-    from karat.model.json_data import JsonObject
     from karat.model.queries import Queries
     from karat.results.decisions import Decision
-    from karat.results.document import DocumentJson
-    from karat.results.table import Table
-    from karat.verbs.compare import Comparison
-    from karat.verbs.components.inputs import Material
 
     Reranker = Callable[[str, list[tuple[str, str]]], Sequence[Any]]
     """Query text and (doc id, text) pairs → a score for each, or doc ids in order."""
@@ -48,7 +41,7 @@ PLAIN, STRESSED = "without negatives", "with negatives"
 
 
 @dataclass(frozen=True)
-class Stress(Tabular):
+class Stress(Documented):
     """A reranker with and without hard negatives at the top of its input."""
 
     comparison: Comparison
@@ -106,10 +99,6 @@ class Stress(Tabular):
             ),
             **({"notes": list(self.notes)} if self.notes else {}),
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 @takes_options

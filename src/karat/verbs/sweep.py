@@ -18,15 +18,14 @@ from karat.results.figures import estimate_figure
 from karat.results.remarks import serious_remarks
 from karat.results.result import FORMAT_VERSION, Result, RunResult
 from karat.results.saved import is_saved, load
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table
 from karat.results.words import segment_text
-from karat.store.codec import as_plain, rounded
+from karat.store.codec import rounded
 from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.model.json_data import JsonObject
     from karat.results.by_judge import Basis
     from karat.results.document import CurveJson, DocumentJson
     from karat.stats.intervals import Interval
@@ -101,7 +100,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sweep(Tabular):
+class Sweep(Documented):
     """The curves of all runs, metrics and segments."""
 
     result: Result
@@ -169,10 +168,6 @@ class Sweep(Tabular):
             notes=list(self.notes) or UNSET,
             warnings=self.warnings or UNSET,
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
 
 @takes_options

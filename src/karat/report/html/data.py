@@ -30,7 +30,7 @@ from karat.report.html.model import (
 )
 from karat.results.figures import estimate_figure, figure, least_of, p_text
 from karat.results.losses import find_loss
-from karat.results.words import condition_text
+from karat.results.words import SharedLevels, condition_text
 from karat.stats.aggregates import NEUTRAL
 from karat.store.codec import rounded
 from karat.verbs.sweep import METRICS as CURVED
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from karat.model.docs import Docs
     from karat.report.html.source import Source
-    from karat.results.decisions import Decision, SharedLevels
+    from karat.results.decisions import Decision
     from karat.results.result import Result, RunResult
     from karat.results.top_lists import GoldDoc, TopDoc
     from karat.stats.intervals import Interval

@@ -1,9 +1,12 @@
-"""Components, diagnosis and figures by judges as small tables."""
+"""Components, diagnosis, figures by judges and provenance as small tables."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
+from karat.align.term_ids import COLLAPSED
+from karat.model.policy import RELEVANT
 from karat.report.html.clean_text import plain
 from karat.report.html.data import typeset
 from karat.report.html.model import (
@@ -18,17 +21,20 @@ from karat.report.html.model import (
     Tone,
 )
 from karat.report.terminal.components import counts_text, end_text
-from karat.report.words import TITLES
+from karat.report.words import TIES, TITLES
 from karat.results.figures import p_text, share_figure
+from karat.results.remarks import CASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karat.report.by_judge import JudgedFigures, JudgedSection
+    from karat.report.html.source import Source
     from karat.results.decisions import Decision
     from karat.results.result import RunResult
     from karat.stats.intervals import Interval
     from karat.verbs.diagnose import Diagnosis, Finding
+
 
 ROWS = 40
 """Rows of one part that the page shows; the JSON has all."""
@@ -131,3 +137,66 @@ def judged_table(section: JudgedSection) -> JudgedTable:
         [(metric, [(typeset(c.text), typeset(c.interval)) for c in cells]) for metric, cells in section.rows],
         [plain(line) for line in section.lines],
     )
+
+
+COUNTS = {
+    "missing": "queries without results",
+    "without_gold": "queries without gold",
+    "no_answer": "queries without answer",
+    "empty_gold": "queries without relevant gold",
+    "duplicates": "docs returned twice",
+    "unjudged_at_10": "unjudged docs in the top 10",
+    "depth": "ranks in the longest list",
+    "expected_ids_resolved": "expected ids resolved to another id of the term",
+    "expected_ids_unknown": "expected ids that the ontology does not know",
+    "returned_ids_resolved": "returned ids resolved to another id of the term",
+    "returned_ids_unknown": "returned ids that the ontology does not know",
+    COLLAPSED: "results that are further entries of a term above them",
+}
+
+
+FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
+
+
+def difference_text(what: str, here: str, there: str) -> str:
+    label = "your code changed" if what == "code_version" else what.replace("_", " ")
+    return f"{label}: {here} here, {there} in the baseline"
+
+
+def prints_of(source: Source) -> list[tuple[str, str]]:
+    return [(n, text) for n, text in source.result.fingerprints.hashes.items() if text]
+
+
+def facts_of(source: Source) -> list[tuple[str, str]]:
+    """Fingerprints, conventions, intervals, and what changed since the baseline."""
+    result = source.result
+    facts = [(f"fingerprint of {n}", text) for n, text in prints_of(source)]
+    facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
+    facts.append(("order", TIES))
+    facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
+    sampling = result.runs[0].sampling
+    resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
+    method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
+    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
+    names = [r.name for r in result.runs]
+    if source.base is not None and (source.base not in names or len(names) == 2):
+        facts += [("differs from the baseline", difference_text(d.what, d.here, d.there)) for d in source.differences]
+    return facts
+
+
+def facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
+    """What is known of the systems, by label: a value for each run."""
+    each: list[dict[str, str]] = []
+    lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
+    for run in runs:
+        mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
+        mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
+        each.append(mine)
+    labels = dict.fromkeys(label for mine in each for label in mine)
+    return {label: [mine.get(label, "") for mine in each] for label in labels}
+
+
+def _fact(label: str, value: Any) -> str:
+    if label == "index_storage" and isinstance(value, (int, float)):
+        return f"{value / 1e6:,.1f} MB" if value >= 1e5 else f"{value / 1e3:,.0f} kB"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from karat.align.term_ids import COLLAPSED
 from karat.gates.wording import advise, figure_of, note_figures, note_pooling, threshold_text, value_text
 from karat.metrics.grammar import PRIMARY, parse
-from karat.model.policy import RELEVANT
 from karat.report.by_judge import describe_judged
 from karat.report.html.clean_text import cut, plain
 from karat.report.html.data import (
@@ -25,20 +22,30 @@ from karat.report.html.data import (
     segment_name,
     typeset,
 )
-from karat.report.html.fragments import diagnosis_text, funnels_of, judged_table, judged_tables, parts_of
+from karat.report.html.fragments import (
+    diagnosis_text,
+    difference_text,
+    facts_by_run,
+    facts_of,
+    funnels_of,
+    judged_table,
+    judged_tables,
+    parts_of,
+    prints_of,
+)
 from karat.report.html.model import Change, Estimate, GateRow, MetricRow, Page, RunText, ScriptData, Strip, Tile
 from karat.report.terminal.evaluate import best_of
-from karat.report.words import MARKS, ORDER, TIES
-from karat.results.decisions import Decision, SharedLevels, describe_families
+from karat.report.words import MARKS, ORDER
+from karat.results.decisions import Decision, describe_families
 from karat.results.figures import estimate_figure
 from karat.results.reading import read_value
-from karat.results.remarks import CASES, few_cases
-from karat.results.words import plural, queries_text
+from karat.results.remarks import few_cases
+from karat.results.words import SharedLevels, plural, queries_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.judge import JudgedGate
     from karat.model.docs import Docs
     from karat.report.html.source import Source
     from karat.results.result import RunResult
@@ -51,21 +58,6 @@ FEW = 3
 TILES = 3
 SEGMENTS = 16
 """Segments that the chart of changes shows until a reader wants all."""
-COUNTS = {
-    "missing": "queries without results",
-    "without_gold": "queries without gold",
-    "no_answer": "queries without answer",
-    "empty_gold": "queries without relevant gold",
-    "duplicates": "docs returned twice",
-    "unjudged_at_10": "unjudged docs in the top 10",
-    "depth": "ranks in the longest list",
-    "expected_ids_resolved": "expected ids resolved to another id of the term",
-    "expected_ids_unknown": "expected ids that the ontology does not know",
-    "returned_ids_resolved": "returned ids resolved to another id of the term",
-    "returned_ids_unknown": "returned ids that the ontology does not know",
-    COLLAPSED: "results that are further entries of a term above them",
-}
-FACTS = {"code_version": "your retriever's code", "k_raw": "docs requested", "index_storage": "index size"}
 
 
 def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -> Page:
@@ -105,17 +97,17 @@ def page_of(source: Source, *, docs: Docs | None = None, k: int | None = None) -
         ("queries", "Queries", True),
         ("facts", "Provenance", True),
     ]
-    facts, run_facts = _facts(source), _facts_by_run(runs)
+    facts, run_facts = facts_of(source), facts_by_run(runs)
     return Page(
         title=_title(source, texts[0].headline),
         verdict=source.verdict,
         icon=ICONS.get(source.verdict, ""),
         why=_sentence(source) if source.why else "",
         scope=_scope(source),
-        prints=_prints(source)[:2],
+        prints=prints_of(source)[:2],
         tally=_tally(gates),
         remarks=list(source.remarks),
-        forced=[_difference(d.what, d.here, d.there) for d in source.forced],
+        forced=[difference_text(d.what, d.here, d.there) for d in source.forced],
         sections=[(place, label) for place, label, there in sections if there],
         stacks=_stacks(heights),
         several=several,
@@ -416,50 +408,6 @@ def _family(rows: Sequence[Decision]) -> str:
 
 
 # Provenance.
-
-
-def _difference(what: str, here: str, there: str) -> str:
-    label = "your code changed" if what == "code_version" else what.replace("_", " ")
-    return f"{label}: {here} here, {there} in the baseline"
-
-
-def _prints(source: Source) -> list[tuple[str, str]]:
-    return [(n, text) for n, text in source.result.fingerprints.hashes.items() if text]
-
-
-def _facts(source: Source) -> list[tuple[str, str]]:
-    """Fingerprints, conventions, intervals, and what changed since the baseline."""
-    result = source.result
-    facts = [(f"fingerprint of {n}", text) for n, text in _prints(source)]
-    facts += [(n.replace("_", " "), str(value)) for n, value in result.conventions.items()]
-    facts.append(("order", TIES))
-    facts.append(("relevant", f"grade ≥ {RELEVANT:g} unless the metric sets rel="))
-    sampling = result.runs[0].sampling
-    resamples = f"{sampling.resamples:,} resamples, seed {sampling.seed}"
-    method = "betting, anytime-valid where possible" if sampling.sequential else sampling.method
-    facts.append(("intervals", f"{sampling.confidence:.0%}, {method}, {resamples}"))
-    names = [r.name for r in result.runs]
-    if source.base is not None and (source.base not in names or len(names) == 2):
-        facts += [("differs from the baseline", _difference(d.what, d.here, d.there)) for d in source.differences]
-    return facts
-
-
-def _facts_by_run(runs: Sequence[RunResult]) -> dict[str, list[str]]:
-    """What is known of the systems, by label: a value for each run."""
-    each: list[dict[str, str]] = []
-    lacking = {k for run in runs for k, n in run.counts.items() if n and k not in ("queries", CASES)}
-    for run in runs:
-        mine = {FACTS.get(k, k.replace("_", " ")): _fact(k, v) for k, v in run.facts.items() if k != "tag"}
-        mine |= {COUNTS.get(k, k.replace("_", " ")): f"{n:,}" for k, n in run.counts.items() if k in lacking}
-        each.append(mine)
-    labels = dict.fromkeys(label for mine in each for label in mine)
-    return {label: [mine.get(label, "") for mine in each] for label in labels}
-
-
-def _fact(label: str, value: Any) -> str:
-    if label == "index_storage" and isinstance(value, (int, float)):
-        return f"{value / 1e6:,.1f} MB" if value >= 1e5 else f"{value / 1e3:,.0f} kB"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _footer(script: ScriptData) -> str:

@@ -7,18 +7,20 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from karat.errors import KaratError
-from karat.gates.evidence import JudgedGate, least_units
-from karat.gates.judge import GateEvidence, Ruling
+from karat.gates.attainable import remarks_on
+from karat.gates.evidence import least_units
+from karat.gates.judge import GateEvidence, JudgedGate, Ruling
 from karat.gates.language import parse_gate
 from karat.records import dataclass
 from karat.report.html.clean_text import name
-from karat.results.decisions import Decision, number, read_decision
+from karat.results.decision_document import read_decision
+from karat.results.decisions import Decision, number
 from karat.results.fingerprints import Difference
 from karat.results.remarks import Remark, remarks_of
 from karat.results.result import Derived, Result, RunResult
 from karat.results.saved import Saved, load_baseline, load_saved
 from karat.results.words import BASELINE
-from karat.verbs.check import Check, remarks_on
+from karat.verbs.check import Check
 from karat.verbs.compare import Comparison
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from karat.gates.evidence import JudgedGate
+    from karat.gates.judge import JudgedGate
     from karat.verbs.check import Check
 
 GATE, GAP = 40, 2

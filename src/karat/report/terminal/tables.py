@@ -10,7 +10,7 @@ from karat.records import dataclass
 from karat.report.terminal.console import HEAD, grid, line
 from karat.results.figures import estimate_figure
 from karat.results.sampling import split_fields
-from karat.results.words import BASELINE, FEW_MARK, describe_few, plain, plural, segment_text
+from karat.results.words import BASELINE, FEW_MARK, SharedLevels, describe_few, plain, plural, segment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from karat.report.view import System, View
-    from karat.results.decisions import SharedLevels
-    from karat.results.result import RunResult, SegmentResult
+    from karat.results.result import RunResult
+    from karat.results.values import SegmentResult
     from karat.verbs.check import Check
 
 FEW_RUNS = 3

@@ -16,13 +16,13 @@ from karat.records import dataclass
 from karat.results.document import BenchJson, DatasetJson, DocumentJson
 from karat.results.figures import estimate_figure
 from karat.results.result import FORMAT_VERSION, Result
-from karat.results.table import Table, Tabular
+from karat.results.table import Documented, Table
 from karat.retrieve.corpus import Corpus, rechunk
 from karat.retrieve.protocol import Retriever, everything_in
 from karat.retrieve.registry import make_retriever
 from karat.retrieve.spec import Spec, parse_spec
 from karat.store.built import Store
-from karat.store.codec import as_plain, write_document
+from karat.store.codec import write_document
 from karat.store.lock import folder_lock
 from karat.verbs.bench.cases import entries_to_ask
 from karat.verbs.bench.dataset import Dataset, datasets_of
@@ -36,8 +36,6 @@ from karat.verbs.evaluate import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from karat.model.json_data import JsonObject
 
     Watch = Callable[[str, str, int, int], None]
     """Called with the run, the step (indexing, queries), how much of it is done, and how much there is."""
@@ -75,7 +73,7 @@ class DatasetBench:
 
 
 @dataclass(frozen=True)
-class Bench(Tabular):
+class Bench(Documented):
     """A benchmark: a part for each dataset, and how systems do over languages."""
 
     parts: tuple[DatasetBench, ...]
@@ -141,10 +139,6 @@ class Bench(Tabular):
             languages=self.languages.document() if self.languages is not None else UNSET,
             languages_secondary=[table.document() for table in self.over_languages[1:]] or UNSET,
         )
-
-    def as_json(self) -> JsonObject:
-        """The document that `--json` writes, as plain data."""
-        return as_plain(self.document())
 
     def save(self, path: str) -> None:
         """Write the full result of one dataset, from which reports and checks are made."""

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 from karat.config.checks import config_options
 from karat.config.reading import DEFAULT_NAMES, read_config
 from karat.errors import InputError, UsageError, missing_package, nearest, shown
-from karat.model.docs import text_of
+from karat.model.docs import Fields, text_of
 from karat.read.queries import read_queries
 from karat.read.sources import read_qrels
 from karat.records import dataclass
-from karat.retrieve.corpus import fingerprint, read_corpus
+from karat.retrieve.corpus import Corpus, fingerprint, read_corpus
 from karat.retrieve.protocol import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from karat.model.docs import Fields
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.retrieve.corpus import Corpus
 
 SPLITS = ("test", "dev", "validation", "train")
 ENDINGS = {

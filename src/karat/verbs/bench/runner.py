@@ -13,11 +13,11 @@ import msgspec
 
 from karat.errors import InputError, KaratError, UsageError
 from karat.model.json_data import JsonObject
-from karat.model.run_log import FACTS
+from karat.model.run_log import FACTS, Facts, RunFacts, Trace
 from karat.read.json_lines import NOT_JSON
 from karat.read.run_log import decode_line, read_run_log
 from karat.records import dataclass
-from karat.retrieve.protocol import RetrieverFacts, name_query, read_answer
+from karat.retrieve.protocol import Answer, Query, RetrieverFacts, name_query, read_answer
 from karat.retrieve.spec import parse_spec
 from karat.store.atomic import write_atomically
 from karat.store.faults import fault
@@ -26,9 +26,7 @@ from karat.verbs.bench.cases import collapse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karat.model.run_log import Facts, RunFacts, Trace
     from karat.retrieve.corpus import Chunker, Corpus
-    from karat.retrieve.protocol import Answer, Query
 
 PART = ".part"
 """The ending of an unfinished run log."""

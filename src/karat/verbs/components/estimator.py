@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from karat.config.options import Settings
+from karat.config.options import Options, Settings
 from karat.records import dataclass
 from karat.results.sampling import Sampling, sampling
 from karat.stats.aggregates import Statistic, estimate_figures
@@ -16,7 +16,6 @@ from karat.stats.ratios import ratio_interval
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.config.options import Options
     from karat.stats.intervals import Interval
 
 SHARE = (0.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ from karat.align.stream import default_threads
 from karat.align.term_ids import run_of_terms
 from karat.errors import UsageError
 from karat.metrics.grammar import parse
-from karat.model.policy import RELEVANT, is_relevant, parent_of
+from karat.model.policy import RELEVANT, Policy, is_relevant, parent_of
 from karat.model.run import OrderedLists, Run
-from karat.model.run_log import ordered_items
+from karat.model.run_log import RunLog, Trace, ordered_items
 from karat.ontology.load import open_ontology
 from karat.read.log_lists import run_of
 from karat.read.objects import build_qrels
@@ -36,13 +36,9 @@ from karat.verbs.components.estimator import Estimator
 from karat.verbs.evaluate import named_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from karat.config.options import Settings
-    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
-    from karat.model.run_log import RunLog, Trace
     from karat.results.decisions import Decision
 
 FIELDS = ("topk", "stages", "route", "retrieved", "query", "rewritten_query", "topk_original", "entities")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from karat.config.options import Settings, doc_texts
+from karat.config.options import Options, Settings, doc_texts
 from karat.model.policy import SEPARATOR, is_relevant
 from karat.read.docs import read_docs
 from karat.read.queries import read_queries
 from karat.records import dataclass
-from karat.results.losses import find_loss
-from karat.results.result import Result
+from karat.results.losses import Loss, find_loss
+from karat.results.result import Result, RunResult
 from karat.results.saved import is_saved, load
 from karat.verbs.diagnose.signals import absent_queries, choose_run
 from karat.verbs.evaluate import evaluate
@@ -19,10 +19,7 @@ from karat.verbs.evaluate import evaluate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from karat.config.options import Options
     from karat.model.docs import Docs
-    from karat.results.losses import Loss
-    from karat.results.result import RunResult
     from karat.results.top_lists import TopDoc
 
 DEPTH = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ import numpy as np
 
 from karat.errors import InputError, UsageError
 from karat.judge.completed_gold import describe_scale_mismatch
-from karat.model.intervals import Intervals
-from karat.model.policy import is_relevant
+from karat.model.intervals import Fields, Intervals
+from karat.model.policy import Policy, is_relevant
 from karat.read.objects import qrels_by_doc
 from karat.records import dataclass
 from karat.results.other_lists import align_dated, align_lists, drop_newer, final_lists, measure_over, stage_lists
@@ -20,12 +20,8 @@ from karat.results.sampling import Sampling, sampling
 from karat.verbs.diagnose.stages import pool_stage, rerank_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from karat.model.intervals import Fields
-    from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
     from karat.model.rankings import Rankings

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from karat.errors import UsageError, shown
-from karat.judge.ask import TRIES, WORKERS, ask_all, open_job
-from karat.judge.assessor import PARAMETERS, Assessor, find_texts
-from karat.judge.bias_test import TEXT_FORMS, choose_probes, measure_change, open_probe
+from karat.judge.ask import TRIES, WORKERS, AskOutcome, Job, ask_all, open_job
+from karat.judge.assessor import PARAMETERS, Assessor, PairText, find_texts
+from karat.judge.bias_test import TEXT_FORMS, FormChange, choose_probes, measure_change, open_probe
 from karat.judge.budget import Budget, BudgetLimits
 from karat.judge.chat import TIMEOUT, ChatEndpoint, take_batch, write_batch
 from karat.judge.judgments import fingerprint_judge, read_judgments
-from karat.judge.opinions import FORMS
+from karat.judge.opinions import FORMS, AnswerForm
 from karat.judge.pairs import read_pairs
 from karat.judge.prompt import TEMPLATE, Prompt, read_template
-from karat.judge.scale import read_scale
+from karat.judge.scale import Scale, read_scale
 from karat.read.docs import read_docs
 from karat.read.problems import parse_number
 from karat.read.queries import read_queries
@@ -29,13 +29,7 @@ from karat.store.lock import only_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from karat.judge.ask import AskOutcome, Job
-    from karat.judge.assessor import PairText
-    from karat.judge.bias_test import FormChange
-    from karat.judge.opinions import AnswerForm
-    from karat.judge.scale import Scale
     from karat.model.json_data import Json
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karat.errors import InputError, MissingPackage
-from karat.read.cases import LANGUAGES, PUBLISHABLE, read_cases
+from karat.read.cases import LANGUAGES, PUBLISHABLE, Case, read_cases
 from karat.read.files import InputFile, read_head
 from karat.read.formats import recognise_format
 from karat.records import dataclass
-from karat.verbs.validate.findings import list_some, make_finding, many
+from karat.verbs.validate.findings import LintFinding, list_some, make_finding, many
 from karat.verbs.validate.overlap import fold, words_of
 from karat.verbs.validate.tables import place
 from karat.verbs.validate.tolerant import FileProblems
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from karat.ontology.terms import Ontology
-    from karat.read.cases import Case
-    from karat.verbs.validate.findings import LintFinding
 
 
 _STEM = 4

@@ -37,7 +37,7 @@ from karat.verbs.validate.tables import place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from karat.gates.language import Gate
+    from karat.gates.gate import Gate
     from karat.results.result import Result, RunResult
     from karat.verbs.validate.roles import FileRole
 

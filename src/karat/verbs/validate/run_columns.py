@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,32 +12,25 @@ from karat.errors import InputError
 from karat.model.decimals import decimals, exact_decimals
 from karat.model.policy import Policy
 from karat.model.queries import Queries
-from karat.model.run import OrderedLists, ScoredLists
+from karat.model.run import OrderedLists, Rows, Run, ScoredLists
 from karat.model.run_log import RunLog
-from karat.model.strings import PAD, hashed
+from karat.model.strings import PAD, Strings, hashed
 from karat.read.column_stream import ColumnStream
 from karat.read.exact import read_rows
 from karat.read.files import InputFile, read_head
 from karat.read.formats import LineRows, read_content, recognise_format
-from karat.read.layout import lines_of
+from karat.read.layout import Layout, lines_of
 from karat.read.objects import run_from_mapping
 from karat.read.scan import cut_fields
 from karat.read.sources import check_rivals
-from karat.read.textfile import Irregular, TextFile
-from karat.verbs.validate.tables import LogLine, RunFile
+from karat.read.textfile import Block, Irregular, TextFile
+from karat.verbs.validate.tables import LogLine, RunFile, TableFile
 from karat.verbs.validate.tolerant import FileProblems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import NDArray
 
-    from karat.model.run import Rows, Run
-    from karat.model.strings import Strings
-    from karat.read.layout import Layout
     from karat.read.problems import Row
-    from karat.read.textfile import Block
-    from karat.verbs.validate.tables import TableFile
 
 MOST_ROWS = 5_000_000
 """Rows of a run that are looked at."""
