@@ -43,7 +43,7 @@ class _Gold(ctypes.Structure):
     _fields_ = (("queries", _Ids), ("docs", _Ids), ("offsets", _POINTER), ("slots", _POINTER), ("slot_mask", _NUMBER))
 
 
-class _Found(ctypes.Structure):
+class _Result(ctypes.Structure):
     _fields_ = (
         *((name, _POINTER) for name in ("query", "returned", "gold", "rank", "without_start", "without_end")),
         *((name, _NUMBER) for name in ("queries", "hits", "without", "ascending", "level", "high")),
@@ -92,28 +92,28 @@ class TextKernel:
         """The hits of a block of whole queries; None if it is for numpy to align."""
         text = np.frombuffer(block.buffer, dtype=np.uint8)
         room = np.empty((6, (block.end - PAD) // (2 * self._layout.width) + 1), dtype=np.int64)
-        found = _Found(*(row.ctypes.data for row in room))
-        given_back = self._library.align_block(
+        result = _Result(*(row.ctypes.data for row in room))
+        handed_back = self._library.align_block(
             _POINTER(text.ctypes.data),
             _NUMBER(len(text)),
             _NUMBER(PAD),
             _NUMBER(block.end),
             ctypes.byref(self._layout),
             ctypes.byref(self._gold),
-            ctypes.byref(found),
+            ctypes.byref(result),
         )
-        if given_back:
+        if handed_back:
             return None
         view = memoryview(block.buffer)
-        if found.high and not _is_utf8(view[PAD : block.end]):
+        if result.high and not _is_utf8(view[PAD : block.end]):
             return None
-        bounds = room[4:, : found.without].tolist()
+        bounds = room[4:, : result.without].tolist()
         without = tuple(bytes(view[a:b]) for a, b in zip(*bounds, strict=True))
         if len(set(without)) < len(without):
             return None
         none = np.zeros(0, dtype=np.int64)
-        queries, returned = room[:2, : found.queries].copy()
-        gold, rank = room[2:4, : found.hits].copy()
+        queries, returned = room[:2, : result.queries].copy()
+        gold, rank = room[2:4, : result.hits].copy()
         return BlockHits(
             queries=queries,
             returned=returned,
@@ -123,8 +123,8 @@ class TextKernel:
             later_rank=none,
             without_gold=without,
             duplicates=0,
-            ascending=found.ascending,
-            level=found.level,
+            ascending=result.ascending,
+            level=result.level,
             repeats=[],
             items={},
             extent=None,
@@ -139,7 +139,7 @@ def _is_utf8(data: memoryview) -> bool:
     return True
 
 
-class FoundDocs(NamedTuple):
+class JudgedDocs(NamedTuple):
     """Judged docs at their ranks, the docs returned for each query of the gold, and the lists with but one score."""
 
     gold: NDArray[np.int64]
@@ -148,15 +148,15 @@ class FoundDocs(NamedTuple):
     level: int
 
 
-def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> FoundDocs | None:
+def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> JudgedDocs | None:
     """What is in scored lists, if there is a kernel for dicts and it finds nothing but plain dicts and numbers."""
     if kernel.dicts is None:
         return None
     returned = np.empty(len(qrels), dtype=np.int64)
     gold, rank = np.empty((2, len(qrels.docs)), dtype=np.int64)
     narrow = policy.score_precision == "float32"
-    found = kernel.dicts.align(run.lists, qrels.query_ids, qrels.docs, qrels.offsets, narrow, returned, gold, rank)
-    if found is None:
+    counts = kernel.dicts.align(run.lists, qrels.query_ids, qrels.docs, qrels.offsets, narrow, returned, gold, rank)
+    if counts is None:
         return None
-    hits, level = found
-    return FoundDocs(gold[:hits], rank[:hits], returned, level)
+    hits, level = counts
+    return JudgedDocs(gold[:hits], rank[:hits], returned, level)
