@@ -1,4 +1,4 @@
-/* Scan and align blocks of text: the same answer as numpy gives, in one pass over the bytes.
+/* Scan and align blocks of text, and align rows: the same answer as numpy gives, in one pass.
 
 Plain C without anything of Python's: ctypes loads it and lets other threads run meanwhile. A block is a piece of a run
 that holds whole queries. Whatever is not plain (blank lines, comments, control bytes, a wrong number of columns, odd
@@ -486,7 +486,7 @@ typedef struct { /* one query while its rows are read */
 } Query;
 
 typedef struct {
-    const uint8_t *text;
+    const uint8_t *text, *names; /* where the ids of docs and of queries are */
     int64_t size, begin, end;
     const Layout *layout;
     const Gold *gold;
@@ -500,8 +500,7 @@ typedef struct {
     uint64_t high;
 } Block;
 
-static int make_room(Block *block) {
-    size_t most = (size_t)((block->end - block->begin) / (2 * block->layout->width) + 1); /* 2 bytes for a field */
+static int make_room(Block *block, size_t most) {
     block->rows.hash = malloc(most * sizeof *block->rows.hash);
     block->rows.score = malloc(most * sizeof *block->rows.score);
     block->rows.start = malloc(most * sizeof *block->rows.start);
@@ -548,9 +547,9 @@ static int end_query(Block *block) {
 
 static NEVER int next_query(Block *block, const uint8_t *id, uint64_t length) {
     Result *result = block->result;
-    if (*id == '#' || length > (uint64_t)block->layout->longest_id || end_query(block))
+    if (end_query(block))
         return HAND_BACK;
-    int64_t number = find_query(block->gold, id, length), start = id - block->text;
+    int64_t number = find_query(block->gold, id, length), start = id - block->names;
     block->query = (Query){number, id, length, 0, 0, 0, 1};
     if (number < 0) {
         result->without_start[result->without] = start;
@@ -611,7 +610,8 @@ static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, c
         return HAND_BACK;
     if (block->layout->narrow)
         score = (double)(float)score;
-    if ((length != block->query.length || !same(id, block->query.id, length)) && next_query(block, id, length))
+    if ((length != block->query.length || !same(id, block->query.id, length)) &&
+        (*id == '#' || length > (uint64_t)block->layout->longest_id || next_query(block, id, length)))
         return HAND_BACK;
     return block->query.number < 0 ? DONE : add_row(block, doc, doc_length, score);
 }
@@ -665,19 +665,47 @@ static int scan_best(Block *block) {
 SCAN(scan_best, , look_words)
 #endif
 
+static ALWAYS int finish(Block *block, int status) {
+    if (3 * block->rising < block->judged) /* lists of two that rise have a step for two rows */
+        block->result->ascending = 0;
+    block->result->high = block->high != 0;
+    free_room(block);
+    return status;
+}
+
 /* Align the rows in text[begin:end], whose last byte is a newline; size bytes of the text may be read. */
 EXPORT int align_block(const uint8_t *text, int64_t size, int64_t begin, int64_t end, const Layout *layout,
                        const Gold *gold, Result *result) {
-    Block block = {.text = text, .size = size, .begin = begin, .end = end, .layout = layout, .gold = gold, .result = result};
+    Block block = {.text = text, .names = text, .size = size, .begin = begin, .end = end};
+    block.layout = layout, block.gold = gold, block.result = result;
     block.query = (Query){-1, text, 0, 0, 0, 0, 1};
     if (layout->width > MOST_COLUMNS || end - begin > UINT32_MAX / 2 || begin < PAD || size - end < PAD)
         return HAND_BACK;
-    int status = make_room(&block);
-    if (status == DONE)
-        status = scan_best(&block);
-    if (3 * block.rising < block.judged) /* lists of two that rise have a step for two rows */
-        result->ascending = 0;
-    result->high = block.high != 0;
-    free_room(&block);
-    return status;
+    int status = make_room(&block, (size_t)((end - begin) / (2 * layout->width) + 1)); /* 2 bytes for a field */
+    return finish(&block, status == DONE ? scan_best(&block) : status);
+}
+
+static int take_rows(Block *block, const Ids *queries, const Ids *docs, const double *scores) {
+    for (int64_t i = 0; i < docs->count; i++) {
+        const uint8_t *id = queries->text + queries->start[i], *doc = docs->text + docs->start[i];
+        int64_t length = queries->end[i] - queries->start[i], doc_length = docs->end[i] - docs->start[i];
+        if (length <= 0 || doc_length <= 0 || docs->end[i] > UINT32_MAX)
+            return HAND_BACK;
+        if (((uint64_t)length != block->query.length || !same(id, block->query.id, (uint64_t)length)) &&
+            next_query(block, id, (uint64_t)length))
+            return HAND_BACK;
+        double score = block->layout->narrow ? (double)(float)scores[i] : scores[i];
+        if (block->query.number >= 0 && add_row(block, doc, (uint64_t)doc_length, score))
+            return HAND_BACK;
+    }
+    return end_query(block);
+}
+
+/* Align rows that are columns already: ids without their hashes, and finite scores. */
+EXPORT int align_rows(const Ids *queries, const Ids *docs, const double *scores, const Layout *layout,
+                      const Gold *gold, Result *result) {
+    Block block = {.text = docs->text, .names = queries->text, .layout = layout, .gold = gold, .result = result};
+    block.query = (Query){-1, queries->text, 0, 0, 0, 0, 1};
+    int status = make_room(&block, (size_t)docs->count + 1);
+    return finish(&block, status == DONE ? take_rows(&block, queries, docs, scores) : status);
 }
