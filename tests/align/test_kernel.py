@@ -67,7 +67,7 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
 
 def plain_kernel(gold: dict[str, dict[str, float]], **choices: Any) -> TextKernel:
     assert kernel.text is not None
-    return TextKernel(kernel.text, karat.read_qrels(gold), blocks.LAYOUTS[0], Policy(**choices))
+    return TextKernel(kernel.text, karat.read_qrels(gold), Policy(**choices), blocks.LAYOUTS[0])
 
 
 digits = st.from_regex(r"\A-?[0-9]{1,20}\.[0-9]{0,20}\Z") | st.from_regex(r"\A[0-9]\.[0-9]{1,17}e-?[0-9]{1,2}\Z")

@@ -1,4 +1,4 @@
-"""Align blocks of text and dicts in the compiled kernel; what it hands back is numpy's to align."""
+"""Align blocks of text, rows and dicts in the compiled kernel; what it hands back is numpy's to align."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
-    from karat.model.run import ScoredLists, StreamedFile
+    from karat.model.run import Rows, ScoredLists, StreamedFile
     from karat.read.layout import Layout
-    from karat.read.textfile import Block
 
 if kernel.problem:
     raise InputError(kernel.problem)
@@ -43,7 +42,7 @@ class _Gold(ctypes.Structure):
     _fields_ = (("queries", _Ids), ("docs", _Ids), ("offsets", _POINTER), ("slots", _POINTER), ("slot_mask", _NUMBER))
 
 
-class _Found(ctypes.Structure):
+class _Result(ctypes.Structure):
     _fields_ = (
         *((name, _POINTER) for name in ("query", "returned", "gold", "rank", "without_start", "without_end")),
         *((name, _NUMBER) for name in ("queries", "hits", "without", "ascending", "level", "high")),
@@ -54,21 +53,21 @@ def text_kernel(
     qrels: Qrels, file: StreamedFile, policy: Policy, *, at_doc: bool, keep_items: int
 ) -> TextKernel | None:
     """The kernel for a file, if there is one, and if this is what it can do."""
-    if kernel.text is None or not isinstance(file, TextFile) or file.layout.delimiter is not None:
+    if kernel.text is None or at_doc or keep_items or policy.selects:
         return None
-    if at_doc or keep_items or policy.selects:
-        return None
-    return TextKernel(kernel.text, qrels, file.layout, policy)
+    spaced = isinstance(file, TextFile) and file.layout.delimiter is None
+    return TextKernel(kernel.text, qrels, policy, file.layout if spaced else None)
 
 
 class TextKernel:
-    """The gold and the policy of one alignment, as the kernel sees them."""
+    """The gold and the policy of one alignment, as the kernel sees them; the layout, if it can cut the text itself."""
 
-    def __init__(self, library: ctypes.CDLL, qrels: Qrels, layout: Layout, policy: Policy) -> None:
+    def __init__(self, library: ctypes.CDLL, qrels: Qrels, policy: Policy, layout: Layout | None) -> None:
         self._library = library
         self._kept: list[Any] = []
-        narrow = policy.score_precision == "float32"
-        self._layout = _Layout(layout.width, layout.query, layout.doc, layout.value, ID.value, narrow)
+        self._cuts = layout is not None
+        columns = (layout.width, layout.query, layout.doc, layout.value) if layout is not None else (0, 0, 0, 0)
+        self._layout = _Layout(*columns, ID.value, policy.score_precision == "float32")
         slots = 1 << (2 * len(qrels) + 1).bit_length()
         self._gold = _Gold(
             self._ids(Strings.of(qrels.query_ids)),
@@ -88,32 +87,62 @@ class TextKernel:
         hashes = np.empty(len(ids), dtype=np.uint64)
         return _Ids(*(self._keep(a) for a in (ids.buffer, ids.start, ids.end)), len(ids), self._keep(hashes))
 
-    def align(self, block: Block) -> BlockHits | None:
-        """The hits of a block of whole queries; None if it is for numpy to align."""
+    def align(self, block: Any) -> BlockHits | None:
+        """The hits of a block of whole queries; None if it is for numpy to cut or to align."""
+        if not self._cuts:
+            return None
         text = np.frombuffer(block.buffer, dtype=np.uint8)
-        room = np.empty((6, (block.end - PAD) // (2 * self._layout.width) + 1), dtype=np.int64)
-        found = _Found(*(row.ctypes.data for row in room))
-        given_back = self._library.align_block(
+        room = _Room((block.end - PAD) // (2 * self._layout.width) + 1)
+        handed_back = self._library.align_block(
             _POINTER(text.ctypes.data),
             _NUMBER(len(text)),
             _NUMBER(PAD),
             _NUMBER(block.end),
             ctypes.byref(self._layout),
             ctypes.byref(self._gold),
-            ctypes.byref(found),
+            ctypes.byref(room.result),
         )
-        if given_back:
-            return None
         view = memoryview(block.buffer)
-        if found.high and not _is_utf8(view[PAD : block.end]):
+        if handed_back or (room.result.high and not _is_utf8(view[PAD : block.end])):
             return None
-        bounds = room[4:, : found.without].tolist()
-        without = tuple(bytes(view[a:b]) for a, b in zip(*bounds, strict=True))
+        return room.hits(view)
+
+    def align_rows(self, rows: Rows) -> BlockHits | None:
+        """The hits of rows of whole queries; None if they are for numpy to align."""
+        if rows.near is not None:
+            return None
+        columns = [np.ascontiguousarray(a) for ids in (rows.query, rows.doc) for a in (ids.buffer, ids.start, ids.end)]
+        queries, docs = (_Ids(*(a.ctypes.data for a in columns[i : i + 3]), len(rows), None) for i in (0, 3))
+        scores = np.ascontiguousarray(rows.score, dtype=np.float64)
+        room = _Room(len(rows) + 1)
+        handed_back = self._library.align_rows(
+            ctypes.byref(queries),
+            ctypes.byref(docs),
+            _POINTER(scores.ctypes.data),
+            ctypes.byref(self._layout),
+            ctypes.byref(self._gold),
+            ctypes.byref(room.result),
+        )
+        return None if handed_back else room.hits(memoryview(columns[0]))
+
+
+class _Room:
+    """Where the kernel writes what a block holds."""
+
+    def __init__(self, rows: int) -> None:
+        self._columns = np.empty((6, rows), dtype=np.int64)
+        self.result = _Result(*(column.ctypes.data for column in self._columns))
+
+    def hits(self, names: memoryview) -> BlockHits | None:
+        """The hits; None where a query without gold appears twice. `names` holds the ids of queries."""
+        columns, result = self._columns, self.result
+        bounds = columns[4:, : result.without].tolist()
+        without = tuple(bytes(names[a:b]) for a, b in zip(*bounds, strict=True))
         if len(set(without)) < len(without):
             return None
         none = np.zeros(0, dtype=np.int64)
-        queries, returned = room[:2, : found.queries].copy()
-        gold, rank = room[2:4, : found.hits].copy()
+        queries, returned = columns[:2, : result.queries].copy()
+        gold, rank = columns[2:4, : result.hits].copy()
         return BlockHits(
             queries=queries,
             returned=returned,
@@ -123,8 +152,8 @@ class TextKernel:
             later_rank=none,
             without_gold=without,
             duplicates=0,
-            ascending=found.ascending,
-            level=found.level,
+            ascending=result.ascending,
+            level=result.level,
             repeats=[],
             items={},
             extent=None,
@@ -139,7 +168,7 @@ def _is_utf8(data: memoryview) -> bool:
     return True
 
 
-class FoundDocs(NamedTuple):
+class JudgedDocs(NamedTuple):
     """Judged docs at their ranks, the docs returned for each query of the gold, and the lists with but one score."""
 
     gold: NDArray[np.int64]
@@ -148,15 +177,15 @@ class FoundDocs(NamedTuple):
     level: int
 
 
-def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> FoundDocs | None:
+def align_dicts(qrels: Qrels, run: ScoredLists, policy: Policy) -> JudgedDocs | None:
     """What is in scored lists, if there is a kernel for dicts and it finds nothing but plain dicts and numbers."""
     if kernel.dicts is None:
         return None
     returned = np.empty(len(qrels), dtype=np.int64)
     gold, rank = np.empty((2, len(qrels.docs)), dtype=np.int64)
     narrow = policy.score_precision == "float32"
-    found = kernel.dicts.align(run.lists, qrels.query_ids, qrels.docs, qrels.offsets, narrow, returned, gold, rank)
-    if found is None:
+    counts = kernel.dicts.align(run.lists, qrels.query_ids, qrels.docs, qrels.offsets, narrow, returned, gold, rank)
+    if counts is None:
         return None
-    hits, level = found
-    return FoundDocs(gold[:hits], rank[:hits], returned, level)
+    hits, level = counts
+    return JudgedDocs(gold[:hits], rank[:hits], returned, level)

@@ -32,10 +32,10 @@ _FEW = 250
 
 def align_scored(qrels: Qrels, run: ScoredLists, policy: Policy, keep_items: int = 0) -> Hits:
     """The rank of a judged doc is 1 + the docs with a higher score + the tied ones with a greater id."""
-    if (found := align_dicts(qrels, run, policy)) is not None:
+    if (judged := align_dicts(qrels, run, policy)) is not None:
         top = _top([run.lists.get(q) for q in qrels.query_ids], policy, keep_items) if keep_items else {}
-        without = _without_gold(run.lists, qrels, found.returned)
-        return Hits(found.gold, found.rank, found.returned, without_gold=without, level=found.level, items=top)
+        without = _without_gold(run.lists, qrels, judged.returned)
+        return Hits(judged.gold, judged.rank, judged.returned, without_gold=without, level=judged.level, items=top)
     mine: list[Mapping[str, float] | None] = [run.lists.get(q) for q in qrels.query_ids]
     returned = np.array([-1 if docs is None else len(docs) for docs in mine], dtype=np.int64)
     sizes = np.maximum(returned, 0)

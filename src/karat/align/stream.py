@@ -58,7 +58,8 @@ def align_stream(
         hits = compiled.align(block) if compiled is not None else None
         if hits is None:
             rows = fill_parents(file.rows(block), policy, parents, needed=at_doc or keep_items > 0)
-            hits = align_block(rows, gold(), policy, at_doc, keep_items)
+            hits = compiled.align_rows(rows) if compiled is not None else None
+            hits = hits or align_block(rows, gold(), policy, at_doc, keep_items)
         spare.extend(block.buffers)
         return hits
 

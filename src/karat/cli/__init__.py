@@ -51,7 +51,7 @@ def _end_quickly() -> None:
     """Skip the last search for garbage, unless a compiled library may count on it: DuckDB's names what it misses."""
     files = ((name.partition(".")[0], getattr(module, "__file__", None)) for name, module in sys.modules.items())
     compiled = {name for name, file in files if file and file.endswith((".so", ".pyd"))}
-    if compiled - sys.stdlib_module_names <= {"numpy"}:
+    if compiled - sys.stdlib_module_names <= {"numpy", "karat"}:
         gc.freeze()
 
 

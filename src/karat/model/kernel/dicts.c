@@ -136,20 +136,20 @@ static int align_query(PyObject *docs, PyObject *judged, int64_t q, int narrow, 
                        Py_ssize_t *hits) {
     const int64_t *offsets = arrays->offsets.buf;
     int64_t *gold = (int64_t *)arrays->gold.buf + *hits, *rank = (int64_t *)arrays->rank.buf + *hits;
-    Py_ssize_t found = 0, ties = 0;
+    Py_ssize_t count = 0, ties = 0;
     int status = read_scores(docs, narrow, scores);
     for (int64_t g = offsets[q]; status == DONE && g < offsets[q + 1]; g++) {
         PyObject *value = PyDict_GetItemWithError(docs, PyList_GetItem(judged, g));
         if (value != NULL) {
-            status = read_score(value, narrow, &scores->own[found]);
-            gold[found++] = g;
+            status = read_score(value, narrow, &scores->own[count]);
+            gold[count++] = g;
         } else if (PyErr_Occurred())
             status = FAILED;
     }
-    int ordered = found > FEW;
+    int ordered = count > FEW;
     if (ordered)
         put_in_order(scores);
-    for (Py_ssize_t i = 0; status == DONE && i < found; i++) {
+    for (Py_ssize_t i = 0; status == DONE && i < count; i++) {
         Py_ssize_t higher, tied, greater = 0;
         count_higher(scores, ordered, scores->own[i], &higher, &tied);
         if (tied > 1 && ++ties > MOST_TIES)
@@ -158,7 +158,7 @@ static int align_query(PyObject *docs, PyObject *judged, int64_t q, int narrow, 
             status = count_greater(docs, scores, PyList_GetItem(judged, gold[i]), scores->own[i], &greater);
         rank[i] = 1 + higher + greater;
     }
-    *hits += found;
+    *hits += count;
     return status;
 }
 

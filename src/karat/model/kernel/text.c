@@ -1,4 +1,4 @@
-/* Scan and align blocks of text: the same answer as numpy gives, in one pass over the bytes.
+/* Scan and align blocks of text, and align rows: the same answer as numpy gives, in one pass.
 
 Plain C without anything of Python's: ctypes loads it and lets other threads run meanwhile. A block is a piece of a run
 that holds whole queries. Whatever is not plain (blank lines, comments, control bytes, a wrong number of columns, odd
@@ -50,13 +50,13 @@ typedef struct {
     int64_t slot_mask;
 } Gold;
 
-typedef struct { /* what was found; each array has room for as many entries as the block can have rows */
+typedef struct { /* what the block holds; each array has room for as many entries as the block can have rows */
     int64_t *query, *returned;             /* queries of the gold, and the docs returned for each */
     int64_t *gold, *rank;                  /* judged docs in the order of their rows */
     int64_t *without_start, *without_end;  /* ids of queries that the gold lacks */
     int64_t queries, hits, without, ascending, level;
     int64_t high; /* whether a byte is above 127: the caller checks that the block is UTF-8 */
-} Found;
+} Result;
 
 typedef struct { /* the rows of one query */
     uint64_t *hash;
@@ -446,7 +446,7 @@ static int64_t count_rank(const uint8_t *text, const Rows *rows, int64_t row) {
 
 /* Look the judged docs of a query up among its rows. */
 static int find_docs(const uint8_t *text, const Gold *gold, int64_t query, const Rows *rows, Table *table, int sorted,
-                     Hit *hit, Found *found) {
+                     Hit *hit, Result *result) {
     int64_t hits = 0;
     for (int64_t g = gold->offsets[query]; g < gold->offsets[query + 1]; g++) {
         uint64_t hash = gold->docs.hash[g], length = (uint64_t)(gold->docs.end[g] - gold->docs.start[g]);
@@ -469,8 +469,8 @@ static int find_docs(const uint8_t *text, const Gold *gold, int64_t query, const
     if (hits > 1)
         qsort(hit, (size_t)hits, sizeof *hit, by_row);
     for (int64_t i = 0; i < hits; i++) {
-        found->gold[found->hits] = hit[i].gold;
-        found->rank[found->hits++] = sorted ? hit[i].row + 1 : count_rank(text, rows, hit[i].row);
+        result->gold[result->hits] = hit[i].gold;
+        result->rank[result->hits++] = sorted ? hit[i].row + 1 : count_rank(text, rows, hit[i].row);
     }
     return DONE;
 }
@@ -486,11 +486,11 @@ typedef struct { /* one query while its rows are read */
 } Query;
 
 typedef struct {
-    const uint8_t *text;
+    const uint8_t *text, *names; /* where the ids of docs and of queries are */
     int64_t size, begin, end;
     const Layout *layout;
     const Gold *gold;
-    Found *found;
+    Result *result;
     Rows rows;
     Table table;
     Hit *hit;
@@ -500,8 +500,7 @@ typedef struct {
     uint64_t high;
 } Block;
 
-static int make_room(Block *block) {
-    size_t most = (size_t)((block->end - block->begin) / (2 * block->layout->width) + 1); /* 2 bytes for a field */
+static int make_room(Block *block, size_t most) {
     block->rows.hash = malloc(most * sizeof *block->rows.hash);
     block->rows.score = malloc(most * sizeof *block->rows.score);
     block->rows.start = malloc(most * sizeof *block->rows.start);
@@ -530,16 +529,16 @@ static void free_room(Block *block) {
 static int end_query(Block *block) {
     Query *query = &block->query;
     Rows *rows = &block->rows;
-    Found *found = block->found;
+    Result *result = block->result;
     if (query->number < 0)
         return DONE;
-    found->query[found->queries] = query->number;
-    found->returned[found->queries++] = rows->count;
-    found->ascending += query->rising > 0 && !query->falling;
-    found->level += query->tied > 0 && query->tied == rows->count - 1;
+    result->query[result->queries] = query->number;
+    result->returned[result->queries++] = rows->count;
+    result->ascending += query->rising > 0 && !query->falling;
+    result->level += query->tied > 0 && query->tied == rows->count - 1;
     block->rising += query->rising;
     block->judged += rows->count;
-    if (find_docs(block->text, block->gold, query->number, rows, &block->table, query->sorted, block->hit, found))
+    if (find_docs(block->text, block->gold, query->number, rows, &block->table, query->sorted, block->hit, result))
         return HAND_BACK;
     block->table.base += (uint32_t)rows->count;
     rows->count = 0;
@@ -547,14 +546,14 @@ static int end_query(Block *block) {
 }
 
 static NEVER int next_query(Block *block, const uint8_t *id, uint64_t length) {
-    Found *found = block->found;
-    if (*id == '#' || length > (uint64_t)block->layout->longest_id || end_query(block))
+    Result *result = block->result;
+    if (end_query(block))
         return HAND_BACK;
-    int64_t number = find_query(block->gold, id, length), start = id - block->text;
+    int64_t number = find_query(block->gold, id, length), start = id - block->names;
     block->query = (Query){number, id, length, 0, 0, 0, 1};
     if (number < 0) {
-        found->without_start[found->without] = start;
-        found->without_end[found->without++] = start + (int64_t)length;
+        result->without_start[result->without] = start;
+        result->without_end[result->without++] = start + (int64_t)length;
         return DONE;
     }
     uint8_t *seen = &block->seen[number / 8], bit = (uint8_t)(1 << number % 8);
@@ -611,7 +610,8 @@ static ALWAYS int take(Block *block, const uint8_t *line, const Fields fields, c
         return HAND_BACK;
     if (block->layout->narrow)
         score = (double)(float)score;
-    if ((length != block->query.length || !same(id, block->query.id, length)) && next_query(block, id, length))
+    if ((length != block->query.length || !same(id, block->query.id, length)) &&
+        (*id == '#' || length > (uint64_t)block->layout->longest_id || next_query(block, id, length)))
         return HAND_BACK;
     return block->query.number < 0 ? DONE : add_row(block, doc, doc_length, score);
 }
@@ -665,19 +665,47 @@ static int scan_best(Block *block) {
 SCAN(scan_best, , look_words)
 #endif
 
+static ALWAYS int finish(Block *block, int status) {
+    if (3 * block->rising < block->judged) /* lists of two that rise have a step for two rows */
+        block->result->ascending = 0;
+    block->result->high = block->high != 0;
+    free_room(block);
+    return status;
+}
+
 /* Align the rows in text[begin:end], whose last byte is a newline; size bytes of the text may be read. */
 EXPORT int align_block(const uint8_t *text, int64_t size, int64_t begin, int64_t end, const Layout *layout,
-                       const Gold *gold, Found *found) {
-    Block block = {.text = text, .size = size, .begin = begin, .end = end, .layout = layout, .gold = gold, .found = found};
+                       const Gold *gold, Result *result) {
+    Block block = {.text = text, .names = text, .size = size, .begin = begin, .end = end};
+    block.layout = layout, block.gold = gold, block.result = result;
     block.query = (Query){-1, text, 0, 0, 0, 0, 1};
     if (layout->width > MOST_COLUMNS || end - begin > UINT32_MAX / 2 || begin < PAD || size - end < PAD)
         return HAND_BACK;
-    int status = make_room(&block);
-    if (status == DONE)
-        status = scan_best(&block);
-    if (3 * block.rising < block.judged) /* lists of two that rise have a step for two rows */
-        found->ascending = 0;
-    found->high = block.high != 0;
-    free_room(&block);
-    return status;
+    int status = make_room(&block, (size_t)((end - begin) / (2 * layout->width) + 1)); /* 2 bytes for a field */
+    return finish(&block, status == DONE ? scan_best(&block) : status);
+}
+
+static int take_rows(Block *block, const Ids *queries, const Ids *docs, const double *scores) {
+    for (int64_t i = 0; i < docs->count; i++) {
+        const uint8_t *id = queries->text + queries->start[i], *doc = docs->text + docs->start[i];
+        int64_t length = queries->end[i] - queries->start[i], doc_length = docs->end[i] - docs->start[i];
+        if (length <= 0 || doc_length <= 0 || docs->end[i] > UINT32_MAX)
+            return HAND_BACK;
+        if (((uint64_t)length != block->query.length || !same(id, block->query.id, (uint64_t)length)) &&
+            next_query(block, id, (uint64_t)length))
+            return HAND_BACK;
+        double score = block->layout->narrow ? (double)(float)scores[i] : scores[i];
+        if (block->query.number >= 0 && add_row(block, doc, (uint64_t)doc_length, score))
+            return HAND_BACK;
+    }
+    return end_query(block);
+}
+
+/* Align rows that are columns already: ids without their hashes, and finite scores. */
+EXPORT int align_rows(const Ids *queries, const Ids *docs, const double *scores, const Layout *layout,
+                      const Gold *gold, Result *result) {
+    Block block = {.text = docs->text, .names = queries->text, .layout = layout, .gold = gold, .result = result};
+    block.query = (Query){-1, queries->text, 0, 0, 0, 0, 1};
+    int status = make_room(&block, (size_t)docs->count + 1);
+    return finish(&block, status == DONE ? take_rows(&block, queries, docs, scores) : status);
 }
