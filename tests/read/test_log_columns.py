@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import karat
-from karat.read import log_columns
+from karat.read import log_blocks, log_columns
+from karat.read.log_blocks import LogColumns
 from karat.read.sources import read_run
 
 METRICS = "map,ndcg@5,p@3,recall@3,mrr,judged@10"
@@ -104,7 +105,7 @@ def test_a_log_read_as_columns_means_the_same(
     path.write_text("\n".join(lines))
     choices: list[dict[str, Any]] = [{}, {"level": "doc"}, {"level": "chunk"}, {"chunk_credit": "all", "threads": 2}]
     targets = [measure(GOLDS[gold], path, **options) for options in choices]
-    monkeypatch.setattr(log_columns, "LARGE", 0)
+    monkeypatch.setattr(log_blocks, "LARGE", 0)
     monkeypatch.setattr(log_columns, "BLOCK", block)
     assert [measure(GOLDS[gold], path, **options) for options in choices] == targets
 
@@ -114,10 +115,10 @@ def test_regular_lines_are_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
     items = results(["d1#1", "d2#1"], doc_id="d1", score=1.5, doc_version="2025-01-01", source="é", title="t")
     line = {"query_id": "q1", "topk": items, "stages": {"a": ["x"]}, "cost": {"t": 1}, "system": "s", "note": "n"}
     path.write_text(json.dumps(line, ensure_ascii=False))
-    monkeypatch.setattr(log_columns, "LARGE", 0)
+    monkeypatch.setattr(log_blocks, "LARGE", 0)
     monkeypatch.setattr(log_columns, "decode_line", lambda raw: pytest.fail("decoded again"))
     run = read_run(path, lists_alone=True)
-    assert isinstance(run.content, log_columns.LogColumns)
+    assert isinstance(run.content, LogColumns)
     assert run.facts == {"system": "s"}
     assert run.content.everything().doc.texts() == ["d1#1", "d2#1"]
 
@@ -125,7 +126,7 @@ def test_regular_lines_are_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_else_a_log_holds_is_read_where_it_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"query_id": "q1", "topk": results(["d1#1"]), "latency_ms": {"a": 2}}))
-    monkeypatch.setattr(log_columns, "LARGE", 0)
+    monkeypatch.setattr(log_blocks, "LARGE", 0)
     gold = {"q1": {"d1": 1}}
     assert karat.evaluate(gold, str(path), "latency.p50", cache=False).mean["latency.p50"] == 2
     assert karat.evaluate(gold, str(path), "mrr", cache=False, details=True).runs[0].log is not None

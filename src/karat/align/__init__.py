@@ -27,7 +27,7 @@ from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.read.column_stream import ColumnStream
-from karat.read.log_columns import LogColumns
+from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:

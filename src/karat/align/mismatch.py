@@ -14,7 +14,7 @@ from karat.model.rankings import place_in_group
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.model.strings import equal_words
 from karat.read.column_stream import ColumnStream
-from karat.read.log_columns import LogColumns
+from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:

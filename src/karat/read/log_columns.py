@@ -6,30 +6,24 @@ the whole log is, so that its errors are the same for logs of all sizes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from karat.model.policy import parent_of
-from karat.model.run import Rows, Run
+from karat.model.run import Run
 from karat.model.run_log import FACTS, Id, has_gaps, merge_facts, ordered_items
-from karat.model.strings import PAD, Strings, padded
 from karat.read.json_lines import NOT_JSON, numbered_lines, repeated_in
+from karat.read.log_blocks import LogBlock, LogColumns, Texts
 from karat.read.log_lists import describe_gaps
 from karat.read.run_log import decode_line, trace_of
-from karat.read.textfile import join_rows
-from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from karat.model.policy import Policy
 
-LARGE = 16 << 20
-"""Bytes from which a log is read as columns."""
 BLOCK = 30_000
 """Results of a block."""
 
@@ -61,77 +55,6 @@ _LINE = msgspec.json.Decoder(
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RESULTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _COUNTS: list[int] = []
-
-
-class _Texts(NamedTuple):
-    """A column of texts in little room."""
-
-    data: bytes
-    sizes: NDArray[np.int32]
-
-    @staticmethod
-    def of(texts: Sequence[str]) -> _Texts:
-        joined = "".join(texts)
-        data = joined.encode()
-        plain = len(data) == len(joined)
-        sizes = map(len, texts) if plain else (len(text.encode()) for text in texts)
-        return _Texts(data, np.fromiter(sizes, dtype=np.int32, count=len(texts)))
-
-    def strings(self) -> Strings:
-        ends = np.cumsum(self.sizes, dtype=np.int64) + PAD
-        return Strings(padded(self.data), ends - self.sizes, ends)
-
-
-class LogBlock(NamedTuple):
-    """Whole lists: how long each is, all ids one after the other, and the docs of chunks where these differ."""
-
-    queries: tuple[str, ...]
-    sizes: NDArray[np.int64]
-    doc: _Texts
-    parent: _Texts | None
-    buffers: tuple[bytearray, ...] = ()
-
-    def holds(self, mark: bytes) -> bool:
-        """Whether the mark stands in an id."""
-        return mark in self.doc.data
-
-
-@dataclass(frozen=True, eq=False)
-class LogColumns:
-    """The final lists of a run log, in their order."""
-
-    path: str
-    lists: tuple[LogBlock, ...]
-    chunked: bool
-    """Whether some chunk belongs to a doc with another id."""
-    names_parents: bool = True
-    """Whether the docs of chunks are those that the log names."""
-
-    def blocks(self, size: int | None = None, spare: list[bytearray] | None = None) -> Generator[LogBlock]:
-        """The blocks that hold any result."""
-        yield from (block for block in self.lists if len(block.doc.sizes))
-
-    def rows(self, block: LogBlock) -> Rows:
-        """The results of a block. Their places are their scores, so that their order stays."""
-        group = np.repeat(np.arange(len(block.sizes)), block.sizes)
-        places = np.arange(len(group)) - (np.cumsum(block.sizes) - block.sizes)[group]
-        doc = block.doc.strings()
-        parent = doc if block.parent is None else block.parent.strings()
-        query = Strings.of(block.queries).take(group)
-        return Rows(query, doc, -places.astype(np.float64), parent=parent if self.names_parents else None)
-
-    def everything(self) -> Rows:
-        """All results at once."""
-        return join_rows([self.rows(block) for block in self.blocks()])
-
-    def size(self) -> int:
-        """The bytes of all ids."""
-        return sum(len(block.doc.data) for block in self.lists)
-
-    def empty_queries(self) -> Iterator[str]:
-        """The queries whose list is empty."""
-        for block in self.lists:
-            yield from (block.queries[i] for i in np.flatnonzero(block.sizes == 0).tolist())
 
 
 def read_log_columns(path: str, name: str, policy: Policy) -> Run | None:
@@ -219,7 +142,7 @@ class _Reader:
             mark = self._policy.separator
             pairs = zip(ids, docs, strict=True)
             return query, ids, [parent_of(chunk, mark) if doc is msgspec.UNSET else doc for chunk, doc in pairs]
-        return query, ids, docs  # type: ignore[return-value]
+        return query, ids, docs
 
     def _irregular(self, raw: bytes) -> tuple[str, list[str], list[str]] | None:
         """The list of any other line; None where something is wrong with it."""
@@ -245,10 +168,10 @@ class _Reader:
 
     def end_block(self) -> None:
         """Pack the lists so far."""
-        doc, alike = _Texts.of(self._docs), self._docs == self._parents
+        doc, alike = Texts.of(self._docs), self._docs == self._parents
         self.chunked = self.chunked or not alike
         sizes = np.array(self._sizes, dtype=np.int64)
-        self.blocks.append(LogBlock(tuple(self._queries), sizes, doc, None if alike else _Texts.of(self._parents)))
+        self.blocks.append(LogBlock(tuple(self._queries), sizes, doc, None if alike else Texts.of(self._parents)))
         self._queries, self._sizes, self._docs, self._parents = [], [], [], []
 
 

@@ -17,7 +17,7 @@ from karat.model.policy import Policy
 from karat.model.qrels import Qrels
 from karat.model.run import Run, Table
 from karat.model.strings import hashed
-from karat.read import frames
+from karat.read import frames, log_blocks
 from karat.read.column_stream import ColumnStream
 from karat.read.exact import as_rows
 from karat.read.files import HEAD, PACKED, check_path, is_run_log, open_input
@@ -108,16 +108,16 @@ def read_run(
 
 def _log_columns(path: str, name: str | None, format: str | None, policy: Policy) -> Run | None:
     """A large run log as columns; None for any other file, and for a log with problems."""
-    from karat.read import log_columns
-
     if path == "-" or format not in (None, "jsonl") or not os.path.isfile(path):
         return None
-    if os.path.getsize(path) < log_columns.LARGE:
+    if os.path.getsize(path) < log_blocks.LARGE:
         return None
     file = open_input(check_path(path))
     if recognise_format(file, "run").name != "jsonl" or not is_run_log(file.head):
         return None
-    return log_columns.read_log_columns(path, name or run_name(path), policy)
+    from karat.read.log_columns import read_log_columns
+
+    return read_log_columns(path, name or run_name(path), policy)
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:
