@@ -49,6 +49,7 @@ help:
 	@echo "make bench-retrievers      BM25, dense, hybrid and Dartboard on SciFact, in .venv-models (needs ../shared/data)"
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
+	@echo "make bench-formats    the same rows as text, frames, Parquet and out of order, and run logs (minutes)"
 	@echo "make bench-start      how long karat takes to start, beside python and import numpy (minutes; instructions need valgrind)"
 	@echo "make bench-kernel     the compiled kernel and numpy in turn: files and dicts, beside pytrec_eval and a bare read (minutes)"
 	@echo "make bench-bm25       a million docs indexed and searched by BM25, beside tantivy (minutes)"
@@ -245,6 +246,9 @@ bench-kernel: $(VENV)/.bench
 
 bench-bm25: $(VENV)/.bench
 	$(BIN)/python bench/bm25_index.py
+
+bench-formats: $(VENV)/.bench
+	$(BIN)/python bench/formats.py
 
 screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py

@@ -12,7 +12,7 @@ import pytest
 
 import karat
 from karat import errors
-from karat.align.sql import align_sql
+from karat.align.disorder import align_disorder
 from karat.model.docs import TEXT_FIELDS, Docs
 from karat.model.policy import RELEVANT, SEPARATOR, binarize, earns_gain, is_judged, is_relevant, parent_of
 from karat.read.docs import read_docs
@@ -226,17 +226,17 @@ class TestChunksOfACorpus:
         assert result.per_query("redundancy@5") == {"q1": pytest.approx(1 / 3), "q2": 0.0}
         assert karat.evaluate(GOLD, run, "mrr", docs=corpus).mean["mrr"] == 0.75  # level=auto finds out
 
-    def test_sql_alignment_uses_it(self, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_passes_use_it(self, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         import karat.align
 
         calls: list[dict[str, Any]] = []
 
         def spied(*args: Any, **options: Any) -> Any:
             calls.append(options)
-            return align_sql(*args, **options)
+            return align_disorder(*args, **options)
 
         monkeypatch.setattr("karat.align.IN_MEMORY", 0)
-        monkeypatch.setattr("karat.align.sql.align_sql", spied)
+        monkeypatch.setattr("karat.align.disorder.align_disorder", spied)
         rows = [f"{q} Q0 {d} 0 {s} t\n" for q, docs in SCORES.items() for d, s in docs.items()]
         run = tmp_path / "a.run"
         run.write_text("".join(rows[::2] + rows[1::2]), "utf-8")

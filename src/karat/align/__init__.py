@@ -27,6 +27,7 @@ from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.read.column_stream import ColumnStream
+from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def find(
     hits, notes = _at_level(qrels, run, policy, aligner)
     content = run.content
     chunked = isinstance(content, OrderedLists) and content.parents is not None and content.parents != content.lists
+    chunked = chunked or (isinstance(content, LogColumns) and content.chunked)
     chunked = chunked or (bool(run.parents) and any(doc in run.parents for doc in qrels.docs))
     if isinstance(content, ScoredLists) and (hits.at_doc or run.parents or policy.selects):  # aligned as ordered lists
         hits = replace(hits, level=count_level_lists(qrels, content, policy))
@@ -177,23 +179,37 @@ class _Aligner:
                 keep_items=self.keep_items,
                 parents=self.run.parents,
             )
+        if isinstance(content, LogColumns):
+            return self._log(content, at_doc)
         assert isinstance(content, (TextFile, ColumnStream))
         return self._file(content, at_doc)
 
+    def _log(self, log: LogColumns, at_doc: bool) -> Hits:
+        """The lists of a log; those that are empty have no rows."""
+        hits = self._stream(log, at_doc)
+        empty = list(log.empty_queries())
+        known = [self.qrels.query_index[q] for q in empty if q in self.qrels.query_index]
+        hits.returned[known] = 0
+        others = [q for q in empty if q not in self.qrels.query_index]
+        return replace(hits, without_gold=[*hits.without_gold, *others])
+
+    def _stream(self, file: TextFile | ColumnStream | LogColumns, at_doc: bool) -> Hits:
+        return align_stream(
+            self.qrels,
+            lambda: self.gold,
+            file,
+            self.policy,
+            at_doc=at_doc,
+            threads=self.threads,
+            keep_items=self.keep_items,
+            separator=self.mark.encode(),
+            separators=self._separators,
+            parents=self.run.parents,
+        )
+
     def _file(self, file: TextFile | ColumnStream, at_doc: bool) -> Hits:
         try:
-            return align_stream(
-                self.qrels,
-                lambda: self.gold,
-                file,
-                self.policy,
-                at_doc=at_doc,
-                threads=self.threads,
-                keep_items=self.keep_items,
-                separator=self.mark.encode(),
-                separators=self._separators,
-                parents=self.run.parents,
-            )
+            return self._stream(file, at_doc)
         except NotGrouped:
             regular = True
         except Irregular:
@@ -262,7 +278,7 @@ class _Aligner:
             return True
         if isinstance(content, TextFile) and content.layout.parent is not None:
             return True
-        if isinstance(content, ColumnStream) and content.has_parents:
+        if isinstance(content, LogColumns) or (isinstance(content, ColumnStream) and content.has_parents):
             return True
         return not self.run.names_docs and self.has_marks(hits)
 
@@ -285,5 +301,7 @@ class _Aligner:
         content = self._content
         if isinstance(content, OrderedLists):
             content = replace(content, parents=None)
+        if isinstance(content, LogColumns):
+            content = replace(content, names_parents=False)
         run = replace(self.run, content=content, names_docs=False)
         return _Aligner(self.qrels, run, replace(self.policy, separator=self.mark), self.threads, self.memory, 0)

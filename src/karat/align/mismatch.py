@@ -14,6 +14,7 @@ from karat.model.rankings import place_in_group
 from karat.model.run import OrderedLists, ScoredLists, Table
 from karat.model.strings import equal_words
 from karat.read.column_stream import ColumnStream
+from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
 
 if TYPE_CHECKING:
@@ -227,6 +228,8 @@ def _first_rows(content: Table | StreamedFile, size: int | None = None) -> Rows 
         return content.rows
     if isinstance(content, ColumnStream):
         return content.first_rows()
+    if isinstance(content, LogColumns):
+        return next(map(content.rows, content.blocks()), None)
     if not isinstance(content, TextFile):
         return None
     try:

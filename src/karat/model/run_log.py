@@ -130,13 +130,7 @@ class RunLog:
     @cached_property
     def facts(self) -> Facts:
         """What the lines say of the run as a whole; a list of values where they differ."""
-        values: dict[str, dict[object, Json]] = {}
-        for trace in self.traces.values():
-            for name, value in trace.facts.items():
-                key = value if isinstance(value, (str, int)) else msgspec.json.encode(value)
-                values.setdefault(name, {}).setdefault(key, value)
-        several = {name: list(distinct.values()) for name, distinct in values.items()}
-        return {name: each[0] if len(each) == 1 else each for name, each in several.items()}
+        return merge_facts(fact for trace in self.traces.values() for fact in trace.facts.items())
 
     @cached_property
     def stage_names(self) -> tuple[str, ...]:
@@ -205,6 +199,16 @@ class RunLog:
         """Whether retrieval was done (or skipped), for lines that say so."""
         self.check("retrieved")
         return {q: t.retrieved for q, t in self.traces.items() if t.retrieved is not None}
+
+
+def merge_facts(facts: Iterable[tuple[str, Json]]) -> Facts:
+    """What lines say of the run as a whole; a list of values where they differ."""
+    values: dict[str, dict[object, Json]] = {}
+    for name, value in facts:
+        key = value if isinstance(value, (str, int)) else msgspec.json.encode(value)
+        values.setdefault(name, {}).setdefault(key, value)
+    several = {name: list(distinct.values()) for name, distinct in values.items()}
+    return {name: each[0] if len(each) == 1 else each for name, each in several.items()}
 
 
 def ordered_items(items: Sequence[LogItem], policy: Policy) -> Sequence[LogItem]:

@@ -74,7 +74,8 @@ def register_frame(database: Database, frame: object, name: str) -> Selection:
 def parquet_rows(path: str, role: Role) -> ColumnStream:
     """The rows of a Parquet file."""
     with parquet_errors(path):
-        database = open_parquet(path, 1)  # each thread holds a part of the file
+        database = open_parquet(path, threads=1)  # each thread holds a part of the file
+        database.run("SET disable_parquet_prefetching = true")  # which holds more of it
         stream = _table_rows(database, parquet(path), role, path)
         size = database.parquet_size(path)
 
@@ -97,7 +98,7 @@ def parquet_field_rows(path: str) -> Iterator[FieldRow]:
         yield from enumerate(open_parquet(path).named_rows(parquet(path)), start=1)
 
 
-def open_parquet(path: str, threads: int | None = None) -> Database:
+def open_parquet(path: str, *, threads: int | None = None) -> Database:
     """A database that can read a Parquet file; one that holds far more than its size says is refused."""
     database = Database([path], threads=threads)
     if (problem := bomb_problem(database.parquet_size(path), os.path.getsize(path))) is not None:

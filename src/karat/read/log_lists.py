@@ -86,9 +86,13 @@ def _final_lists(
         scores[query] = [item.score for item in items]
         if with_days:
             versions[query] = [days.get(item.doc_version, math.nan) for item in items]
+    return OrderedLists(lists, parents, scores or None, versions or None), describe_gaps(gaps), late
+
+
+def describe_gaps(gaps: int) -> list[str]:
+    """A note on lines whose ranks leave some out."""
     lines = "1 line has gaps in its ranks" if gaps == 1 else f"{gaps} lines have gaps in their ranks"
-    notes = [f"{lines}; positions were renumbered from 1"] if gaps else []
-    return OrderedLists(lists, parents, scores or None, versions or None), notes, late
+    return [f"{lines}; positions were renumbered from 1"] if gaps else []
 
 
 def days_of_docs(log: RunLog) -> dict[str | None, float]:

@@ -17,11 +17,11 @@ from karat.model.policy import Policy
 from karat.model.qrels import Qrels
 from karat.model.run import Run, Table
 from karat.model.strings import hashed
-from karat.read import frames
+from karat.read import frames, log_blocks
 from karat.read.column_stream import ColumnStream
 from karat.read.exact import as_rows
-from karat.read.files import HEAD, PACKED, check_path, open_input
-from karat.read.formats import LineRows, all_formats, read_content
+from karat.read.files import HEAD, PACKED, check_path, is_run_log, open_input
+from karat.read.formats import LineRows, all_formats, read_content, recognise_format
 from karat.read.layout import lines_of
 from karat.read.objects import qrels_from_mapping, run_from_mapping
 from karat.read.problems import Problems, parse_number
@@ -79,15 +79,18 @@ def read_run(
     as_of: Mapping[str, float] | None = None,
     with_days: bool = False,
     queries: Queries | None = None,
+    lists_alone: bool = False,
 ) -> Run:
     """A run from a path, a dict, a frame, or a `Run`.
 
     The policy chooses the list of a run log that is the run; `as_of` holds the day of queries, for a policy that
     drops newer docs, and `with_days` adds the days of all docs. `queries` has the order of those that one result of
-    Chroma is for.
+    Chroma is for. `lists_alone` says that nobody looks at what else a run log holds.
     """
     policy = policy or Policy()
     if isinstance(source, (str, os.PathLike)):
+        if lists_alone and (columns := _log_columns(os.fspath(source), name, format, policy)) is not None:
+            return columns
         run = _run_from_file(check_path(os.fspath(source)), name, format, policy.separator, queries)
     elif isinstance(source, Run):
         run = source
@@ -101,6 +104,20 @@ def read_run(
             f"{name or 'run'}: expected a path, a dict, a data frame or karat.Run, found {type(source).__name__}"
         )
     return _choose_list(run, policy, as_of, with_days)
+
+
+def _log_columns(path: str, name: str | None, format: str | None, policy: Policy) -> Run | None:
+    """A large run log as columns; None for any other file, and for a log with problems."""
+    if path == "-" or format not in (None, "jsonl") or not os.path.isfile(path):
+        return None
+    if os.path.getsize(path) < log_blocks.LARGE:
+        return None
+    file = open_input(check_path(path))
+    if recognise_format(file, "run").name != "jsonl" or not is_run_log(file.head):
+        return None
+    from karat.read.log_columns import read_log_columns
+
+    return read_log_columns(path, name or run_name(path), policy)
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:
