@@ -180,6 +180,40 @@ class TestSearch:
             alone = made.retrieve([query], 30)[0]
             assert (alone.ids, alone.scores) == (found.ids, found.scores)
 
+    def test_vectors_beyond_memory_are_found_as_those_within_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = [*texts(700), "", "heart"]
+        found[300:310] = found[:10]
+        within = indexed(found)
+        monkeypatch.setenv("KARAT_MAX_VECTORS", "1000")
+        beyond = indexed(found)
+        assert isinstance(beyond.matrix, np.memmap) and not isinstance(within.matrix, np.memmap)
+        for asked in ([Query(t) for t in texts(20, seed=2)], [Query("heart")]):
+            for k in (1, 30, 800):
+                pairs = zip(within.retrieve(asked, k), beyond.retrieve(asked, k), strict=True)
+                assert all((a.ids, a.scores) == (b.ids, b.scores) for a, b in pairs)
+
+    def test_half_precision_alone_would_find_others(self, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+        """Cosines that differ by less than half precision can tell, and numbers too small for it."""
+        source = (
+            "def encode(texts):\n"
+            "    return [[1.0, *(1e-4 * int(d) for d in t[2:]), 3e-8] if '.' in t else [1.0] * 6 for t in texts]\n"
+        )
+        model = f"{module(source)}:encode"
+        found = [f"x.{i:04d}" for i in random.Random(5).sample(range(10_000), 2_000)]
+        within = indexed(found, model=model)
+        monkeypatch.setenv("KARAT_MAX_VECTORS", "1000")
+        beyond = indexed(found, model=model)
+        ours, theirs = (made.retrieve([Query("all")], 25)[0] for made in (beyond, within))
+        assert (ours.ids, ours.scores) == (theirs.ids, theirs.scores)
+        rough = beyond.matrix.astype(np.float16).astype(np.float32) @ beyond.encode_query("all")
+        assert {f"d{i}" for i in np.argsort(-rough)[:25].tolist()} != set(ours.ids)
+
+    def test_no_room_for_vectors_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KARAT_MAX_VECTORS", "1000")
+        monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+        with pytest.raises(InputError, match=r"do not fit into 1,000 bytes of memory, nor into /nowhere .*TMPDIR"):
+            indexed(texts(20))
+
     def test_k_beyond_the_corpus_gives_all_of_it(self) -> None:
         assert len(indexed(texts(5)).retrieve([Query("heart")], 100)[0].ids) == 5
 

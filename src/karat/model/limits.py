@@ -88,7 +88,12 @@ PIPE_SECONDS = Limit("pipe_seconds", 10, "How long a named pipe may wait for som
 ANSWER = Limit("answer", 64 << 20, "One answer of a server; its time is limited by the retriever's `timeout`.")
 CACHE = Limit("cache", 512 << 20, "Rankings in the cache; the entries not used for longest are removed.")
 INDEXES = Limit("indexes", 4 << 30, "Indexes and vectors of benchmarks; the entries not used for longest are removed.")
-LIMITS = (LINE, ID, UNPACKED, RATIO, CONFIG, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES)
+VECTORS = Limit(
+    "vectors",
+    4 << 30,
+    "Vectors that dense search holds in memory; more are in a temporary file, and in memory at half their precision.",
+)
+LIMITS = (LINE, ID, UNPACKED, RATIO, CONFIG, YAML_VALUES, YAML_DEPTH, PIPE_SECONDS, ANSWER, CACHE, INDEXES, VECTORS)
 
 
 def bomb_problem(unpacked: int, packed: int) -> str | None:

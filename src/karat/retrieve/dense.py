@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karat.errors import InputError, UsageError, shown
+from karat.model.limits import VECTORS
 from karat.retrieve import ranking
 from karat.retrieve.corpus import fingerprint
 from karat.retrieve.encoders import WORDLLAMA, encoder_of
@@ -44,8 +46,9 @@ class Dense(Base):
     `model` is wordllama, a folder or a hub name of sentence-transformers, openai:MODEL for an OpenAI-compatible
     endpoint, or module:function. The search is exact: a product in single precision finds all that could be among
     the best, and their scores in double precision decide: the order does not depend on how a machine multiplies
-    matrices, and passages with the same text tie. A passage without text is not found, and a query without text
-    finds nothing.
+    matrices, and passages with the same text tie. Vectors that are too many for memory are found by a product in half
+    precision, which leaves more to look at, and have the same scores. A passage without text is not found, and a query
+    without text finds nothing.
     """
 
     watch: Callable[[int, int], None] | None = None
@@ -82,6 +85,8 @@ class Dense(Base):
         )
         self.ids: Sequence[str] = []
         self.matrix: Matrix = np.zeros((0, 0), dtype=np.float32)
+        self._half: NDArray[np.float16] | None = None
+        """The matrix at half its precision, where it is too large for memory itself."""
         self._row: dict[str, int] = {}
         self._index_tokens: int | None = None
         self._last = threading.local()
@@ -90,17 +95,20 @@ class Dense(Base):
         """Encode all passages, block by block; blocks that were encoded before are loaded."""
         before, total = self.encoder.tokens, len(corpus)
         matrix: Matrix | None = None
+        self._half = None
         for start in range(0, total, BLOCK):
             part = self._block(corpus.texts[start : start + BLOCK])
             if part.shape[1]:  # 0 where no text of the block has content
                 if matrix is None:
-                    matrix = np.zeros((total, part.shape[1]), dtype=np.float32)
+                    matrix, self._half = self._room(total, part.shape[1])
                 if part.shape[1] != matrix.shape[1]:
                     raise InputError(
                         f"dense: {self.encoder.name} gave vectors of {matrix.shape[1]} and then of {part.shape[1]} "
                         "numbers; expected one length for all"
                     )
                 matrix[start : start + len(part)] = part
+                if self._half is not None:
+                    self._half[start : start + len(part)] = part
             if self.watch is not None:
                 self.watch(min(start + BLOCK, total), total)
         self.matrix = matrix if matrix is not None else np.zeros((total, 0), dtype=np.float32)
@@ -184,16 +192,30 @@ class Dense(Base):
                 raise InputError(
                     f"dense: {self.encoder.name} makes {len(vector)} numbers for a query and {dims} for a passage"
                 )
-        products = np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
-        each = zip(vectors, products, strict=True)
+        each = zip(vectors, self._products(vectors), strict=True)
         return [self._nearest(vector, rough, k) if vector.any() else nothing for vector, rough in each]
 
+    def _products(self, vectors: Sequence[Matrix]) -> Iterable[Matrix]:
+        """All cosines of each vector, in single precision; those of vectors in half precision where these are held."""
+        if self._half is None:
+            return np.stack(vectors) @ self.matrix.T if len(vectors) > 1 else [self.matrix @ v for v in vectors]
+        asked = np.stack(vectors)
+        products = np.empty((len(vectors), len(self._half)), dtype=np.float32)
+        for start in range(0, len(self._half), _AT_ONCE):
+            part = self._half[start : start + _AT_ONCE].astype(np.float32)
+            np.matmul(asked, part.T, out=products[:, start : start + _AT_ONCE])
+        return products
+
     def _nearest(self, vector: Matrix, rough: Matrix, k: int) -> tuple[Rows, Scores]:
-        """The rows and exact cosines of the k nearest; `rough` are all cosines in single precision."""
+        """The rows and exact cosines of the k nearest; `rough` are all cosines as `_products` has them."""
         if len(self._without):
             rough[self._without] = -np.inf
         # Each product of unit vectors is off by at most dims × half an epsilon, so that two are by at most dims × one.
-        rows = ranking.contenders(rough, k, len(vector) * _EPSILON)
+        slack = len(vector) * _EPSILON
+        if self._half is not None:
+            # Half precision moves each number by 2⁻¹¹ of itself, or by 2⁻²⁵ where it is tiny.
+            slack += 2 * (2.0**-11 + len(vector) * 2.0**-25)
+        rows = ranking.contenders(rough, k, slack)
         wide = vector.astype(np.float64)
         scores = np.empty(len(rows))
         for start in range(0, len(rows), _AT_ONCE):
@@ -202,6 +224,21 @@ class Dense(Base):
             part.sum(axis=1, out=scores[start : start + _AT_ONCE])
         order = np.lexsort((self._place[rows], -scores))[:k]
         return rows[order], scores[order]
+
+    def _room(self, rows: int, dims: int) -> tuple[Matrix, NDArray[np.float16] | None]:
+        """Room for the vectors of all passages; where memory is not meant for so much, in a file beside half of it."""
+        if rows * dims * 4 <= VECTORS.value:
+            return np.zeros((rows, dims), dtype=np.float32), None
+        try:
+            with tempfile.TemporaryFile() as file:
+                file.truncate(rows * dims * 4)
+                matrix = np.memmap(file, np.float32, "r+", shape=(rows, dims))
+        except OSError as error:
+            raise InputError(
+                f"dense: the vectors do not fit into {VECTORS.text} of memory, nor into {tempfile.gettempdir()} "
+                f"({error.strerror}); {VECTORS.advice}, or set TMPDIR to a folder with room"
+            ) from None
+        return matrix, np.zeros((rows, dims), dtype=np.float16)
 
     def _remember(self, text: str) -> None:
         vectors = self._encode([text], "query")
