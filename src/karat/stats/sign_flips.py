@@ -313,24 +313,35 @@ def _by_flips(
     signed = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
     extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
     p = extreme / signed.shape[1] if draws is None else (extreme + 1) / (draws + 1)
-    sums, sizes = (total[:, None] - signed[:-1]) / 2, (weight - signed[-1]) / 2
+    if not levels:
+        return p, []
+    sizes = (weight - signed[-1]) / 2
     if draws is not None:  # a draw and its mirror image
-        sums, sizes = np.concatenate((sums, total[:, None] - sums), axis=1), np.concatenate((sizes, weight - sizes))
-    some = sizes > TOLERANCE * weight
-    means = sums[:, some] / sizes[some]
-    means[np.abs(means) <= slack[:, None] / weight] = 0.0
-    empty = 0 if draws is None else int((~some).sum())
-    ends = []
-    for level in levels:
-        alpha = 1 - level
-        place = math.ceil(alpha * (2.0 ** (len(tops) - 1) if draws is None else draws + 1) - 1e-9) - 1
-        place -= empty
-        if place < 1:
-            ends.append((np.full(len(total), -math.inf), np.full(len(total), math.inf)))
-            continue
-        means.partition((place - 1, means.shape[1] - place), axis=1)
-        ends.append((means[:, place - 1].copy(), means[:, -place].copy()))
+        sizes = np.concatenate((sizes, weight - sizes))
+    some = np.flatnonzero(sizes > TOLERANCE * weight)
+    empty = 0 if draws is None else len(sizes) - len(some)
+    flips = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
+    places = [math.ceil((1 - level) * flips - 1e-9) - 1 - empty for level in levels]
+    ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
+    for i, row in enumerate(signed[:-1]):
+        sums = (total[i] - row) / 2
+        if draws is not None:
+            sums = np.concatenate((sums, total[i] - sums))
+        means = (sums if len(some) == len(sums) else sums[some]) / (sizes if len(some) == len(sums) else sizes[some])
+        means[np.abs(means) <= slack[i] / weight] = 0.0
+        middle, deviation = total[i] / weight, float(means.std())
+        for (low, high), place in zip(ends, places, strict=True):
+            if place >= 1:
+                low[i] = _smallest(means, place, middle - deviation)
+                high[i] = -_smallest(-means, place, -middle - deviation)
     return p, ends
+
+
+def _smallest(values: Floats, place: int, likely: float) -> float:
+    """The value at this place in rising order, from 1 on; it is likely to be below some value."""
+    few = values[values < likely]
+    part = few if len(few) >= place else values
+    return float(np.partition(part, place - 1)[place - 1])
 
 
 def _all_flips(parts: Floats) -> Floats:
