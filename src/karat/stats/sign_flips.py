@@ -318,30 +318,33 @@ def _by_flips(
     sizes = (weight - signed[-1]) / 2
     if draws is not None:  # a draw and its mirror image
         sizes = np.concatenate((sizes, weight - sizes))
-    some = np.flatnonzero(sizes > TOLERANCE * weight)
-    empty = 0 if draws is None else len(sizes) - len(some)
+    some = sizes > TOLERANCE * weight
+    empty = 0 if draws is None else len(sizes) - int(some.sum())
     flips = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
     places = [math.ceil((1 - level) * flips - 1e-9) - 1 - empty for level in levels]
     ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
+    middles = total / weight
+    reach = np.sqrt(((tops - middles * bottoms[:, None]) ** 2).sum(axis=0)) / weight
+    sums = np.empty(len(sizes))
     for i, row in enumerate(signed[:-1]):
-        sums = (total[i] - row) / 2
+        half, mirrored = sums[: len(row)], sums[len(row) :]
+        np.divide(total[i] - row, 2, out=half)
         if draws is not None:
-            sums = np.concatenate((sums, total[i] - sums))
-        means = (sums if len(some) == len(sums) else sums[some]) / (sizes if len(some) == len(sums) else sizes[some])
-        means[np.abs(means) <= slack[i] / weight] = 0.0
-        middle, deviation = total[i] / weight, float(means.std())
+            np.subtract(total[i], half, out=mirrored)
+        means = sums / sizes if some.all() else sums[some] / sizes[some]
+        near = slack[i] / weight
+        low_part, high_part = means[means < middles[i] - reach[i] + near], means[means > middles[i] + reach[i] - near]
         for (low, high), place in zip(ends, places, strict=True):
             if place >= 1:
-                low[i] = _smallest(means, place, middle - deviation)
-                high[i] = -_smallest(-means, place, -middle - deviation)
+                low[i] = _at_place(low_part if len(low_part) >= place else means, place - 1, near)
+                high[i] = _at_place(high_part if len(high_part) >= place else means, -place, near)
     return p, ends
 
 
-def _smallest(values: Floats, place: int, likely: float) -> float:
-    """The value at this place in rising order, from 1 on; it is likely to be below some value."""
-    few = values[values < likely]
-    part = few if len(few) >= place else values
-    return float(np.partition(part, place - 1)[place - 1])
+def _at_place(values: Floats, place: int, near: float) -> float:
+    """The value at this place in rising order; 0 where it is as near as rounding errors are."""
+    value = float(np.partition(values, place)[place])
+    return 0.0 if abs(value) <= near else value
 
 
 def _all_flips(parts: Floats) -> Floats:
