@@ -33,6 +33,7 @@ help:
 	@echo "make bench-error-rates  how often gates decide wrongly on real values (needs ../shared/data; an hour)"
 	@echo "make bench-sequential  the same over 60 looks at a growing gold, with sequential intervals (needs ../shared/data)"
 	@echo "make bench-check  what a check costs beside a bare evaluation"
+	@echo "make bench-verbs  CPU time of the verbs of CI up to 100,000 queries, and a check of the demo (minutes)"
 	@echo "make bench-record size of saved results, and how fast they are written and read"
 	@echo "make bench-diversity  metrics of diversity beside a loop over pairs, and their memory (minutes)"
 	@echo "make bench-diagnosis  how often the diagnosis names a planted fault (minutes)"
@@ -177,6 +178,9 @@ bench-sequential: $(VENV)/.bench
 
 bench-check: $(VENV)/.bench
 	$(BIN)/python bench/check.py
+
+bench-verbs: $(VENV)/.bench
+	$(BIN)/python bench/verbs.py
 
 bench-record: $(VENV)/.bench
 	$(BIN)/python bench/record.py

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 CHUNK = 64
 """Resamples drawn from one random stream."""
-KEPT = 4096
-"""Draws of no more units than this are kept for the next who asks: at most 32 MB in all."""
+KEPT, CHUNKS = 512, 512
+"""Draws of no more units than this are kept for the next who asks, so many chunks of them: at most 32 MB in all."""
+
+TOGETHER = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def drawn_counts(size: int, rows: int, seed: int, start: int) -> NDArray[np.floa
     return _kept(size, rows, seed, start).astype(np.float64)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=CHUNKS)
 def _kept(size: int, rows: int, seed: int, start: int) -> NDArray[np.uint16]:
     """The draws of few units, kept: several runs, differences and segments ask for the same ones in turn."""
     return _drawn(size, rows, seed, start).astype(np.uint16)
@@ -153,9 +155,10 @@ def _kept(size: int, rows: int, seed: int, start: int) -> NDArray[np.uint16]:
 def _drawn(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
     drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)
-    out = np.empty((rows, size))
-    for i in range(rows):
-        out[i] = np.bincount(drawn[i], minlength=size)
+    out, step = np.empty((rows, size)), max(1, TOGETHER // size)
+    for first in range(0, rows, step):  # rows of few units are counted together
+        places = drawn[first : first + step] + np.arange(min(step, rows - first))[:, None] * size
+        out[first : first + step] = np.bincount(places.ravel(), minlength=places.size).reshape(places.shape)
     return out
 
 

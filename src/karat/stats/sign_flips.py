@@ -313,24 +313,38 @@ def _by_flips(
     signed = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
     extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
     p = extreme / signed.shape[1] if draws is None else (extreme + 1) / (draws + 1)
-    sums, sizes = (total[:, None] - signed[:-1]) / 2, (weight - signed[-1]) / 2
+    if not levels:
+        return p, []
+    sizes = (weight - signed[-1]) / 2
     if draws is not None:  # a draw and its mirror image
-        sums, sizes = np.concatenate((sums, total[:, None] - sums), axis=1), np.concatenate((sizes, weight - sizes))
+        sizes = np.concatenate((sizes, weight - sizes))
     some = sizes > TOLERANCE * weight
-    means = sums[:, some] / sizes[some]
-    means[np.abs(means) <= slack[:, None] / weight] = 0.0
-    empty = 0 if draws is None else int((~some).sum())
-    ends = []
-    for level in levels:
-        alpha = 1 - level
-        place = math.ceil(alpha * (2.0 ** (len(tops) - 1) if draws is None else draws + 1) - 1e-9) - 1
-        place -= empty
-        if place < 1:
-            ends.append((np.full(len(total), -math.inf), np.full(len(total), math.inf)))
-            continue
-        means.partition((place - 1, means.shape[1] - place), axis=1)
-        ends.append((means[:, place - 1].copy(), means[:, -place].copy()))
+    empty = 0 if draws is None else len(sizes) - int(some.sum())
+    flips = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
+    places = [math.ceil((1 - level) * flips - 1e-9) - 1 - empty for level in levels]
+    ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
+    middles = total / weight
+    reach = np.sqrt(((tops - middles * bottoms[:, None]) ** 2).sum(axis=0)) / weight
+    sums = np.empty(len(sizes))
+    for i, row in enumerate(signed[:-1]):
+        half, mirrored = sums[: len(row)], sums[len(row) :]
+        np.divide(total[i] - row, 2, out=half)
+        if draws is not None:
+            np.subtract(total[i], half, out=mirrored)
+        means = sums / sizes if some.all() else sums[some] / sizes[some]
+        near = slack[i] / weight
+        low_part, high_part = means[means < middles[i] - reach[i] + near], means[means > middles[i] + reach[i] - near]
+        for (low, high), place in zip(ends, places, strict=True):
+            if place >= 1:
+                low[i] = _at_place(low_part if len(low_part) >= place else means, place - 1, near)
+                high[i] = _at_place(high_part if len(high_part) >= place else means, -place, near)
     return p, ends
+
+
+def _at_place(values: Floats, place: int, near: float) -> float:
+    """The value at this place in rising order; 0 where it is as near as rounding errors are."""
+    value = float(np.partition(values, place)[place])
+    return 0.0 if abs(value) <= near else value
 
 
 def _all_flips(parts: Floats) -> Floats:
