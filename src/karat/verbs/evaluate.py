@@ -40,7 +40,7 @@ from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.results.words import queries_text
 from karat.store.cache import Cache, StoredRun
 from karat.verbs.log_metrics import log_panel
-from karat.verbs.remote import fetch_tables, keeps_some_lists, session_of
+from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -424,13 +424,8 @@ class _Job:
 
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""
-        if self.session is not None and (is_spark_frame(source) or isinstance(source, (str, os.PathLike))):
-            from karat.cluster.sources import open_run
-
-            form = self.settings.data.run_format
-            source = open_run(self.session, source, name, form, policy or self.policy, self.engine)
         return read_run(
-            source,
+            open_source(self.session, source, name, self.settings, policy or self.policy),
             name=name,
             format=self.settings.data.run_format,
             policy=policy or self.policy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -10,6 +11,7 @@ from karat.read.frames import is_spark_frame
 
 if TYPE_CHECKING:
     from karat.config.options import Settings
+    from karat.model.policy import Policy
     from karat.results.gold import Gold
 
 
@@ -30,6 +32,15 @@ def fetch_tables(session: Any, settings: Settings, qrels: Any) -> tuple[Settings
 
     tables = {name: fetch(session, getattr(settings.data, name), name) for name in ("queries", "docs")}
     return settings.change(queries=tables["queries"], docs=tables["docs"]), fetch(session, qrels, "the gold")
+
+
+def open_source(session: Any, source: Any, name: str | None, settings: Settings, policy: Policy) -> Any:
+    """The run that a cluster has at a path, in a table or in a frame; other sources as they are."""
+    if session is None or not (is_spark_frame(source) or isinstance(source, (str, os.PathLike))):
+        return source
+    from karat.cluster.sources import open_run
+
+    return open_run(session, source, name, settings.data.run_format, policy, settings.engine)
 
 
 def keeps_some_lists(content: object, gold: Gold | None) -> TypeGuard[RemoteRows]:
