@@ -14,6 +14,7 @@ from karat.align.columns import BlockHits
 from karat.align.gold import GoldIndex
 from karat.align.hits import Extent, ReturnedDoc
 from karat.model.qrels import Qrels
+from karat.model.strings import PAD, Strings, padded
 from karat.records import dataclass
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ class PackedGold:
     @staticmethod
     def of(qrels: Qrels) -> PackedGold:
         """The judgments without what only the driver needs."""
-        content = (list(qrels.query_ids), _small(qrels.offsets), list(qrels.docs), qrels.grades.tobytes())
+        docs = [doc.encode() for doc in qrels.docs]
+        lengths = np.fromiter(map(len, docs), dtype=np.int64, count=len(docs))
+        texts = (b"".join(docs), _small(lengths))
+        content = (list(qrels.query_ids), _small(qrels.offsets), *texts, qrels.grades.tobytes())
         data = zlib.compress(msgspec.msgpack.encode(content), 1)
         return PackedGold(blake2b(data, digest_size=16).digest(), data)
 
@@ -44,9 +48,12 @@ class PackedGold:
 
 @lru_cache(maxsize=2)
 def _index(_: bytes, gold: PackedGold) -> GoldIndex:
-    kind = tuple[list[str], bytes, list[str], bytes]
-    queries, offsets, docs, grades = msgspec.msgpack.decode(zlib.decompress(gold.data), type=kind)
-    return GoldIndex(Qrels(queries, _large(offsets), docs, np.frombuffer(grades, dtype=np.float64)))
+    kind = tuple[list[str], bytes, bytes, bytes, bytes]
+    queries, offsets, text, lengths, grades = msgspec.msgpack.decode(zlib.decompress(gold.data), type=kind)
+    sizes = _large(lengths)
+    ends = np.cumsum(sizes) + PAD
+    qrels = Qrels(queries, _large(offsets), (), np.frombuffer(grades, dtype=np.float64))
+    return GoldIndex(qrels, Strings(padded(text), ends - sizes, ends))
 
 
 class Part(msgspec.Struct, array_like=True):
