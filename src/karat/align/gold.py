@@ -32,11 +32,12 @@ def unjudged_queries(query_ids: Iterable[str]) -> Qrels:
 class GoldIndex:
     """Judged (query, doc) pairs by a 64-bit key; a match is always confirmed on the ids themselves."""
 
-    def __init__(self, qrels: Qrels) -> None:
+    def __init__(self, qrels: Qrels, docs: Strings | None = None) -> None:
+        """The gold; `docs` are those of the qrels as a column, where they are at hand."""
         self.queries = {q.encode(): i for i, q in enumerate(qrels.query_ids)}
         self._query = qrels.query_of
         self.grades = qrels.grades
-        self._words = Strings.of(qrels.docs).words()
+        self._words = (Strings.of(qrels.docs) if docs is None else docs).words()
         for salt in _SALTS:
             self._salt = np.uint64(salt)
             keys = self.keys(self._words, self._query)

@@ -11,7 +11,7 @@ from karat.errors import InputError, shown
 from karat.model.ids import are_plain, find_twins
 from karat.model.policy import parent_of
 from karat.model.rankings import place_in_group
-from karat.model.run import OrderedLists, ScoredLists, Table
+from karat.model.run import OrderedLists, RemoteRows, ScoredLists, Table
 from karat.model.strings import equal_words
 from karat.read.column_stream import ColumnStream
 from karat.read.log_blocks import LogColumns
@@ -222,11 +222,11 @@ def _sample(run: Run, queries: Sequence[str]) -> dict[str, dict[str, None]]:
     return out
 
 
-def _first_rows(content: Table | StreamedFile, size: int | None = None) -> Rows | None:
+def _first_rows(content: Table | StreamedFile | RemoteRows, size: int | None = None) -> Rows | None:
     """All rows of a table, or those in the first block of a file or frame; None where these are not regular."""
     if isinstance(content, Table):
         return content.rows
-    if isinstance(content, ColumnStream):
+    if isinstance(content, (ColumnStream, RemoteRows)):
         return content.first_rows()
     if isinstance(content, LogColumns):
         return next(map(content.rows, content.blocks()), None)

@@ -110,7 +110,8 @@ def evaluate(
         if components:
             from karat.verbs.components import with_components
 
-            result = with_components(result, runs=sources, k=cut, threshold=threshold)
+            here = sources if settings.engine.engine is None else None  # a cluster's tables are not read again
+            result = with_components(result, runs=here, k=cut, threshold=threshold)
         if files.places:
             from karat.report.view import view_of
 

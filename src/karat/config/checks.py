@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,9 +34,16 @@ if TYPE_CHECKING:
     from karat.model.queries import Queries
 
 
+def placed(read: Read, options: Options | None) -> Read:
+    """The config, which knows whether a cluster has its files: then only the cluster can say whether they are there."""
+    on_cluster = bool((options or {}).get("engine") or getattr(read.config.engine, "spark", None))
+    return replace(read, remote=on_cluster)
+
+
 def check_files(read: Read, *, evaluated: bool = True, compared: bool = False) -> None:
     """Refuse files that are not there, all at once: those to evaluate, and the baseline to compare with."""
-    problems = [*(_data(read) if evaluated else ()), *(_baseline(read) if compared else ())]
+    data = _data(read) if evaluated and not read.remote else ()
+    problems = [*data, *(_baseline(read) if compared else ())]
     if problems:
         raise InputError(problems)
 
@@ -254,6 +262,7 @@ def evaluation_of(
 
     `options`, `qrels` and `runs` are those of the call, which come before those of the config.
     """
+    read = placed(read, options)
     config = read.config
     if qrels is None:
         if config.dataset is None or config.runs is None:

@@ -94,6 +94,7 @@ Runs = Annotated[
 
 
 _TYPES: dict[Kind, Any] = {
+    "address": Place,
     "fields": Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
     "path": Place,
     "paths": Annotated[list[Place], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],

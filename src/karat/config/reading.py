@@ -37,11 +37,13 @@ class Read:
     path: str
     lines: Mapping[tuple[Any, ...], int]
     """The line of each key and item."""
+    remote: bool = False
+    """Whether a cluster has its files."""
 
     def place(self, path: str) -> str:
-        """A path of the config, as seen from here."""
-        folder = os.path.dirname(self.path)
-        return path if path == "-" or os.path.isabs(path) else os.path.join(folder, path)
+        """A path of the config, as seen from here; what a cluster has stands for itself."""
+        here = os.path.join(os.path.dirname(self.path), path)
+        return path if path == "-" or "://" in path or (self.remote and not os.path.exists(here)) else here
 
     def line(self, *keys: Any) -> int | None:
         """The line of a key, or of the nearest one that it stands under."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from karat.errors import UsageError
 from karat.model.option import OptionGroup, option
@@ -21,6 +21,8 @@ class EngineOptions(TypedDict, total=False):
     memory: str | int | None
     batch: int | None
     cache: bool | None
+    engine: Any
+    explain: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,14 @@ class Engine(OptionGroup):
     cache: bool = option(
         True, "Answer from the cache for files that did not change.", off="Neither read nor write the cache."
     )
+    engine: Any = option(
+        None,
+        "The Spark cluster to evaluate on: spark://…, sc://… or local-cluster; in Python also a SparkSession.",
+        kind="address",
+        key="engine.spark",
+        metavar="ADDRESS",
+    )
+    explain: bool = option(False, "Show the plans that Spark carries out.")
     details: bool = option(False, "Keep each query's top 100 and the ranks of its gold, for `save`.", kind="object")
     watch: Watch | None = option(
         None, "A function that receives the path, the bytes read and all bytes of a file.", kind="object"

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from karat.model.ranked_docs import RankedDocs
 
-Kind = Literal["choice", "count", "fields", "object", "path", "paths", "share", "size", "text", "yes"]
-"""What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it."""
+Kind = Literal["address", "choice", "count", "fields", "object", "path", "paths", "share", "size", "text", "yes"]
+"""What an option holds. An `object` exists in Python alone: a flag or a config cannot hold it. In Python an `address`
+may be what is found there."""
 _KINDS: dict[Any, Kind] = {bool: "yes", int: "count", float: "share", str: "text"}
 
 

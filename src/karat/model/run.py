@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from karat.records import dataclass
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karat.model.policy import Policy
+    from karat.model.qrels import Qrels
     from karat.model.run_log import Facts, RunLog
     from karat.model.strings import Strings
 
@@ -95,12 +96,40 @@ class StreamedFile(Protocol):
         """All rows at once."""
 
 
+@runtime_checkable
+class RemoteRows(Protocol):
+    """Rows that lie on a cluster, which aligns them there."""
+
+    @property
+    def has_parent(self) -> bool:
+        """Whether rows name the docs that their chunks belong to."""
+
+    def align(self, qrels: Qrels, policy: Policy, *, at_doc: bool, keep_items: int, parents: Mapping[str, str]) -> Any:
+        """What the aligner finds in these rows (`Hits`)."""
+
+    def holds(self, mark: str) -> bool:
+        """Whether some id has this mark in it; known once the rows were aligned."""
+
+    def first_rows(self) -> Rows:
+        """A few rows."""
+
+    def bring(self) -> Rows:
+        """All rows, for what only one machine can do."""
+
+    def only(self, query_ids: Sequence[str]) -> RemoteRows:
+        """The rows of these queries alone."""
+
+    @property
+    def plans(self) -> Sequence[str]:
+        """How they were aligned, in words."""
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """One system's results, its name, and the facts that are known about it."""
 
     name: str
-    content: ScoredLists | OrderedLists | Table | StreamedFile
+    content: ScoredLists | OrderedLists | Table | StreamedFile | RemoteRows
     facts: Facts = field(default_factory=dict)
     path: str | None = None
     notes: tuple[str, ...] = ()

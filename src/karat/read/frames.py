@@ -41,6 +41,11 @@ def is_frame(value: object) -> bool:
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__") or is_pandas(value)
 
 
+def is_spark_frame(value: object) -> bool:
+    """Whether this is a data frame of Spark, whose rows lie on a cluster."""
+    return type(value).__module__.startswith("pyspark.") and hasattr(value, "mapInArrow")
+
+
 def frame_rows(frame: object, role: Role, name: str) -> ColumnStream:
     """The rows of a data frame. One that can be read only once, such as a stream, is held in memory."""
     database = Database(threads=1)

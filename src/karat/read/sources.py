@@ -20,7 +20,7 @@ from karat.model.strings import hashed
 from karat.read import frames, log_blocks
 from karat.read.column_stream import ColumnStream
 from karat.read.exact import as_rows
-from karat.read.files import HEAD, PACKED, check_path, is_run_log, open_input
+from karat.read.files import HEAD, PACKED, InputFile, check_path, is_run_log, open_input
 from karat.read.formats import LineRows, all_formats, read_content, recognise_format
 from karat.read.layout import lines_of
 from karat.read.objects import qrels_from_mapping, run_from_mapping
@@ -60,9 +60,10 @@ def _read_qrels(source: Any, format: str | None, subtopics: bool | None) -> Qrel
     if isinstance(source, Qrels):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path = check_path(os.fspath(source))
-        content = read_content(open_input(path), "qrels", Problems(path), name=format)
-        return _qrels_of(content, path, subtopics)
+        source = open_input(check_path(os.fspath(source)))
+    if isinstance(source, InputFile):
+        content = read_content(source, "qrels", Problems(source.path), name=format)
+        return _qrels_of(content, source.path, subtopics)
     if isinstance(source, Mapping):
         return qrels_from_mapping(source)
     if frames.is_frame(source):
@@ -91,7 +92,8 @@ def read_run(
     if isinstance(source, (str, os.PathLike)):
         if lists_alone and (columns := _log_columns(os.fspath(source), name, format, policy)) is not None:
             return columns
-        run = _run_from_file(check_path(os.fspath(source)), name, format, policy.separator, queries)
+        file = open_input(check_path(os.fspath(source)))
+        run = run_from_file(file, name, format, policy.separator, queries)
     elif isinstance(source, Run):
         run = source
     elif isinstance(source, Mapping):
@@ -162,7 +164,7 @@ def describe_repeats(patterns: Sequence[str]) -> str | None:
 
 
 def _is_glob(place: str) -> bool:
-    return glob.has_magic(place) and not os.path.exists(place)
+    return glob.has_magic(place) and "://" not in place and not os.path.exists(place)
 
 
 def _label(pattern: str) -> tuple[str, str]:
@@ -303,10 +305,11 @@ def _by_subtopic(rows: Rows, source: str) -> Qrels:
         raise _Contradiction(error.problems, more=error.more) from None
 
 
-def _run_from_file(
-    path: str, name: str | None, format: str | None, separator: str, queries: Queries | None
+def run_from_file(
+    file: InputFile, name: str | None, format: str | None, separator: str, queries: Queries | None
 ) -> Run | RunLog:
-    file = open_input(path)
+    """The run that a file holds, or the run log."""
+    path = file.path
     content = read_content(file, "run", Problems(path), name=format)
     name = name or run_name(path)
     if isinstance(content, Mapping):

@@ -11,6 +11,7 @@ from karat.config.checks import (
     check_gates,
     config_options,
     evaluation_of,
+    placed,
     placed_errors,
     places_of_gates,
     run_names,
@@ -234,7 +235,7 @@ def check(
         like = config.conventions.get("like")
         gates_like = [gate_like(g, str(like) if like else None) for g in extra]
         return _judge(config, gates_like, names, baseline, force=force)
-    read = read_config(find_config() if config is None else _file(config))
+    read = placed(read_config(find_config() if config is None else _file(config)), options)
     chosen = read.config
     tool = Settings().change(**config_options(read)).change(**options).like
     places = places_of_gates(read, chosen.gates)
@@ -347,7 +348,8 @@ def evaluate_config(read: Read, gates: Sequence[Gate], saved: Result | str | Non
     from karat.verbs.components import with_components
 
     options_of_parts = config.components.model_dump() if config.components is not None else {}
-    return with_components(result, runs=evaluation.runs, **options_of_parts)
+    here = None if evaluation.settings.engine.engine is not None else evaluation.runs
+    return with_components(result, runs=here, **options_of_parts)
 
 
 def _refuse(options: Options) -> None:

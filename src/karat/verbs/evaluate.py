@@ -23,10 +23,10 @@ from karat.metrics.grammar import CASE_METRICS, DEFAULT_METRICS, TERM_METRICS, M
 from karat.metrics.registry import GOLD_ALONE
 from karat.model.ids import unmatched_gold
 from karat.model.policy import Policy, is_relevant
-from karat.model.run import Run
+from karat.model.run import RemoteRows, Run, Table
 from karat.read.chroma import is_batch
 from karat.read.files import is_packed
-from karat.read.frames import is_frame
+from karat.read.frames import is_frame, is_spark_frame
 from karat.read.queries import read_queries_of_gold
 from karat.read.sources import describe_repeats, read_run, run_files
 from karat.read.textfile import TextFile
@@ -40,6 +40,7 @@ from karat.results.values import aggregate, measure_rankings, rankings_for
 from karat.results.words import queries_text
 from karat.store.cache import Cache, Entry, StoredRun
 from karat.verbs.log_metrics import log_panel
+from karat.verbs.remote import fetch_tables, keeps_some_lists, open_source, session_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,11 +74,15 @@ def evaluate(
     ids beside it, .npz, Parquet or a dict) or their texts (`docs`).
     """
     settings = Settings.of(options)
+    session = session_of(settings.engine.engine, qrels, run)
+    if session is not None:
+        settings, qrels = fetch_tables(session, settings, qrels)
     data = settings.data
     cases = read_queries_of_gold(qrels, data.qrels_format)
     table = _table(data.queries) if data.queries is not None else cases
     ontology = _ontology(data.ontology) if data.ontology is not None else None
     job = _Job(qrels, settings, table, ontology, of_terms=cases is not None)
+    job.session = session
     if cases is not None and ontology is not None and table is not None:
         from karat.ontology.domains import with_domains
 
@@ -252,7 +257,7 @@ def _are_files(run: Any) -> bool:
 def _holds_runs(data: Mapping[Any, Any]) -> bool:
     """Whether a mapping is of runs by name rather than one run by query."""
     for value in data.values():
-        if isinstance(value, (str, os.PathLike, Run)) or is_frame(value):
+        if isinstance(value, (str, os.PathLike, Run)) or is_spark_frame(value) or is_frame(value):
             return True
         if not isinstance(value, Mapping):
             return False
@@ -278,6 +283,8 @@ class _Job:
         choices = (data.qrels_format, data.subtopics, self.policy, ontology)
         self.gold = Gold(qrels, *choices) if qrels is not None else None
         self.cache = Cache() if self.engine.cache and not self.engine.details else None
+        self.session: Any = None
+        """Of the cluster that holds the runs, where one does."""
         self.sampling = Sampling()
         self.needs: Needs | None = None
         self.needs_gold = True
@@ -321,6 +328,11 @@ class _Job:
         if self.policy.as_of_filter and logged is not None:
             notes += self._made_by_filter(logged, measures, values)
         details = aligned if self.engine.details else None
+        if details is not None and run is not None and keeps_some_lists(run.content, self.gold):
+            from karat.cluster.kept_lists import keep_some
+
+            details, note = keep_some(details, run, run.content, self.policy, values, DEPTH)
+            notes.append(note)
         return RunResult(
             name or stored.name,
             query_ids,
@@ -386,7 +398,7 @@ class _Job:
 
     def _entry(self, source: Any) -> Entry | None:
         beyond = self.policy.as_of_filter or self.needs is not None or self.corpus
-        if self.cache is None or self.gold is None or beyond:
+        if self.cache is None or self.gold is None or self.session is not None or beyond:
             return None  # an entry holds judged docs alone, found with nothing but the gold and the run
         unanswerable = self.queries and sorted(self.queries.no_answer)
         release = self.ontology.fingerprint if self.ontology is not None else None
@@ -406,7 +418,7 @@ class _Job:
     def read(self, name: str | None, source: Any, policy: Policy | None = None) -> Run:
         """A run as a policy chooses its lists."""
         return read_run(
-            source,
+            open_source(self.session, source, name, self.settings, policy or self.policy),
             name=name,
             format=self.settings.data.run_format,
             policy=policy or self.policy,
@@ -429,6 +441,9 @@ class _Job:
         needs, engine = self.needs, self.engine
         if self.parents or run.parents:
             run = replace(run, parents=self.parents)
+        remote = run.content if isinstance(run.content, RemoteRows) else None
+        if remote is not None and (self.of_terms or run.entries):
+            run = replace(run, content=Table(remote.bring()))
         counts: dict[str, int] = {}
         if self.of_terms or run.entries:
             from karat.align.term_ids import run_of_terms
@@ -453,7 +468,9 @@ class _Job:
             no_answer=self.queries.no_answer if self.queries and self.gold is not None else (),
             threads=engine.threads,
             memory=engine.memory_bytes,
-            keep_items=max(DEPTH if engine.details else 0, needs.depth if needs else 0),
+            keep_items=max(
+                DEPTH if engine.details and not keeps_some_lists(remote, self.gold) else 0, needs.depth if needs else 0
+            ),
         )
         if self.gold is None:
             aligned = without_judgments(aligned, no_answer=self.queries.no_answer if self.queries else ())
@@ -483,7 +500,7 @@ class _Job:
                     no_answer=self.queries.no_answer if self.queries else (),
                 )
             mismatches = describe_mismatch(gold, run, hits, chosen, corpus=self.corpus)
-        notes = (*gold.notes, *mismatches, *notes)
+        notes = (*gold.notes, *mismatches, *notes, *(remote.plans if remote is not None else ()))
         counts = {**aligned.counts, **counts}
         stored = StoredRun(aligned.rankings, run.name, counts, run.facts, notes, mismatches, hits.gold_level)
         if entry is not None:
@@ -555,7 +572,7 @@ def _routes(run: Run) -> list[str]:
 def _check_not_gold(run: Any, qrels: Any) -> None:
     """Refuse the gold as a run: it would score perfectly against itself."""
     paths = [os.fspath(p) for p in (run, qrels) if isinstance(p, (str, os.PathLike)) and p != "-"]
-    if len(paths) == 2 and os.path.samefile(*paths):
+    if len(paths) == 2 and all(map(os.path.exists, paths)) and os.path.samefile(*paths):
         raise InputError(f"{paths[0]}: is the gold itself, expected a run: name what a system returned")
 
 

@@ -1,0 +1,52 @@
+"""Runs that lie on a cluster: its session, and what is done there otherwise than on one machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from karat.model.run import RemoteRows
+from karat.read.frames import is_spark_frame
+
+if TYPE_CHECKING:
+    from karat.config.options import Settings
+    from karat.model.policy import Policy
+    from karat.results.gold import Gold
+
+
+def session_of(engine: Any, qrels: Any, run: Any) -> Any:
+    """The Spark session of an engine, or that of the frames; None where all is done on this machine."""
+    frames = [qrels, run, *(run.values() if isinstance(run, Mapping) else ())]
+    engine = engine or next((frame.sparkSession for frame in frames if is_spark_frame(frame)), None)
+    if engine is None:
+        return None
+    from karat.cluster.session import open_session
+
+    return open_session(engine)
+
+
+def fetch_tables(session: Any, settings: Settings, qrels: Any) -> tuple[Settings, Any]:
+    """The settings and the gold with the tables that the cluster has, brought here: their size follows the gold."""
+    from karat.cluster.sources import fetch
+
+    tables = {name: fetch(session, getattr(settings.data, name), name) for name in ("queries", "docs")}
+    return settings.change(queries=tables["queries"], docs=tables["docs"]), fetch(session, qrels, "the gold")
+
+
+def open_source(session: Any, source: Any, name: str | None, settings: Settings, policy: Policy) -> Any:
+    """The run that a cluster has at a path, in a table or in a frame; other sources as they are."""
+    if session is None or not (is_spark_frame(source) or isinstance(source, (str, os.PathLike))):
+        return source
+    from karat.cluster.sources import open_run
+
+    return open_run(session, source, name, settings.data.run_format, policy, settings.engine)
+
+
+def keeps_some_lists(content: object, gold: Gold | None) -> TypeGuard[RemoteRows]:
+    """Whether top lists are kept of some queries alone: a cluster has the run, and the gold has many."""
+    if not isinstance(content, RemoteRows) or gold is None:
+        return False
+    from karat.cluster.kept_lists import KEPT
+
+    return len(gold.qrels) > KEPT
