@@ -1,14 +1,15 @@
 """How often gates ship or block wrongly, with the truth exactly at the gate: `make bench-error-rates`.
 
 Populations are per-query values of real systems: SciFact (BM25, dense, hybrid; train and test queries), TREC DL 2019
-(five systems) and the demo. Samples are drawn from them with replacement, so the true value is known. A gate at that
-value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4% on each side, 5% with 10 queries.
+(five systems) and the demo; and values that were made to be hard. Samples are drawn from them with replacement, so the
+true value is known. A gate at that value must not be passed (false SHIP) nor failed (false BLOCK) more often than 4% on
+each side, 5% with 10 queries.
 
     error_rates.py              4,000 samples per cell; writes the section `error rates` of bench/RESULTS.md
     error_rates.py --quick      400 samples per cell, to try it; writes nothing
     error_rates.py --screen     as --quick, and 4,000 other samples of cells that miss in 2.5% or more
-    error_rates.py --only NAME  one part: levels, changes, losses, small-changes, relative, conversations, weights,
-                                segments, all-pairs
+    error_rates.py --only NAME  one part: levels, shapes, changes, losses, small-changes, relative, conversations,
+                                weights, segments, all-pairs
 
 Needs ../shared/data. Takes about 40 minutes on two cores.
 """
@@ -233,6 +234,40 @@ def levels(population: Populations) -> Iterator[Cell]:
                 yield Cell(f"{name} {run} {metric}", "level", n, values)
 
 
+def shapes(_population: Populations) -> Iterator[Cell]:
+    """Gates on a mean of values that were made to be hard: rare failures among like values, ties, two humps, tails."""
+    rng = np.random.default_rng(8)
+    size = 20_000
+
+    def like(middle: float, spread: float) -> Floats:
+        return np.clip(rng.normal(middle, spread, size), 0.001, 0.999)
+
+    made: dict[str, Floats] = {}
+    for share in (0.02, 0.04, 0.1, 0.2):
+        lost = rng.random(size) < share
+        for name, others in {
+            "0.5": np.full(size, 0.5),
+            "0.5 ± 0.02": like(0.5, 0.02),
+            "0.5 ± 0.1": like(0.5, 0.1),
+            "0.7 ± 0.15": like(0.7, 0.15),
+            "0.91 ± 0.06": rng.beta(20, 2, size),
+        }.items():
+            made[f"{share:.0%} zeros among {name}"] = np.where(lost, 0.0, others)
+        made[f"{share:.0%} ones among 0.3 ± 0.05"] = np.where(lost, 1.0, like(0.3, 0.05))
+        made[f"{share:.0%} of 0 to 0.1 among 0.5 ± 0.02"] = np.where(lost, 0.1 * rng.random(size), like(0.5, 0.02))
+        made[f"{share:.0%} of 0.1 ± 0.05 among 0.9 ± 0.03"] = np.where(lost, like(0.1, 0.05), like(0.9, 0.03))
+        made[f"{share:.0%} even among ones"] = np.where(lost, rng.random(size), 1.0)
+    made["halves"] = rng.choice([0, 0.5, 1], size, p=[0.1, 0.3, 0.6])
+    made["thirds"] = rng.choice([0, 1 / 3, 2 / 3, 1], size, p=[0.05, 0.1, 0.25, 0.6])
+    made["reciprocal ranks"] = 1 / np.minimum(rng.geometric(0.6, size), 50)
+    made["lognormal(-4, 2)"] = np.clip(rng.lognormal(-4, 2, size), 0, 1)
+    for a, b in ((0.5, 0.5), (5, 1), (1, 10)):
+        made[f"beta({a:g}, {b:g})"] = rng.beta(a, b, size)
+    for name, values in made.items():
+        for n in SIZES:
+            yield Cell(name, "level", n, values)
+
+
 def changes(population: Populations) -> Iterator[Cell]:
     """Gates against a baseline: both pairs of real systems, and the same differences with random signs."""
     for name, metric in dict.fromkeys((n, m) for n, _, m in population):
@@ -327,6 +362,7 @@ def segments(population: Populations) -> Iterator[Cell]:
 
 PARTS: dict[str, Callable[[Populations], Iterator[Cell]]] = {
     "levels": levels,
+    "shapes": shapes,
     "changes": changes,
     "losses": losses,
     "small-changes": small_changes,

@@ -189,6 +189,31 @@ def test_the_bootstrap_of_a_median_agrees_with_order_statistics() -> None:
     assert (drawn.low, drawn.high) == pytest.approx((exact.low, exact.high), abs=0.03)
 
 
+def test_queries_without_a_value_change_no_quantile_interval() -> None:
+    """A latency has the same interval whether or not there are other queries, such as those with gold alone."""
+    rng = np.random.default_rng(9)
+    values, other = rng.gamma(4, 10, 80), rng.gamma(4, 11, 80)
+    weights, clusters = rng.integers(1, 5, 80).astype(float), [f"c{i // 2}" for i in range(80)]
+    there = np.sort(rng.permutation(200)[:80])
+    more, more_other, more_weights = np.full(200, np.nan), np.full(200, np.nan), np.ones(200)
+    more[there], more_other[there], more_weights[there] = values, other, weights
+    names = [f"x{i}" for i in range(200)]
+    for i, cluster in zip(there, clusters, strict=True):
+        names[i] = cluster
+    alone, among = Units.of(80, clusters, weights), Units.of(200, names, more_weights)
+    groups = [np.arange(80)], [np.arange(200)]
+    few, many = (
+        grouped_quantiles(column, 0.5, units, group, confidence=0.95, resamples=500, seed=0)
+        for column, units, group in ((values, alone, groups[0]), (more, among, groups[1]))
+    )
+    assert few == many
+    pairs = ((values, other, alone, groups[0][0]), (more, more_other, among, groups[1][0]))
+    one, two = (
+        quantile_difference(a, b, 0.5, units, rows, levels=[0.95], resamples=500, seed=0) for a, b, units, rows in pairs
+    )
+    assert one == two
+
+
 def test_no_queries_and_one_query_have_no_interval(tmp_path: Path) -> None:
     result = karat.evaluate(gold_of(["q1"]), timed(tmp_path, {"q1": {"x": 5}}), "latency.p50")
     assert result.mean["latency.p50"] == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,3 +110,32 @@ def test_what_cannot_be_estimated_is_refused(metric: str) -> None:
     sample = SampledGold(1, np.array([0]), np.array([1]), np.array([1.0]), Survey(np.ones(1)))
     with pytest.raises(UsageError, match="sampled gold"):
         estimate_metric(parse(metric), sample)
+
+
+def test_a_query_stands_for_others_whose_relevant_docs_were_all_left_out() -> None:
+    # One relevant doc, drawn with 1/5, is one of about five. None is drawn with a chance of about .8⁵, less what
+    # the estimate of its logarithm varies by: exp(5 ln .8 − (5 ln .8)² · .8 / 2) = .199, and 1 / (1 − .199) = 1.248.
+    gold = SampledGold(2, np.array([0, 1]), np.array([1, 0]), np.ones(2), Survey(np.array([0.2, 1.0])))
+    log = 5 * math.log(0.8)
+    behind = 1 / (1 - math.exp(log - 0.8 * log**2 / 2))
+    found = estimate_metric(parse("recall@10"), gold)
+    assert found.these.estimate == pytest.approx(behind / (behind + 1)) == pytest.approx(0.555, abs=1e-3)
+    assert np.mean(found.values) == pytest.approx(found.these.estimate)
+    precision = estimate_metric(parse("precision@10"), gold)
+    assert precision.values.tolist() == [0.5, 0.0], "precision is defined for every query"
+
+
+def test_queries_that_leave_the_mean_bias_it_less() -> None:
+    """Half of the queries have 8 relevant docs, all in the top 10; half have 60, 15 of them there; a fifth is drawn."""
+    few, many, rng = 8, 60, np.random.default_rng(3)
+    query = np.repeat(np.arange(40), np.repeat([few, many], 20))
+    rank = np.concatenate([np.tile(np.arange(1, few + 1), 20), np.tile(np.r_[1:16, np.zeros(45, dtype=int)], 20)])
+    means, plain = [], []
+    for _ in range(150):
+        drawn = rng.random(len(query)) < 0.2
+        gold = SampledGold(40, query[drawn], rank[drawn], np.ones(drawn.sum()), Survey(np.full(drawn.sum(), 0.2)))
+        means.append(estimate_metric(parse("recall@100"), gold).these.estimate)
+        seen = [rank[drawn & (query == q)] for q in range(40)]
+        plain.append(np.mean([np.mean(ranks > 0) for ranks in seen if len(ranks)]))
+    truth = (1 + 0.25) / 2
+    assert abs(np.mean(means) - truth) < 0.6 * abs(np.mean(plain) - truth)

@@ -102,13 +102,17 @@ def test_one_more_query_weighs_half_where_values_between_the_bounds_show_how_far
         return [float(end[0]) for end in ends]
 
     assert weights([0.0, 1.0] * 10) == [1.0, 1.0], "a share needs all of Clopper and Pearson's unit"
-    assert weights([0.5] * 4) == [1.0, 1.0], "4 × .5² = 1"
-    assert weights([0.5] * 5) == pytest.approx([0.8, 0.8]), "1 / (5 × .5²)"
-    assert weights([0.5] * 20) == [0.5, 0.5]
-    assert weights([0.95] * 20) == [1.0, 0.5], "nobody has seen a value far below"
-    assert weights([0.5] * 20, queries=200)[0] == pytest.approx(0.5**0.1), "means of ten turns are always in between"
+    assert weights([0.5] * 20) == weights([0.5] * 19 + [0.0])[:1] * 2 == [1.0, 1.0], (
+        "nobody has seen how far they reach"
+    )
+    assert weights([0.25, 0.75]) == [1.0, 1.0], "nor does one value show it"
+    assert weights([0.25, 0.75] * 2) == pytest.approx([8 / 13, 8 / 13]), "1 / (1 + 5 × .5² × .5)"
+    assert weights([0.25, 0.75] * 20) == [0.5, 0.5], "no less than half"
+    assert weights([0.9, 0.96] * 10)[0] > 0.9 and weights([0.9, 0.96] * 10)[1] < 0.6, "nobody has seen a low value"
+    turns = weights([0.25, 0.75] * 10, queries=200)[0]
+    assert turns == pytest.approx((1 / (1 + 5 * 9 / 8)) ** 0.1), "means of ten turns are always in between"
     heavy = [1 / rank for rank in range(1, 501)]
-    assert weights([0.5] * 500, heavy)[0] == pytest.approx(max(heavy) / 6)
+    assert weights([0.25, 0.75] * 250, heavy)[0] == pytest.approx(max(heavy) / 6)
 
 
 def test_ties_alone_bound_a_difference_as_the_share_of_queries_that_may_be_broken() -> None:

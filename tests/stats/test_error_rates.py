@@ -28,6 +28,8 @@ LEVELS: dict[str, Floats] = {
     "many zeros": np.concatenate((np.zeros(700), RNG.beta(2, 2, 300))),
     "one outlier": np.concatenate((RNG.beta(2, 40, 42), [0.9])),
     "balanced": RNG.beta(3, 2, 1000),
+    "rare failures among equal values": np.repeat([0.5, 0.0], [960, 40]),
+    "frequent failures among like values": np.concatenate((np.zeros(200), RNG.normal(0.5, 0.02, 800))),
 }
 CHANGES: dict[str, Floats] = {
     "2% lost": np.repeat([-1.0, 0.0], [20, 980]),
@@ -43,7 +45,7 @@ def allowed(n: int) -> float:
     return SAMPLES * limit + 3 * math.sqrt(SAMPLES * limit * (1 - limit))
 
 
-@pytest.mark.parametrize("n", [10, 25, 100])
+@pytest.mark.parametrize("n", [10, 25, 50, 100])
 @pytest.mark.parametrize("name", LEVELS)
 def test_levels_miss_on_each_side_no_more_than_they_may(name: str, n: int) -> None:
     values, rng = LEVELS[name], np.random.default_rng([n, len(name)])

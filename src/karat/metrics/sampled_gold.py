@@ -71,6 +71,8 @@ class _Estimate:
     whole: Values | None = None
     """The denominator per query, of ratios, and what each judgment adds to it."""
     whole_pull: Values | None = None
+    stands_for: Values | float = 1.0
+    """How many queries each one stands for: those like it whose relevant docs were all left out have no value."""
 
     def settled(self, gold: SampledGold) -> _Estimate:
         """Without the bias that a ratio has because its denominator is estimated too (Tin 1965).
@@ -102,16 +104,18 @@ def estimate_metric(
     level = checked_share("confidence", confidence)
     estimate, without = _estimate(measure, gold)
     own = Units.of(gold.queries) if units is None else units
-    share = np.where(np.isnan(estimate.values), 0.0, own.weight)
+    alone = np.where(np.isnan(estimate.values), 0.0, own.weight)
+    share = alone * estimate.stands_for
+    values = estimate.values * estimate.stands_for * alone.sum() / max(share.sum(), 1e-300)
     share /= max(share.sum(), 1e-300)
     error = math.sqrt(gold.survey.variance(share[gold.query] * estimate.pull))
-    middle = mean_of(estimate.values, own)
+    middle = mean_of(values, own)
     parts = share**2 * gold.survey.group_covariances(estimate.pull, estimate.pull, gold.query, gold.queries)
     # Satterthwaite: a few queries may make up most of the error.
     free = float(parts.sum() ** 2 / (parts**2).sum()) if parts.any() else 0.0
-    (around,) = intervals(estimate.values[None, :], own, confidence=level, resamples=resamples, seed=seed)
+    (around,) = intervals(values[None, :], own, confidence=level, resamples=resamples, seed=seed)
     these = t_interval(middle, error, free, level, "horvitz-thompson", len(gold.grade))
-    return SampledValues(estimate.values, these.clip(0.0, 1.0), around.clip(0.0, 1.0), error, without)
+    return SampledValues(values, these.clip(0.0, 1.0), around.clip(0.0, 1.0), error, without)
 
 
 def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:
@@ -137,7 +141,20 @@ def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:
     part = {"recall": _recall, "map": _average_precision}.get(name)
     estimate = part(gold, mass[:, 0], top) if part else _ndcg(gold, mass, steps, top, k)
     settled = estimate.settled(gold)
-    return replace(settled, values=np.where(empty, np.nan, settled.values)), int(empty.sum())
+    values, behind = np.where(empty, np.nan, settled.values), _count_behind(gold, mass.sum(axis=1) > 0)
+    return replace(settled, values=values, stands_for=np.where(empty, 1.0, behind)), int(empty.sum())
+
+
+def _count_behind(gold: SampledGold, relevant: NDArray[np.bool_]) -> Values:
+    """How many queries each one stands for: one over the chance that some relevant doc of it is drawn.
+
+    The chance that none is, is the product of 1 − π over its relevant docs. The logarithm of that is a total, which the
+    sample estimates; the exponential of an estimate is too large by half of the estimate's variance.
+    """
+    chance = gold.survey.probability
+    part = np.where(relevant, np.log1p(-np.minimum(chance, 1 - 1e-12)) / chance, 0.0)
+    log = group_sums(part - (1 - chance) * part**2 / 2, gold.query, gold.queries)
+    return ratio(np.ones(gold.queries), -np.expm1(log))
 
 
 def gain_steps(grade: Values, gain: str) -> tuple[Values, Values]:

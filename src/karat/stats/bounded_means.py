@@ -28,6 +28,8 @@ CLOSE = 1e-9
 """How far an end may be from its quantile, in standard deviations."""
 HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
+SHOWN = 5
+"""How much less one more unit weighs, the farther values have been seen to reach."""
 WHOLE = 0.4
 """A difference counts in full from this share of what there is to lose or to win."""
 SEEN, SLANT = 2.7, 1.3
@@ -97,6 +99,25 @@ def reach_of_one_more(typical: Floats, apart: Floats, whole: Floats) -> Floats:
 def counted_in_full(sizes: Floats, typical: Floats) -> Floats:
     """How much each move says of how far others go: a small one says little."""
     out: Floats = np.minimum(sizes / (WHOLE * typical), 1.0) ** 2
+    return out
+
+
+def reach_shown(way: Floats) -> Floats:
+    """How much a value says of how far others reach, if it lies this share of the way from the mean to a bound.
+
+    Values at the mean say nothing; those at the bound, no more than a share of 0 and 1 does.
+    """
+    near = np.clip(way, 0.0, 1.0)
+    out: Floats = near**2 * (1 - near)
+    return out
+
+
+def weight_of_one_more(reach: Floats) -> Floats:
+    """The weight of one more unit at a bound, in usual ones, if values have shown so much of how far they reach.
+
+    One value alone shows nothing.
+    """
+    out: Floats = 1 / (1 + SHOWN * (reach.sum(axis=0) - reach.max(axis=0)))
     return out
 
 
@@ -183,21 +204,22 @@ class UnitMeans:
     def level_weights(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The weight of one more unit at the lower and at the upper end, by column: the usual one, or down to half.
 
-        Values of 0 and 1 need all of it, as Clopper and Pearson's interval does. Values between the bounds, one or more
-        in squared distance from the other bound, have shown how far values reach: half a unit, as in Jeffreys' prior,
-        then keeps the error rates of bench/error_rates.py. Where a few units weigh most, less is known, and it is at
-        least a sixth of the heaviest. The mean of a conversation is between the bounds whatever its turns are: the
-        more turns, the less it counts.
+        Values of 0 and 1 need all of it, as Clopper and Pearson's interval does, and so do equal values wherever they
+        are. Values that are spread between the mean and the bound have shown how far others reach: half a unit, as in
+        Jeffreys' prior, then keeps the error rates of bench/error_rates.py, and less where weights are unequal, since
+        more values were seen than their effective number says. Where a few units weigh most, it is at least a sixth of
+        the heaviest. The mean of a conversation is between the bounds whatever its turns are: the more turns, the less
+        it counts.
         """
-        values, usual = self.values, self.usual_weight
-        between = np.where((values > least) & (values < most), self.bottom, 0.0) / self.bottom.sum(axis=0)
-        fewest = np.maximum(0.5 * usual, self.bottom.max(axis=0) / HEAVIEST)
+        total, usual = self.bottom.sum(axis=0), self.usual_weight
+        middle, alike = self.top.sum(axis=0) / total, np.sqrt(self.effective / len(self.top))
+        counts = self.bottom / total * self.effective / alike
+        fewest = np.minimum(np.maximum(0.5 * alike * usual, self.bottom.max(axis=0) / HEAVIEST), usual)
         plainness = len(self.top) / max(self.queries, 1)
         out = []
-        for bound in (most, least):
-            far = (between * ((values - bound) / (most - least)) ** 2).sum(axis=0) * self.effective
-            share = np.maximum(1 / np.maximum(far, 1.0), 0.5) ** plainness
-            out.append(np.minimum(np.maximum(share * usual, fewest), usual))
+        for bound in (least, most):
+            way = np.where(middle == bound, 0.0, (middle - self.values) / np.where(middle == bound, 1, middle - bound))
+            out.append(np.maximum(weight_of_one_more(counts * reach_shown(way)) ** plainness * usual, fewest))
         return out[0], out[1]
 
     def with_one_more(self, value: Floats, weight: Floats | None = None) -> UnitMeans:

@@ -1,7 +1,7 @@
 """Where the ends of a mean's interval may lie if each value is only known to lie between two ends.
 
 The quantile of the mean under random shares rises with every value, and falls with the weight of one more unit at the
-lower bound. That weight depends on how many values are away from the bounds: what is worst within the ends is taken.
+lower bound. That weight depends on how far the values are spread towards it: what is worst within the ends is taken.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from karat.records import dataclass
-from karat.stats.bounded_means import EQUAL, UnitMeans
+from karat.stats.bounded_means import EQUAL, UnitMeans, reach_shown, weight_of_one_more
 from karat.stats.defaults import CONFIDENCE
 from karat.stats.groups import intervals
 from karat.stats.resample import Units
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 ROUGH = 0.02
 """How far quantiles found by saddlepoint are from exact ones, in standard deviations: up to .0184, for equal values."""
+
+MOST_SHOWN = 2 / 3
+"""The share of the way from the mean to a bound at which a value says most (`reach_shown`)."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,16 @@ class PartialLevel:
 
     def _weight(self, *, lightest: bool) -> float:
         """The least or the largest weight of one more unit at 0 (`UnitMeans.level_weights`)."""
+        means = float(self.low.mean()), float(self.high.mean())
+        least, most = (
+            np.clip(1 - value / mean, 0.0, 1.0) if mean > 0 else np.zeros(len(value))
+            for value, mean in zip((self.high, self.low), means, strict=True)
+        )
         if lightest:
-            far = np.where((self.high > 0) & (self.low < 1), (1 - self.low) ** 2, 0.0)
+            reach = reach_shown(np.clip(MOST_SHOWN, least, most))
         else:
-            far = np.where((self.low > 0) & (self.high < 1), (1 - self.high) ** 2, 0.0)
-        return max(1 / max(float(far.sum()), 1.0), 0.5)
+            reach = np.minimum(reach_shown(least), reach_shown(most))
+        return max(float(weight_of_one_more(reach)), 0.5)
 
 
 def plain_means(values: Floats) -> UnitMeans:

@@ -62,16 +62,16 @@ def grouped_quantiles(
     """
     if units.plain:
         return [quantile_interval(values[rows], q, confidence) for rows in groups]
+    (defined,), own, places = _defined([values], units, groups)
     out = []
-    for rows in groups:
-        mine, weight = values[rows], units.weight[rows]
-        there = rows[~np.isnan(mine)]
-        n, n_eff = len(there), units.take(there).effective
+    for rows in places:
+        mine, weight = defined[rows], own.weight[rows]
+        n, n_eff = len(rows), own.take(rows).effective
         estimate = quantile_of(mine, q, weight)
-        if not _bounded([mine], q, units, rows, confidence):
+        if not _bounded(q, own, rows, confidence):
             out.append(Interval(estimate, math.nan, math.nan, "none", n, n_eff))
             continue
-        (draws,) = _drawn([mine], q, units, rows, resamples, seed)
+        (draws,) = _drawn([mine], q, own, rows, resamples, seed)
         out.append(Interval(estimate, *_percentiles(draws, confidence), "percentile", n, n_eff, resamples))
     return out
 
@@ -94,13 +94,12 @@ def quantile_difference(
     queries to bound its quantile on both sides there is neither (a bootstrap of an extreme value says nothing).
     Both err on the side of caution: resampled quantiles fall on few values, and ties with 0 count as beyond it.
     """
-    both = ~np.isnan(base[rows]) & ~np.isnan(cand[rows])
-    rows = rows[both]
-    pair = [base[rows], cand[rows]]
+    columns, units, (rows,) = _defined([base, cand], units, [rows])
+    pair = [values[rows] for values in columns]
     n, n_eff = len(rows), math.nan if units.plain else units.take(rows).effective
     before, after = (quantile_of(values, q, units.weight[rows]) for values in pair)
     estimate = after - before
-    if not _bounded(pair, q, units, rows, max(levels)):
+    if not _bounded(q, units, rows, max(levels)):
         return [Interval(estimate, math.nan, math.nan, "none", n, n_eff)] * len(levels), math.nan
     first, second = _drawn(pair, q, units, rows, resamples, seed)
     draws = second - first
@@ -111,15 +110,20 @@ def quantile_difference(
     return found, min(1.0, 2 * float(extreme + 1) / (len(draws) + 1))
 
 
-def _bounded(columns: Sequence[Floats], q: float, units: Units, rows: Rows, confidence: float) -> bool:
-    """Whether there are units enough for order statistics on both sides of the quantile."""
+def _defined(columns: Sequence[Floats], units: Units, groups: Sequence[Rows]) -> tuple[list[Floats], Units, list[Rows]]:
+    """The columns, units and groups as if there were no queries without a value: such queries change no draw."""
+    there = np.ones(len(columns[0]), dtype=bool)
     for values in columns:
-        there = ~np.isnan(values) & (units.weight[rows] > 0)
-        count = len(np.unique(units.unit[rows][there]))
-        found = quantile_interval(np.arange(float(count)), q, confidence) if count else None
-        if found is None or math.isnan(found.low) or math.isnan(found.high):
-            return False
-    return True
+        there &= ~np.isnan(values)
+    place = np.cumsum(there) - 1
+    return [values[there] for values in columns], units.only(there), [place[rows[there[rows]]] for rows in groups]
+
+
+def _bounded(q: float, units: Units, rows: Rows, confidence: float) -> bool:
+    """Whether there are units enough for order statistics on both sides of the quantile."""
+    count = len(np.unique(units.unit[rows][units.weight[rows] > 0]))
+    found = quantile_interval(np.arange(float(count)), q, confidence)
+    return not (math.isnan(found.low) or math.isnan(found.high))
 
 
 def _drawn(
@@ -128,8 +132,7 @@ def _drawn(
     """The quantile of each column of the queries `rows` in every resample."""
     sorted_columns = []
     for values in columns:
-        there = np.flatnonzero(~np.isnan(values))
-        order = there[np.argsort(values[there], kind="stable")]
+        order = np.argsort(values, kind="stable")
         sorted_columns.append((values[order], units.unit[rows[order]], units.weight[rows[order]]))
     out = tuple(np.empty(resamples) for _ in columns)
     for start in range(0, resamples, CHUNK):
