@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -106,7 +108,8 @@ def test_the_command_needs_no_network_and_says_what_was_found(command: tuple[Any
     page = (project / "report.html").read_text("utf-8")
     assert "Welche" in page and "BLOCK" in page  # texts of queries, and the verdict
     assert not karat.validate(files=str(project / "data/*")).findings
-    done = run_karat("bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html", cwd=project)
+    tried = [sys.executable, "-m", "karat", "bench", "-r", "bm25", "-r", "my_search:find", "-o", "mine", "--no-html"]
+    done = subprocess.run(tried, cwd=project, capture_output=True, text=True)
     assert done.returncode == 0 and "my_search:find is worse" in done.stdout, done.stderr
 
 

@@ -131,9 +131,9 @@ class Components(Tabular):
             levels = [(name, one, False) for name, one in part.figures.items()]
             changes = [(name, one.difference, True) for name, one in part.changes.items()]
             for name, one, change in [*levels, *changes]:
-                shown = share_figure(one.estimate, one.low, one.high, difference=change)
+                share = share_figure(one.estimate, one.low, one.high, difference=change)
                 rows.append((part.name, name, change, one.estimate, one.low, one.high, one.n))
-                cells.append((part.name, f"Δ {name}" if change else name, shown.text, shown.interval, f"{one.n:,}"))
+                cells.append((part.name, f"Δ {name}" if change else name, share.text, share.interval, f"{one.n:,}"))
         columns = ("component", "figure", "change", "value", "low", "high", "n")
         missing = [f"{name} {reason}" for name, reason in self.missing.items()]
         return Table(columns, rows, ("component", "figure", "value", "interval", "n"), cells, "; ".join(missing))
