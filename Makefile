@@ -106,7 +106,8 @@ kernel: $(VENV)/.base
 	KARAT_KERNEL=compiled $(BIN)/python hatch_build.py
 
 BLOCKS ?= 1000000
-SANITIZED := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc KARAT_KERNEL=$(CURDIR)/build/kernel
+# DuckDB throws exceptions of C++: the sanitizer has to find the library that they come from.
+SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc KARAT_KERNEL=$(CURDIR)/build/kernel
 test-kernel: $(VENV)/.test
 	CC=gcc KARAT_KERNEL=compiled $(BIN)/python hatch_build.py build/kernel --sanitize
 	$(SANITIZED) $(BIN)/python -m pytest -n 0 -p no:cacheprovider tests/align/test_kernel.py

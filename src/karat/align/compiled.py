@@ -55,8 +55,8 @@ def text_kernel(
     """The kernel for a file, if there is one, and if this is what it can do."""
     if kernel.text is None or at_doc or keep_items or policy.selects:
         return None
-    spaced = isinstance(file, TextFile) and file.layout.delimiter is None
-    return TextKernel(kernel.text, qrels, policy, file.layout if spaced else None)
+    layout = file.layout if isinstance(file, TextFile) and file.layout.delimiter is None else None
+    return TextKernel(kernel.text, qrels, policy, layout)
 
 
 class TextKernel:
@@ -123,7 +123,7 @@ class TextKernel:
             ctypes.byref(self._gold),
             ctypes.byref(room.result),
         )
-        return None if handed_back else room.hits(memoryview(columns[0]))
+        return None if handed_back else room.hits(columns[0].data)
 
 
 class _Room:
