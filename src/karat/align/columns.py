@@ -60,7 +60,7 @@ class BlockHits:
 def group_rows(rows: Rows) -> Rows:
     """The rows with those of each query brought together, in the order the queries first appear."""
     first: dict[bytes, int] = {}
-    starts = _starts(rows.query)
+    starts = rows.query.starts()
     codes = [first.setdefault(q, len(first)) for q in rows.query.take(starts).bytes()]
     if len(first) == len(starts):
         return rows
@@ -70,7 +70,7 @@ def group_rows(rows: Rows) -> Rows:
 
 def align_block(rows: Rows, gold: GoldIndex, policy: Policy, at_doc: bool, keep_items: int = 0) -> BlockHits:
     """Find the judged docs of a block of whole queries, with their ranks; by their parents if `at_doc`."""
-    starts = _starts(rows.query)
+    starts = rows.query.starts()
     names = rows.query.take(starts).bytes()
     if len(set(names)) < len(names):
         raise NotGrouped
@@ -185,18 +185,6 @@ def derive_parents(chunks: Strings, separator: str) -> Strings:
     places = np.append(np.flatnonzero(hit), len(chunks.buffer))
     first = places[np.searchsorted(places, chunks.start)]
     return Strings(chunks.buffer, chunks.start, np.where(first + len(mark) <= chunks.end, first, chunks.end))
-
-
-def _starts(query: Strings) -> Indices:
-    """Where a row has another query than the row above it."""
-    if len(query) == 0:
-        return np.zeros(0, dtype=np.int64)
-    new = np.ones(len(query), dtype=bool)
-    words = query.words()
-    np.not_equal(words[0][1:], words[0][:-1], out=new[1:])
-    for word in words[1:]:
-        new[1:] |= word[1:] != word[:-1]
-    return np.flatnonzero(new)
 
 
 def _find_repeats(keys: Words) -> Indices:

@@ -80,24 +80,33 @@ class Part(msgspec.Struct, array_like=True):
     @staticmethod
     def of(block: BlockHits, rows: int, *, marks: bool) -> Part:
         """What the driver needs of a block."""
-        arrays = {name: _small(getattr(block, name)) for name in _ARRAYS}
         return Part(
             rows=rows,
+            queries=_small(block.queries),
             without_gold=block.without_gold,
+            returned=_small(block.returned),
+            gold=_small(block.gold),
+            rank=_small(block.rank),
+            later_gold=_small(block.later_gold),
+            later_rank=_small(block.later_rank),
             duplicates=block.duplicates,
             ascending=block.ascending,
             level=block.level,
             repeats=block.repeats,
             items={q: [(one.doc, one.score, one.parent) for one in top] for q, top in block.items.items()},
-            extent=None if block.extent is None else tuple(block.extent),
+            extent=block.extent,
             marks=marks,
-            **arrays,
         )
 
     def block(self) -> BlockHits:
         """The hits as the aligner gave them."""
         return BlockHits(
-            **{name: _large(getattr(self, name)) for name in _ARRAYS},
+            queries=self.numbers(),
+            returned=_large(self.returned),
+            gold=_large(self.gold),
+            rank=_large(self.rank),
+            later_gold=_large(self.later_gold),
+            later_rank=_large(self.later_rank),
             without_gold=self.without_gold,
             duplicates=self.duplicates,
             ascending=self.ascending,
@@ -110,9 +119,6 @@ class Part(msgspec.Struct, array_like=True):
     def numbers(self) -> NDArray[np.int64]:
         """Its queries as numbers in the gold."""
         return _large(self.queries)
-
-
-_ARRAYS = ("queries", "returned", "gold", "rank", "later_gold", "later_rank")
 
 
 class RowFault(msgspec.Struct, array_like=True, frozen=True, order=True):

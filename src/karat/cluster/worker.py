@@ -199,7 +199,7 @@ def _parts(batches: Iterator[Any], task: Task, gold: GoldIndex) -> Iterator[Part
     first, several = True, False
     for piece in _pieces(batches, task.source):
         rows = piece if rest is None else join_rows([rest, piece])
-        starts = _starts(rows.query)
+        starts = rows.query.starts()
         if first and len(starts) > 1:
             yield task.align(rows.take(np.arange(starts[1])), gold)
             rows, starts, first = rows.take(np.arange(starts[1], len(rows))), starts[1:] - starts[1], False
@@ -214,20 +214,12 @@ def _parts(batches: Iterator[Any], task: Task, gold: GoldIndex) -> Iterator[Part
 def _whole(rows: Rows, lists: int, task: Task, gold: GoldIndex, *, several: bool) -> Part:
     if not several or len(rows) >= FEW * lists:
         return task.align(rows, gold)
-    names = dict.fromkeys(rows.query.take(_starts(rows.query)).bytes())
+    names = dict.fromkeys(rows.query.take(rows.query.starts()).bytes())
     numbers = [gold.queries.get(name, -1) for name in names]
     known = np.array([i for i in numbers if i >= 0], dtype="<i4")
     without = tuple(name for name, i in zip(names, numbers, strict=True) if i < 0)
     marks = bool(task.mark) and task.mark.encode() in rows.doc.buffer.tobytes()
     return Part(len(rows), known.tobytes(), without, hits=False, marks=marks)
-
-
-def _starts(query: Strings) -> Any:
-    """Where a row has another query than the row above it."""
-    new = np.ones(len(query), dtype=bool)
-    words = query.words()
-    new[1:] = np.logical_or.reduce([w[1:] != w[:-1] for w in words])
-    return np.flatnonzero(new)
 
 
 def _pieces(batches: Iterator[Any], source: Source) -> Iterator[Rows]:

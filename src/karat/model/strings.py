@@ -21,6 +21,9 @@ U64 = np.uint64
 PAD = 32
 """Bytes that stand free before and after the text, so that 8-byte loads stay inside the buffer."""
 
+SOME = 1 << 16
+"""Strings that are decoded at once."""
+
 DENSE = 16
 """Words of a string that every row has room for; what comes after them takes room where it is."""
 _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=U64)
@@ -38,8 +41,8 @@ class Strings:
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, rows: Indices | NDArray[np.bool_]) -> Strings:
-        """The strings of these rows (indices or a mask), without copying their text."""
+    def take(self, rows: Indices | NDArray[np.bool_] | slice) -> Strings:
+        """The strings of these rows (indices, a mask or a slice), without copying their text."""
         return Strings(self.buffer, self.start[rows], self.end[rows])
 
     def longest(self) -> int:
@@ -93,6 +96,17 @@ class Strings:
             turned.append(order)
         return turned
 
+    def starts(self) -> Indices:
+        """Where a row has another string than the row above it."""
+        if len(self) == 0:
+            return np.zeros(0, dtype=np.int64)
+        new = np.ones(len(self), dtype=bool)
+        words = self.words()
+        np.not_equal(words[0][1:], words[0][:-1], out=new[1:])
+        for word in words[1:]:
+            new[1:] |= word[1:] != word[:-1]
+        return np.flatnonzero(new)
+
     def equals(self, other: Strings) -> NDArray[np.bool_]:
         """Which strings are those of another column."""
         return equal_words(self.words(), other.words())
@@ -103,8 +117,9 @@ class Strings:
         return [bytes(view[a:b]) for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True)]
 
     def texts(self) -> list[str]:
-        """Each string decoded from UTF-8."""
-        return [raw.decode() for raw in self.bytes()]
+        """Each string decoded from UTF-8; of many, some at a time, so that no other copy of them all is held."""
+        parts = (self.take(slice(i, i + SOME)) for i in range(0, len(self), SOME))
+        return [raw.decode() for part in parts for raw in part.bytes()]
 
     @staticmethod
     def of(values: Iterable[str]) -> Strings:

@@ -261,10 +261,12 @@ def qrels_from_rows(rows: Rows, source: str) -> Qrels:
     """Gold from columns. A pair judged twice with one grade counts once."""
     if rows.parent is not None:
         return _by_subtopic(rows, source)
-    texts = rows.query.texts()
+    starts = rows.query.starts()
+    texts = rows.query.take(starts).texts()
     names = sorted(set(texts))
     number = {name: i for i, name in enumerate(names)}
     code = np.fromiter((number[t] for t in texts), dtype=np.int64, count=len(texts))
+    code = np.repeat(code, np.diff(starts, append=len(rows)))
     keys = hashed(rows.doc.words(), (code + 1).view(np.uint64) * np.uint64(0xD6E8FEB86659FD93))
     order = np.argsort(keys, kind="stable")
     twin = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
