@@ -28,7 +28,7 @@ CLOSE = 1e-9
 """How far an end may be from its quantile, in standard deviations."""
 HEAVIEST = 6
 """One more unit weighs at least as much as the heaviest one by this."""
-SHOWN = 5
+SHOWN = 3
 """How much less one more unit weighs, the farther values have been seen to reach."""
 WHOLE = 0.4
 """A difference counts in full from this share of what there is to lose or to win."""
