@@ -182,8 +182,8 @@ class _Aligner:
         if isinstance(content, LogColumns):
             return self._log(content, at_doc)
         if isinstance(content, RemoteRows):
-            choices = {"at_doc": at_doc, "keep_items": self.keep_items, "parents": self.run.parents}
-            hits: Hits = content.align(self.qrels, self.policy, **choices)
+            parents, depth = self.run.parents, self.keep_items
+            hits: Hits = content.align(self.qrels, self.policy, at_doc=at_doc, keep_items=depth, parents=parents)
             return hits
         assert isinstance(content, (TextFile, ColumnStream))
         return self._file(content, at_doc)

@@ -147,8 +147,9 @@ def _text(session: Any, frame: Any, where: str, name: str, format: str | None, p
         rows = run.content.everything()
     else:
         assert isinstance(run.content, Table)
+        rows = run.content.rows
         chunks = frame.filter(frame["value"].contains('"chunk_id"')).limit(1).count() > 0
         run = replace(run, names_docs=not chunks)
-        source, rows = Source(where, "jsonl", chunks), run.content.rows
+        source = Source(where, "jsonl", chunks)
     content = RemoteRun(session, frame, source, policy.separator, rows, engine.watch, engine.explain)
     return replace(run, content=content, path=None)
