@@ -126,7 +126,7 @@ _DECLARED: dict[type[Any], tuple[Option, ...]] = {}
 def options_of(group: type[Any]) -> tuple[Option, ...]:
     """The options that a group declares."""
     if group not in _DECLARED:
-        types = get_annotations(group, eval_str=True)
+        types = {n: kind for c in reversed(group.__mro__) for n, kind in get_annotations(c, eval_str=True).items()}
         _DECLARED[group] = tuple(_option(group, f, types[f.name]) for f in fields(group) if "help" in f.metadata)
     return _DECLARED[group]
 
