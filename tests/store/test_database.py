@@ -98,6 +98,10 @@ def test_a_file_of_any_name_is_read_itself(name: str, folder: Path) -> None:
     assert_nothing_was_written(folder)
 
 
+QUOTED = 'query_id,doc_id,score\n"q1",d9,3\n"q2",d3,1\n"q1",d1,2\n'
+"""Out of order and quoted: what SQL aligns."""
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_text_file_of_any_name_is_read_itself_by_sql(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -113,8 +117,8 @@ def test_a_text_file_of_any_name_is_read_itself_by_sql(
     scratch = folder / re.sub(r"[?\\]", "", name)
     scratch.mkdir(exist_ok=True)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    path = folder / f"{name}.txt"
-    path.write_text("q1 Q0 d9 1 3 t\nq2 Q0 d3 1 1 t\nq1 Q0 d1 2 2 t\n", "utf-8")
+    path = folder / f"{name}.csv"
+    path.write_text(QUOTED, "utf-8")
     assert karat.evaluate(GOLD, str(path), "mrr", separator="'#").per_query("mrr") == MRR
     assert calls
     assert_nothing_was_written(folder)
@@ -148,13 +152,13 @@ def test_what_duckdb_cannot_name_is_an_error_that_says_so(folder: Path, monkeypa
         pq.write_table(pa.table(ROWS), file)
     with pytest.raises(karat.InputError, match="has a backslash and one of"):
         karat.evaluate(GOLD, "a\\b[1].parquet", "mrr")
-    Path("a\\b[1].txt").write_text("q1 Q0 d9 1 3 t\nq2 Q0 d3 1 1 t\nq1 Q0 d1 2 2 t\n", "utf-8")
+    Path("a\\b[1].csv").write_text(QUOTED, "utf-8")
     monkeypatch.setattr("karat.align.IN_MEMORY", 0)
-    assert karat.evaluate(GOLD, "a\\b[1].txt", "mrr").per_query("mrr") == MRR  # read without SQL
+    assert karat.evaluate(GOLD, "a\\b[1].csv", "mrr").per_query("mrr") == MRR  # read without SQL
     monkeypatch.setattr("tempfile.tempdir", str(folder / "a?b"))
-    Path("plain.txt").write_text(Path("a\\b[1].txt").read_text("utf-8"), "utf-8")
+    Path("plain.csv").write_text(QUOTED, "utf-8")
     with pytest.raises(karat.InputError, match="set TMPDIR"):
-        karat.evaluate(GOLD, "plain.txt", "mrr")
+        karat.evaluate(GOLD, "plain.csv", "mrr")
 
 
 class TestDatabase:

@@ -397,6 +397,7 @@ OWN_WAY = {
     "karat.report.files._parquet": "a temporary table; the file itself is written by the one writer",
     "karat.verbs.bench.runner.run": "a log that grows line by line and is renamed at the end, points bench.*",
     "karat.verbs.bench.runner._trim_log": "cuts such a log to whole lines",
+    "karat.retrieve.dense.Dense._room": "a temporary file without a name",
     "karat.verbs.bench.vectors._write": "into memory",
     "karat.report.terminal.sweep.draw": "into memory",
     "karat.cli.streams._guarded": "to nowhere",

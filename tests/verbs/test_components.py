@@ -243,7 +243,7 @@ def test_the_funnel_adds_up_and_delivers_what_recall_counts(
     gold = {q: {d.partition("#")[0] if by_doc else d: g for d, g in docs.items()} for q, docs in chunks.items()}
     log = [line(q, final, stages=stages) for q, (final, stages) in lines.items()]
     level = "doc" if by_doc else "chunk"
-    found = karat.components(gold, log, k=k, level=level, resamples=50)  # no interval is looked at
+    found = karat.components(gold, log, k=k, level=level, resamples=100)  # no interval is looked at
     relevant = {q: sum(g >= 1 for g in docs.values()) for q, docs in gold.items()}
     if not any(relevant.values()):
         assert "relevant" in found.funnel.missing

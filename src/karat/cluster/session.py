@@ -27,7 +27,7 @@ def open_session(engine: Any) -> Any:
     kind = engine.partition("://")[0].partition("[")[0]
     if kind not in ("spark", "sc", "local", "local-cluster"):
         raise UsageError(f"engine must be {FORMS}; found {shown(engine)}")
-    with _without_advice():
+    with _without_advice(), _main_with_a_file():
         try:
             from pyspark.sql import SparkSession
         except ImportError:
@@ -59,6 +59,20 @@ def _without_advice() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         yield
+
+
+@contextmanager
+def _main_with_a_file() -> Iterator[None]:
+    """PySpark takes a main program without a file, such as `python -c`, for its own doctests, and ends the process."""
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__"):
+        yield
+        return
+    main.__file__ = "<string>"
+    try:
+        yield
+    finally:
+        del main.__file__
 
 
 def first_line(error: BaseException) -> str:
