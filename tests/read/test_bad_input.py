@@ -567,11 +567,16 @@ REFUSED = [
         f'run.jsonl:1: topk item 1: {FINITE}, found "high"',
         name="run.jsonl",
     ),
-    run("log-topk-of-texts", log('"d1"'), "run.jsonl:1: topk item 1: expected an object, found text", name="run.jsonl"),
+    run(
+        "log-topk-of-texts",
+        log('"d1"'),
+        'run.jsonl:1: topk item 1: expected an object, such as {"doc_id": "d1"}, found text',
+        name="run.jsonl",
+    ),
     run(
         "log-topk-text",
         b'{"query_id": "q1", "topk": "d1"}\n',
-        "run.jsonl:1: topk: expected a list, found text",
+        'run.jsonl:1: topk: expected a list, such as [{"doc_id": "d1"}], found text',
         name="run.jsonl",
     ),
     run(

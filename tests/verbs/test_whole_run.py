@@ -281,3 +281,39 @@ def test_too_few_queries_to_bound_a_quantile_say_how_many_more(project: Path) ->
     (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (row,) = karat.check(evaluate(project, "latency.p50"), ["latency.p50 <= 2s"]).rows
     assert (row.outcome, row.judged.why, row.judged.more) == ("undecided", "too few queries to bound it from above", 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome", "why"),
+    [
+        (QUERIES // 2, "undecided", "queries have no value, so the value over all queries may be larger"),
+        (QUERIES - 4, "pass", "the whole interval is on the right side"),
+    ],
+)
+def test_a_quantile_without_all_queries_may_be_larger(project: Path, lines: int, outcome: str, why: str) -> None:
+    """A run that does not answer its slow queries must not look fast."""
+    log = [json.loads(line) for line in (project / "log.jsonl").read_text().splitlines()][:lines]
+    for i, line in enumerate(log):
+        line["latency_ms"] = {"search": 30 + i % 7}
+    (project / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    gold = "".join(f"q{i:03} 0 d1 1\n" for i in range(1, QUERIES + 1))
+    (project / "gold.txt").write_text(gold)
+    result = karat.evaluate(str(project / "gold.txt"), str(project / "log.jsonl"), metrics="latency.p90")
+    (row,) = karat.check(result, ["latency.p90 <= 60ms"]).rows
+    assert row.outcome == outcome and row.judged.why.endswith(why)
+
+
+def test_too_few_queries_for_a_difference_of_quantiles_say_so(project: Path) -> None:
+    lines = (project / "log.jsonl").read_text().splitlines(keepends=True)[:3]
+    for name in ("a", "b"):
+        (project / f"{name}.jsonl").write_text("".join(lines))
+    runs = {name: str(project / f"{name}.jsonl") for name in ("a", "b")}
+    result = karat.evaluate(None, runs, metrics="latency.p90")
+    (row,) = karat.check(result, ["latency.p90 no worse than baseline by 5ms"], baseline="a").rows
+    assert (row.outcome, row.judged.why) == ("undecided", "too few queries to bound both quantiles")
+
+
+def test_cutoffs_that_no_metric_takes_are_named(project: Path) -> None:
+    result = evaluate(project, "ndcg@10", ks=[5])
+    assert "ks is not used: every metric has a cutoff of its own, or takes none" in result.runs[0].notes
+    assert not any("ks is not used" in note for note in evaluate(project, "ndcg", ks=[5]).runs[0].notes)

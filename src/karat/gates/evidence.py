@@ -262,6 +262,9 @@ class _View:
         at_it = math.isclose(evidence.estimate, gate.threshold, rel_tol=1e-12, abs_tol=1e-12)
         if apart and inside and not at_it and judged.outcome == "undecided" and judged.more is None:
             return replace(judged, why=f"{INSIDE}; {UNKNOWN}")
+        enough = evidence.units >= max(evidence.minimum, 2) and not evidence.missing
+        if apart and enough and evidence.method == "none" != self.sampling.method:
+            return Ruling("undecided", "too few queries to bound both quantiles", needs_queries=True)
         return judged
 
     @property
@@ -281,7 +284,7 @@ class _View:
             least = 1 if self._units.plain else MIN_UNITS
         if self.base is None:
             return self._value(gate, number, segment, least)
-        return self._change(gate, number, least)
+        return self._change(gate, number, segment, least)
 
     def _value(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The figure itself."""
@@ -301,9 +304,11 @@ class _View:
         )
         if evidence.kind == "total" and parse(gate.metric).over_whole_run:
             return replace(evidence, absent=int(np.isnan(values).sum()))
-        return replace(evidence, values=values, sample=own) if evidence.kind == "quantile" else evidence
+        if evidence.kind != "quantile":
+            return evidence
+        return replace(evidence, values=values, sample=own, absent=self._unanswered(gate, segment))
 
-    def _change(self, gate: Gate, number: int, least: int) -> GateEvidence:
+    def _change(self, gate: Gate, number: int, segment: Segment | None, least: int) -> GateEvidence:
         """The change from the baseline; how many queries would decide one of quantiles nobody can say from these."""
         change = self._changes(gate.metric, gate.factor, segments=number > 0)[number]
         quantile = change.statistic.aggregate == "quantile"
@@ -314,7 +319,19 @@ class _View:
             deviation=math.nan if quantile else unit_deviation(change.differences, change.units),
             scale=change.statistic.change,
         )
-        return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)))
+        absent = self._unanswered(gate, segment) if quantile else 0
+        return replace(evidence, same_lists=self._same_lists and follows_lists(parse(gate.metric)), absent=absent)
+
+    def _unanswered(self, gate: Gate, segment: Segment | None) -> int:
+        """Queries of which the run returned nothing, and did not say how long that took."""
+        rankings = self.run.rankings
+        if rankings is None or not parse(gate.metric).over_whole_run:
+            return 0
+        empty = {rankings.query_ids[i] for i in np.flatnonzero(rankings.returned <= 0).tolist()}
+        lacking = np.flatnonzero(np.isnan(self.run.values[gate.metric]))
+        if segment is not None:
+            lacking = np.intersect1d(lacking, segment.rows)
+        return sum(self.run.query_ids[i] in empty for i in lacking.tolist())
 
     @cached_property
     def _same_lists(self) -> bool:

@@ -79,7 +79,7 @@ class GateEvidence:
     missing: str = ""
     """Why the value is undefined, if more can be said than that."""
     absent: int = 0
-    """Of a total: queries without a value, which is at least 0; the total of all of them may be larger."""
+    """Of a total or a quantile: queries that the run did not answer; with them it may be larger."""
     statistic: Statistic = Statistic()
     """What the value is of the queries' values."""
     scale: ChangeScale = "difference"
@@ -133,8 +133,7 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
         return _too_few(evidence)
     if gate.at_mean or evidence.kind == "total":  # a total of these queries is what it is
         if evidence.absent and _may_grow_across(gate.region, evidence.estimate):
-            lack = "1 query has" if evidence.absent == 1 else f"{evidence.absent:,} queries have"
-            return Ruling("undecided", f"{lack} no value, so the total may be larger")
+            return Ruling("undecided", f"{_describe_absent(evidence)}, so the total may be larger")
         what = "total" if evidence.kind == "total" else "mean"
         holds = gate.region.holds(evidence.estimate)
         return Ruling("pass" if holds else "fail", f"the {what} is {'on the right' if holds else 'on the wrong'} side")
@@ -148,7 +147,22 @@ def judge(gate: Gate, evidence: GateEvidence, *, power: float = POWER) -> Ruling
             return Ruling("undecided", "one query gives no interval", needs_queries=True)
         if evidence.kind != "quantile" or evidence.method == "none":
             return Ruling("undecided", "no interval was computed")
-    return replace(_by_interval(gate, evidence, power), unsteady=_is_unsteady(gate.region, evidence))
+    ruling = _by_interval(gate, evidence, power)
+    if ruling.outcome == "pass" and _may_be_slower(gate, evidence):
+        return Ruling("undecided", f"{_describe_absent(evidence)}, so the value over all queries may be larger")
+    return replace(ruling, unsteady=_is_unsteady(gate.region, evidence))
+
+
+def _describe_absent(evidence: GateEvidence) -> str:
+    return f"{'1 query has' if evidence.absent == 1 else f'{evidence.absent:,} queries have'} no value"
+
+
+def _may_be_slower(gate: Gate, evidence: GateEvidence) -> bool:
+    """Whether a quantile would be above a limit if the queries without an answer were the slowest."""
+    if not evidence.absent or not math.isfinite(gate.region.high):
+        return False
+    within = 1.0 if gate.against is not None else share_up_to(evidence.values, gate.region.high)
+    return within * evidence.n / (evidence.n + evidence.absent) < evidence.statistic.quantile
 
 
 def _may_grow_across(region: Region, total: float) -> bool:

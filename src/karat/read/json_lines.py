@@ -104,9 +104,14 @@ def reason(error: Exception, raw: bytes, expected: str) -> str:
     expected_type, actual_type = (_TYPES.get(w.removesuffix(" | null"), w) for w in wrong.group(1, 2))
     item = re.fullmatch(r"topk\[(\d+)\]", wrong[3] or "")
     place = f"topk item {int(item[1]) + 1}: " if item else f"{wrong[3]}: " if wrong[3] else ""
-    return f"{place}expected {expected_type}, found {actual_type}" if place else f"found {actual_type}; {expected}"
+    if not place:
+        return f"found {actual_type}; {expected}"
+    shape = next((f", such as {text}" for field, text in _SHAPES.items() if place.startswith(field)), "")
+    return f"{place}expected {expected_type}{shape}, found {actual_type}"
 
 
+_SHAPES = {"topk item": '{"doc_id": "d1"}', "topk:": '[{"doc_id": "d1"}]', "stages": '{"retrieve": ["d1", "d2"]}'}
+"""What a field of a run log looks like."""
 _TYPES = {
     "array": "a list",
     "object": "an object",

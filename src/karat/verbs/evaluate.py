@@ -100,6 +100,8 @@ def evaluate(
         names = (*(DEFAULT_METRICS if cases is None else CASE_METRICS), *(TERM_METRICS if data.ontology else ()))
         metrics = _default_metrics(names, ks, [source for _, source in sources] if settings.like is None else ())
     measures = parse_all(metrics, ks, settings.like)
+    if ks and not {m.k for m in measures} & set(ks):
+        job.notes = (*job.notes, "ks is not used: every metric has a cutoff of its own, or takes none")
     job.needs_gold = any("gold" in m.needs for m in measures)
     if qrels is None:
         _check_needs_no_gold(measures)

@@ -59,7 +59,7 @@ def conclude(row: Decision, queries: str) -> str:
     """The decision in the few words that a newcomer reads; `queries` is what they are called there."""
     if not row.significant:
         enough = f"; about {round_up(row.needed):,} would tell" if row.needed is not None else ""
-        return f"not sure: {row.n} {queries} are too few{enough}"
+        return f"no significant difference ({row.n} {queries}{enough})"
     return plain(f"{row.outcome} than {row.baseline} (p {p_text(row.p_adjusted)})")
 
 
