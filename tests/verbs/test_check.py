@@ -199,6 +199,15 @@ def test_a_blessed_baseline_is_small_and_gives_no_difference_with_itself(small: 
     assert better.why == "mrr did not change; a rise is required (the ranked lists are identical)"
 
 
+def test_segments_of_a_blessed_baseline_stand_beside_the_candidates(small: Path) -> None:
+    blessed(small, segments=["language"])
+    table = run_karat("check", cwd=small).stdout.partition("mrr by segment")[2].splitlines()
+    assert table[0].split() == ["n", "baseline", "good"]
+    for row in table[1:4]:
+        _, _, before, *ends, after = row.partition("[")[0].split() + row.split("]")[1].split()[:1]
+        assert before == after and not ends
+
+
 def test_validate_warns_of_segments_too_small_also_for_the_run_that_was_blessed(small: Path) -> None:
     blessed(small)
     queries = [json.loads(line) for line in (small / "queries.jsonl").read_text("utf-8").splitlines()]

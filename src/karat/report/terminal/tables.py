@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from karat.metrics.grammar import PRIMARY, parse
@@ -138,12 +139,14 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     """One metric in the segments that the config asks for: the worst first, those of few queries in one line."""
     groups = {split_fields(one) for one in by}
     metric = PRIMARY if PRIMARY in check.result.metrics else check.result.metrics[0]
-    runs = [
-        *([check.baseline] if _live(check) and check.baseline is not None else []),
-        *(check.result[n] for n in check.candidates),
-    ]
-    candidate = runs[-len(check.candidates)]
+    runs = {check.result[n].name: check.result[n] for n in check.candidates}
+    candidate = next(iter(runs.values()))
     segments = [s for s in candidate.segments if tuple(s.by) in groups]
+    if check.baseline is not None and metric in check.baseline.values:
+        live = any(r is check.baseline for r in check.result.runs)
+        # A baseline from a file does not know the fields of its queries.
+        base = check.baseline if live else replace(check.baseline, sampling=candidate.sampling)
+        runs = {base.name if live else BASELINE: base, **runs}
     if not segments:
         return
     rises = parse(metric).metric.higher_is_better is not False
@@ -153,10 +156,10 @@ def show_segments(out: Console, check: Check, by: Sequence[str], *, verbose: boo
     if rows:
         table = grid(f"{metric} by segment", "n", gap=GAP)
         table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
-        for run in runs:
-            table.add_column(plain(run.name), justify="right", no_wrap=True, max_width=HEAD)
+        for name in runs:
+            table.add_column(plain(name), justify="right", no_wrap=True, max_width=HEAD)
         for segment in rows:
-            cells = [_in_segment(run, segment, metric) for run in runs]
+            cells = [_in_segment(run, segment, metric) for run in runs.values()]
             few = metric in segment.too_few
             name = f"{plain(segment_text(segment.by, '='))}{f' {FEW_MARK}' if few else ''}"
             table.add_row(name, str(segment.metrics[metric].n), *cells, style="dim" if few else None)
@@ -181,10 +184,6 @@ def _span(sizes: Sequence[float]) -> str:
     """`3 to 9`, or `9` where all are equal."""
     low, high = (f"{round(size, 1):g}" for size in (min(sizes), max(sizes)))
     return low if low == high else f"{low} to {high}"
-
-
-def _live(check: Check) -> bool:
-    return check.baseline is not None and any(r is check.baseline for r in check.result.runs)
 
 
 def _rank(segment: SegmentResult, metric: str, rises: bool) -> tuple[bool, float]:
