@@ -41,7 +41,7 @@ MOST_STEPS = 5040
 MOST_ATOMS = 1 << 15
 CLOSE = 1e-9
 SEARCH = 100
-NEARER = 0.92
+NEARER = 0.85
 """Means that are not so far from the middle as this share of an end's distance are not looked at."""
 AT_ONCE = 1 << 13
 """Draws whose sums fit into a cache."""
