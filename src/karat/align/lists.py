@@ -196,14 +196,12 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         docs = run.lists.get(query)
         if docs is None:
             continue
-        places: dict[str, int] = {}
-        for place, doc in enumerate(docs):
-            if doc in places:
-                duplicates += 1
-                if policy.duplicates == "error":
-                    repeats.append((query, doc))
-            else:
-                places[doc] = place
+        places = {doc: place for place, doc in enumerate(docs)}
+        if len(places) < len(docs):
+            places, again = _first_places(docs)
+            duplicates += len(again)
+            if policy.duplicates == "error":
+                repeats += [(query, doc) for doc in again]
         returned[i] = len(places)
         grades = {doc: g for g, doc in enumerate(qrels.docs[bounds[i] : bounds[i + 1]], start=bounds[i])}
         whole = run.parents.get(query) if run.parents else None
@@ -219,10 +217,9 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
                     gold.append(g)
                     rank.append(n)
         else:
-            for n, doc in enumerate(places, start=1):
-                if doc in grades:
-                    gold.append(grades[doc])
-                    rank.append(n)
+            ranks = [n for n, doc in enumerate(places, start=1) if doc in grades]
+            gold += [grades[doc] for doc in places if doc in grades]
+            rank += ranks
         if keep_items:
             scores = run.scores.get(query) if run.scores else None
             days = run.versions.get(query) if run.versions else None
@@ -247,6 +244,18 @@ def align_ordered(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool,
         duplicates=duplicates,
         items=items,
     )
+
+
+def _first_places(docs: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+    """The first place of each doc of a list, and the docs that come again."""
+    places: dict[str, int] = {}
+    again = []
+    for place, doc in enumerate(docs):
+        if doc in places:
+            again.append(doc)
+        else:
+            places[doc] = place
+    return places, again
 
 
 def align_selected(qrels: Qrels, run: OrderedLists, policy: Policy, at_doc: bool, keep_items: int = 0) -> Hits:

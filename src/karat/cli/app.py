@@ -51,6 +51,7 @@ def build_app(names: Iterable[str] = COMMANDS, only_listed: Iterable[str] = ()) 
         "Start with: karat demo\n\nThen, on your own files: karat evaluate qrels.txt run.txt",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # lists of commands and errors need no boxes, and importing rich takes long
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     built.callback()(_root)
@@ -67,7 +68,7 @@ def build_app(names: Iterable[str] = COMMANDS, only_listed: Iterable[str] = ()) 
 
 
 def _build_group(name: str) -> typer.Typer:
-    group = typer.Typer(cls=QuickGroup, help=COMMANDS[name], no_args_is_help=True)
+    group = typer.Typer(cls=QuickGroup, help=COMMANDS[name], no_args_is_help=True, rich_markup_mode=None)
     for subcommand in import_module(f"karat.cli.{name}").SUBCOMMANDS:
         _add_command(group, subcommand, f"karat.cli.{name}.{subcommand}")
     return group

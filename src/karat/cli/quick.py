@@ -11,14 +11,17 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import DEFAULT_MARKUP_MODE, TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 class QuickCommand(TyperCommand):
-    """A command that converts only what needs it."""
+    """A command that converts only what needs it; its help stands in boxes, since there are many options."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{**settings, "rich_markup_mode": DEFAULT_MARKUP_MODE})
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _quicken(super().get_params(ctx), self.callback)
@@ -29,6 +32,11 @@ class QuickGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _quicken(super().get_params(ctx), self.callback)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """What each subcommand does, in whole sentences."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(1000)) for name, one in self.commands.items()])
 
 
 def _quicken(parameters: list[Any], command: Callable[..., Any] | None) -> list[Any]:

@@ -65,15 +65,10 @@ def forecast(setting: GateSetting, population: Population, truth: float, n: int)
     shares = population.shares(population.statistic.to_score(truth, n))
     rng = np.random.default_rng(np.random.SeedSequence([setting.choice.seed, n, 0x914A]))
     count = min(max(VALUES // n, LEAST_SAMPLES), MOST_SAMPLES if population.even else EACH)
-    outcomes: list[Outcome] = []
-    intervals: list[tuple[Interval, ...]] = []
-    rough: list[RoughMeans] = []
-    for sample in population.samples(shares, n, count, rng):
-        batch = population.intervals(sample, setting.choice, setting.levels)
-        outcomes += [judge(setting.gate, _evidence(setting, *one)).outcome for one in batch]
-        intervals += batch
-        rough.append(population.rough_means(sample))
-    means = RoughMeans.join(rough)
+    samples = list(population.samples(shares, n, count, rng))
+    intervals = population.intervals(samples, setting.choice, setting.levels)
+    outcomes: list[Outcome] = [judge(setting.gate, _evidence(setting, *one)).outcome for one in intervals]
+    means = RoughMeans.join([population.rough_means(sample) for sample in samples])
     prediction = _Prediction(setting, population, n, intervals, means)
     few, many = prediction.classes(means), prediction.classes(population.many_means(shares, n, rng))
     ship, block = (_share(name, np.array(outcomes), few, many) for name in ("pass", "fail"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -83,30 +84,40 @@ def drop_newer(run: RunResult, queries: Queries) -> RunResult:
     days = days_of_docs(run.log)
     earliest: dict[str, float] = {}
     own: dict[str, dict[str, float]] = {}
+    docs: dict[str, str] = {}
     for q, trace in run.log.traces.items():
+        dates = own[q] = {}
         for item in trace.topk or ():
             if (day := days.get(item.doc_version)) is not None:
-                for id in {item.id, run.log.doc_of(item.id, mark)}:
-                    for dates in (earliest, own.setdefault(q, {})):
-                        dates[id] = min(day, dates.get(id, day))
+                if item.id not in docs:
+                    docs[item.id] = run.log.doc_of(item.id, mark)
+                for id in (item.id, docs[item.id]):
+                    dates[id] = min(day, dates.get(id, day))
+        for id, day in dates.items():
+            earliest[id] = min(day, earliest.get(id, day))
 
-    def is_newer(q: str, id: str) -> bool:
-        day = own.get(q, {}).get(id, earliest.get(id))
-        return day is not None and q in as_of and day > as_of[q]
+    def newer(q: str, ids: Iterable[str]) -> set[str]:
+        if q not in as_of:
+            return set()
+        dates, last = own.get(q, {}), as_of[q]
+        return {id for id in ids if dates.get(id, earliest.get(id, last)) > last}
 
-    traces = {
-        q: msgspec.structs.replace(
-            trace,
-            topk=None if trace.topk is None else tuple(i for i in trace.topk if not is_newer(q, i.id)),
-            stages={name: tuple(id for id in ids if not is_newer(q, id)) for name, ids in trace.stages.items()},
-        )
-        for q, trace in run.log.traces.items()
-    }
+    traces = dict(run.log.traces)
+    for q, trace in run.log.traces.items():
+        if late := newer(q, {*(i.id for i in trace.topk or ()), *chain.from_iterable(trace.stages.values())}):
+            traces[q] = msgspec.structs.replace(
+                trace,
+                topk=None if trace.topk is None else tuple(i for i in trace.topk if i.id not in late),
+                stages={name: tuple(id for id in ids if id not in late) for name, ids in trace.stages.items()},
+            )
 
     def without_newer(qrels: Qrels) -> Qrels:
-        pairs = zip(qrels.query_of.tolist(), qrels.docs, strict=True)
-        newer = [is_newer(qrels.query_ids[q], doc) for q, doc in pairs]
-        return replace(qrels, grades=np.where(newer, np.minimum(qrels.grades, 0.0), qrels.grades))
+        grades, docs = qrels.grades.copy(), qrels.docs
+        for q, (start, end) in zip(qrels.query_ids, pairwise(qrels.offsets.tolist()), strict=True):
+            late = newer(q, docs[start:end])
+            places = [i for i in range(start, end) if docs[i] in late] if late else []
+            grades[places] = np.minimum(grades[places], 0.0)
+        return replace(qrels, grades=grades)
 
     gold, log = without_newer(run.qrels), replace(run.log, traces=traces)
     completed = Gold(without_newer(run.completed_gold.qrels)) if run.completed_gold is not None else None

@@ -17,6 +17,8 @@ from karat.records import dataclass
 from karat.stats.distributions import beta_quantile, normal_quantile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from karat.stats.resample import Units
@@ -36,6 +38,8 @@ SEEN, SLANT = 2.7, 1.3
 """How many conversations one counts for that is away from the bounds, and how much more the other bound matters."""
 EQUAL = 1e-11
 """Shares of the scale that are this close are equal."""
+TOGETHER = 1 << 16
+"""Units × columns whose quantiles are searched for together."""
 
 
 @dataclass(frozen=True)
@@ -243,31 +247,13 @@ class UnitMeans:
 
     def mean_quantile(self, share: float) -> Floats:
         """The quantile of the mean under random shares of the units, by column."""
-        values, total = self.values, self.bottom.sum(axis=0)
-        low, high = values.min(axis=0), values.max(axis=0)
-        middle, spread = self.top.sum(axis=0) / total, self.spread
-        target, slope = normal_quantile(share), np.where(spread > 0, spread, 1.0)
-        out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
-        before: Floats | None = None
-        score_before = np.zeros_like(out)
-        for _ in range(STEPS):
-            score = self._score(out)
-            off = score - target
-            if bool((np.abs(off) < CLOSE).all()):
-                break
-            low, high = np.where(off < 0, out, low), np.where(off > 0, out, high)
-            if before is not None:
-                moved = score - score_before
-                steep = (out != before) & (moved * (out - before) > 0)
-                slope = np.where(steep, (out - before) / np.where(steep, moved, 1.0), slope)
-            before, score_before = out, score
-            step = out - off * slope
-            out = np.where((step > low) & (step < high), step, (low + high) / 2)
-            out = np.where(np.abs(off) < CLOSE, before, out)
-        exact = self._exact(share)
-        return np.where(np.isnan(exact), out, exact)
+        return mean_quantiles([(self, share)])[0]
 
-    def _exact(self, share: float) -> Floats:
+    def take(self, columns: NDArray[np.int64]) -> UnitMeans:
+        """Some of the columns."""
+        return UnitMeans(self.top[:, columns], self.bottom[:, columns], self.queries)
+
+    def exact_quantiles(self, share: float) -> Floats:
         """The quantile of columns with no more than two values and equal weights; NaN for the others."""
         low, high, above, at_low, plain = self._two_values()
         counts = zip(above.tolist(), at_low.tolist(), plain.tolist())
@@ -292,29 +278,108 @@ class UnitMeans:
         span = np.where(high > low, high - low, 1.0)
         exact = betainc(above, at_low, np.clip((at - low) / span, 0.0, 1.0))
         inside = (at > low) & (at < high)
-        usual = ndtr(self._score(np.where(inside, at, (low + high) / 2)))
+        usual = ndtr(_score(self.top, self.bottom, np.where(inside, at, (low + high) / 2)))
         return np.where(~inside, np.where(at >= high, 1.0, 0.0), np.where(plain, exact, usual))
 
-    def _score(self, at: Floats) -> Floats:
-        """The chance that the mean is not above this, as a normal score."""
-        parts = self.top - at * self.bottom
-        scale = np.abs(parts).max(axis=0)
-        parts = parts / np.where(scale > 0, scale, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            low, high = 1 / parts.min(axis=0), 1 / parts.max(axis=0)
-            tilt = np.zeros(parts.shape[1])
-            for _ in range(STEPS):
-                shares = parts / (1 - tilt * parts)
-                slope, bend = shares.sum(axis=0), (shares**2).sum(axis=0)
-                low, high = np.where(slope < 0, tilt, low), np.where(slope > 0, tilt, high)
-                step = tilt - slope / bend
-                new = np.where((step > low) & (step < high), step, (low + high) / 2)
-                settled = np.abs(slope) <= 1e-11 * np.sqrt(bend)
-                if bool(settled.all()):
-                    break
-                tilt = np.where(settled, tilt, new)
-            log = -np.log1p(-tilt * parts).sum(axis=0)
-            root = np.sign(tilt) * np.sqrt(np.maximum(-2 * log, 0.0))
-            other = tilt * np.sqrt((parts**2 / (1 - tilt * parts) ** 2).sum(axis=0))
-            out: Floats = root + np.log(other / root) / root
-        return np.where(np.abs(root) < 1e-4, root, out)
+
+def mean_quantiles(sought: Sequence[tuple[UnitMeans, float]]) -> list[Floats]:
+    """The quantile of each mean under random shares of its units, by column.
+
+    Those of about as many units are searched for together, as far as a cache holds them.
+    """
+    found = [means.exact_quantiles(share) for means, share in sought]
+    batch: list[int] = []
+    columns = 0
+    for i in sorted(range(len(sought)), key=lambda i: len(sought[i][0].top)):
+        own = int(np.isnan(found[i]).sum())
+        if not own:
+            continue
+        size = len(sought[i][0].top)
+        if batch and (size > 2 * len(sought[batch[0]][0].top) or size * (columns + own) > TOGETHER):
+            _search(sought, found, batch)
+            batch, columns = [], 0
+        batch.append(i)
+        columns += own
+    if batch:
+        _search(sought, found, batch)
+    return found
+
+
+def _search(sought: Sequence[tuple[UnitMeans, float]], found: list[Floats], batch: Sequence[int]) -> None:
+    """Put the quantiles of a batch in the places that are NaN; units of no weight make all parts as long."""
+    open_columns = [np.flatnonzero(np.isnan(found[i])) for i in batch]
+    ends = np.cumsum([0, *map(len, open_columns)])
+    size = max(len(sought[i][0].top) for i in batch)
+    top, bottom = (np.zeros((size, ends[-1])) for _ in range(2))
+    low, high, middle, spread, target = (np.empty(ends[-1]) for _ in range(5))
+    for i, columns, start, end in zip(batch, open_columns, ends[:-1], ends[1:], strict=True):
+        means, share = sought[i]
+        own = means if len(columns) == means.top.shape[1] else means.take(columns)
+        here = slice(start, end)
+        top[: len(own.top), here], bottom[: len(own.top), here] = own.top, own.bottom
+        values = own.values
+        low[here], high[here] = values.min(axis=0), values.max(axis=0)
+        middle[here], spread[here] = own.top.sum(axis=0) / own.bottom.sum(axis=0), own.spread
+        target[here] = normal_quantile(share)
+    quantiles = _quantiles(top, bottom, low, high, middle, spread, target)
+    for i, columns, start, end in zip(batch, open_columns, ends[:-1], ends[1:], strict=True):
+        found[i][columns] = quantiles[start:end]
+
+
+def _quantiles(
+    top: Floats, bottom: Floats, low: Floats, high: Floats, middle: Floats, spread: Floats, target: Floats
+) -> Floats:
+    """Where the normal score of each column is its target: between low and high, by secants from a normal start."""
+    slope = np.where(spread > 0, spread, 1.0)
+    out = np.clip(middle + target * spread, low + 0.01 * (high - low), high - 0.01 * (high - low))
+    before: Floats | None = None
+    score_before = np.zeros_like(out)
+    left = np.arange(len(out))
+    result = np.empty_like(out)
+    for _ in range(STEPS):
+        score = _score(top, bottom, out)
+        off = score - target
+        result[left] = out
+        search = ~(np.abs(off) < CLOSE)
+        if not search.any():
+            break
+        low, high = np.where(off < 0, out, low), np.where(off > 0, out, high)
+        if before is not None:
+            moved = score - score_before
+            steep = (out != before) & (moved * (out - before) > 0)
+            slope = np.where(steep, (out - before) / np.where(steep, moved, 1.0), slope)
+        step = out - off * slope
+        before, score_before = out, score
+        out = np.where((step > low) & (step < high), step, (low + high) / 2)
+        if not search.all():
+            left, top, bottom = left[search], top[:, search], bottom[:, search]
+            low, high, slope, target = low[search], high[search], slope[search], target[search]
+            out, before, score_before = out[search], before[search], score_before[search]
+    else:
+        result[left] = out
+    return result
+
+
+def _score(top: Floats, bottom: Floats, at: Floats) -> Floats:
+    """The chance that the mean of each column is not above this, as a normal score."""
+    parts = top - at * bottom
+    scale = np.abs(parts).max(axis=0)
+    parts = parts / np.where(scale > 0, scale, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, high = 1 / parts.min(axis=0), 1 / parts.max(axis=0)
+        tilt = np.zeros(parts.shape[1])
+        for _ in range(STEPS):
+            shares = parts / (1 - tilt * parts)
+            slope, bend = shares.sum(axis=0), (shares**2).sum(axis=0)
+            low, high = np.where(slope < 0, tilt, low), np.where(slope > 0, tilt, high)
+            step = tilt - slope / bend
+            new = np.where((step > low) & (step < high), step, (low + high) / 2)
+            settled = np.abs(slope) <= 1e-11 * np.sqrt(bend)
+            if bool(settled.all()):
+                break
+            tilt = np.where(settled, tilt, new)
+        log = -np.log1p(-tilt * parts).sum(axis=0)
+        root = np.sign(tilt) * np.sqrt(np.maximum(-2 * log, 0.0))
+        other = tilt * np.sqrt((parts**2 / (1 - tilt * parts) ** 2).sum(axis=0))
+        out: Floats = root + np.log(other / root) / root
+    return np.where(np.abs(root) < 1e-4, root, out)

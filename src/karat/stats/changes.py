@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from karat.records import dataclass
 from karat.stats.betting import BETTING, CONTRADICTION, Bets
-from karat.stats.bounded_means import PairedShares, UnitMeans
+from karat.stats.bounded_means import PairedShares, UnitMeans, mean_quantiles
 from karat.stats.defaults import DRAWS, SEED
 from karat.stats.groups import defined_alike
 from karat.stats.intervals import ALL_EQUAL, TOLERANCE, Interval
@@ -23,7 +24,7 @@ from karat.stats.resample import mean_of
 from karat.stats.sign_flips import flip_signs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,69 +67,95 @@ def estimate_changes(
     """
     shares = shares or PairedShares.at_top(differences, np.array([most for _, most in bounds]))
     out: list[dict[int, MeanChange]] = [{} for _ in groups]
+    parts: list[tuple[dict[int, MeanChange], list[int], _Part]] = []
     for rows, part, own, places in defined_alike(differences, units, groups):
+        scale = np.array([bounds[i] for i in rows])
+        there = ~np.isnan(differences[rows[0]])
         for target, place in zip(out, places, strict=True):
             mine = own if len(place) == part.shape[1] else own.take(place)
-            scale = np.array([bounds[i] for i in rows])
-            there = ~np.isnan(differences[rows[0]])
             queries = np.flatnonzero(there)[place] if there.any() else place
-            pairs = shares.take(rows, queries)
-            changes = _of_group(part[:, place], mine, scale, pairs, levels, test, draws, seed)
-            target.update(zip(rows, changes, strict=True))
+            bets = np.full(len(rows), mine.day is not None and mine.alike) & np.isfinite(scale).all(axis=1)
+            for chosen in (np.flatnonzero(~bets), np.flatnonzero(bets)):
+                if len(chosen):
+                    names = [rows[i] for i in chosen]
+                    values, pairs = part[chosen][:, place], shares.take(names, queries)
+                    parts.append((target, names, _Part.of(values, mine, scale[chosen], pairs, bool(bets[chosen[0]]))))
+    tails = [(1 - level) / 2 for level in levels]
+    reaches = iter(mean_quantiles([end for _, _, one in parts for end in one.ends_with_one_more(tails)]))
+    for target, names, one in parts:
+        target.update(zip(names, one.changes(levels, test, draws, seed, reaches), strict=True))
     return [[one[i] for i in range(len(differences))] for one in out]
 
 
-def _of_group(
-    part: Floats,
-    units: Units,
-    bounds: Floats,
-    shares: PairedShares,
-    levels: Sequence[float],
-    test: DecidingTest,
-    draws: int,
-    seed: int,
-) -> list[MeanChange]:
-    """The changes of rows that all queries of a group have."""
-    n = 0 if np.isnan(part).any() else part.shape[1]
-    seen = UnitMeans.of(part, units, shares)
-    if n == 0 or len(seen.top) < 2:
-        means = [mean_of(row, units) for row in part]
-        return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
-    bets = np.full(len(part), units.day is not None and units.alike) & np.isfinite(bounds).all(axis=1)
-    if bets.all():
-        return _betting_changes(part, units, bounds, levels)
-    if bets.any():
-        parts = []
-        for own in (~bets, bets):
-            pairs = PairedShares(shares.before[own], shares.after[own])
-            parts.append(iter(_of_group(part[own], units, bounds[own], pairs, levels, test, draws, seed)))
-        return [next(parts[int(own)]) for own in bets]
-    n_eff = math.nan if units.plain else float(seen.effective[0])
-    estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
-    if test == "t":
-        (p, ends), flips = student_changes(seen, levels), np.zeros(len(part), np.int64)
-    else:
-        p, ends, flips = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
-    worse, better = _with_extremes(seen, bounds)
-    unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
-    tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
-    names = [ALL_EQUAL if blank else test for blank in unknown]
-    intervals = []
-    for level, (low, high) in zip(levels, ends, strict=True):
-        tail = (1 - level) / 2
-        least, most = worse.mean_quantile(tail), better.mean_quantile(1 - tail)
-        count = np.where(((low < least) | (high > most)) & ~tied & ~unknown, flips, 0)
-        low = np.where(unknown, math.nan, np.where(tied, least, np.minimum(low, least)))
-        high = np.where(unknown, math.nan, np.where(tied, most, np.maximum(high, most)))
-        intervals.append(
-            [
-                Interval(float(e), float(a), float(b), name, n, n_eff, int(c))
-                for e, a, b, name, c in zip(estimates, low, high, names, count, strict=True)
-            ]
-        )
-    p_more = np.where(unknown, 1.0, _p_of_none(worse, better))
-    tests = [{test: float(a), ONE_MORE: float(b)} for a, b in zip(p, p_more, strict=True)]
-    return [MeanChange(one, p) for one, p in zip(zip(*intervals, strict=True), tests, strict=True)]
+@dataclass(frozen=True)
+class _Part:
+    """Rows that all queries of a group have, and the group's units."""
+
+    rows: Floats
+    units: Units
+    bounds: Floats
+    seen: UnitMeans
+    bets: bool
+    """Whether the intervals hold at every look."""
+
+    @staticmethod
+    def of(rows: Floats, units: Units, bounds: Floats, shares: PairedShares, bets: bool) -> _Part:
+        return _Part(rows, units, bounds, UnitMeans.of(rows, units, shares), bets)
+
+    @property
+    def n(self) -> int:
+        return 0 if np.isnan(self.rows).any() else self.rows.shape[1]
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether there are enough units to say anything."""
+        return self.n > 0 and len(self.seen.top) > 1
+
+    @cached_property
+    def extremes(self) -> tuple[UnitMeans, UnitMeans]:
+        return _with_extremes(self.seen, self.bounds)
+
+    def ends_with_one_more(self, tails: Sequence[float]) -> list[tuple[UnitMeans, float]]:
+        """The quantiles that `changes` needs: with one more unit, the lower and the upper end at each level."""
+        if not self.known or self.bets:
+            return []
+        worse, better = self.extremes
+        return [end for tail in tails for end in ((worse, tail), (better, 1 - tail))]
+
+    def changes(
+        self, levels: Sequence[float], test: DecidingTest, draws: int, seed: int, reaches: Iterator[Floats]
+    ) -> list[MeanChange]:
+        """The change of each row; `reaches` gives the ends with one more unit."""
+        n, seen, bounds = self.n, self.seen, self.bounds
+        if not self.known:
+            means = [mean_of(row, self.units) for row in self.rows]
+            return [MeanChange((Interval(m, math.nan, math.nan, "none", n),) * len(levels), {test: 1.0}) for m in means]
+        if self.bets:
+            return _betting_changes(self.rows, self.units, bounds, levels)
+        n_eff = math.nan if self.units.plain else float(seen.effective[0])
+        estimates = seen.top.sum(axis=0) / seen.bottom.sum(axis=0)
+        if test == "t":
+            (p, ends), flips = student_changes(seen, levels), np.zeros(len(self.rows), np.int64)
+        else:
+            p, ends, flips = flip_signs(seen.top, seen.bottom[:, 0], levels=levels, draws=draws, seed=seed)
+        unknown = (seen.values == seen.values[0]).all(axis=0) & ~np.isfinite(bounds).all(axis=1)
+        tied = (seen.values == 0).all(axis=0)  # flips of nothing say nothing
+        names = [ALL_EQUAL if blank else test for blank in unknown]
+        intervals = []
+        for low, high in ends:
+            least, most = next(reaches), next(reaches)
+            count = np.where(((low < least) | (high > most)) & ~tied & ~unknown, flips, 0)
+            low = np.where(unknown, math.nan, np.where(tied, least, np.minimum(low, least)))
+            high = np.where(unknown, math.nan, np.where(tied, most, np.maximum(high, most)))
+            intervals.append(
+                [
+                    Interval(float(e), float(a), float(b), name, n, n_eff, int(c))
+                    for e, a, b, name, c in zip(estimates, low, high, names, count, strict=True)
+                ]
+            )
+        p_more = np.where(unknown, 1.0, _p_of_none(*self.extremes))
+        tests = [{test: float(a), ONE_MORE: float(b)} for a, b in zip(p, p_more, strict=True)]
+        return [MeanChange(one, p) for one, p in zip(zip(*intervals, strict=True), tests, strict=True)]
 
 
 def _betting_changes(part: Floats, units: Units, bounds: Floats, levels: Sequence[float]) -> list[MeanChange]:

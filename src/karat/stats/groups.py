@@ -9,7 +9,7 @@ import numpy as np
 
 from karat.errors import UsageError
 from karat.stats.betting import BETTING, CONTRADICTION, Bets
-from karat.stats.bounded_means import UnitMeans
+from karat.stats.bounded_means import UnitMeans, mean_quantiles
 from karat.stats.defaults import CONFIDENCE, RESAMPLES, SEED
 from karat.stats.intervals import (
     ALL_EQUAL,
@@ -218,10 +218,13 @@ def _resampled_intervals(
     draws: list[Floats] = [np.zeros((0, 0))] * len(groups)
     if any(drawn):
         draws = resampled(columns, len(units), resamples, seed, threads)
+    gaffke = _bounded_ends(parts, own, methods, bounds, level)
     out = []
-    for part, u, names, rows, (top, bottom), mine in zip(parts, own, methods, drawn, sums, draws, strict=True):
+    for part, u, names, rows, (top, bottom), mine, bounded in zip(
+        parts, own, methods, drawn, sums, draws, gaffke, strict=True
+    ):
         found = []
-        exact = _bounded_ends(part, u, names, bounds, level) | _betting_ends(part, u, names, bounds, level)
+        exact = bounded | _betting_ends(part, u, names, bounds, level)
         for i, (row, name) in enumerate(zip(part, names, strict=True)):
             estimate, there = mean_of(row, u), ~np.isnan(row)
             if i in exact:
@@ -243,25 +246,33 @@ def _resampled_intervals(
 
 
 def _bounded_ends(
-    values: Floats, units: Units, names: Sequence[str], bounds: Sequence[tuple[float, float]], level: float
-) -> dict[int, tuple[float, float]]:
-    """Gaffke's ends of the rows of bounded values; for values of 0 and 1 they are Clopper and Pearson's."""
-    rows = [
-        i
-        for i, name in enumerate(names)
-        if name == "gaffke" or (name == "clopper-pearson" and math.isfinite(bounds[i][1] - bounds[i][0]))
-    ]
-    if not rows:
-        return {}
-    means = UnitMeans.of(values[rows], units)
-    least, most = (np.array([bounds[i][side] for i in rows]) for side in (0, 1))
-    if not np.isfinite(most - least).all():
-        raise UsageError("method 'gaffke' needs the bounds of the values, such as (0, 1); use 'auto' or 'bca'")
+    parts: Sequence[Floats],
+    units: Sequence[Units],
+    names: Sequence[Sequence[str]],
+    bounds: Sequence[tuple[float, float]],
+    level: float,
+) -> list[dict[int, tuple[float, float]]]:
+    """Gaffke's ends of the rows of bounded values in each group; for values of 0 and 1 they are Clopper and Pearson's."""
     tail = (1 - level) / 2
     shares = (tail, 1 - tail)
-    extremes = zip(means.level_extremes(least, most), means.level_weights(least, most), shares, strict=True)
-    low, high = (means.with_one_more(value, weight).mean_quantile(share) for value, weight, share in extremes)
-    return {i: (float(a), float(b)) for i, a, b in zip(rows, low, high, strict=True)}
+    rows_of, sought = [], []
+    for values, own, of_group in zip(parts, units, names, strict=True):
+        rows = [
+            i
+            for i, name in enumerate(of_group)
+            if name == "gaffke" or (name == "clopper-pearson" and math.isfinite(bounds[i][1] - bounds[i][0]))
+        ]
+        rows_of.append(rows)
+        if not rows:
+            continue
+        means = UnitMeans.of(values[rows], own)
+        least, most = (np.array([bounds[i][side] for i in rows]) for side in (0, 1))
+        if not np.isfinite(most - least).all():
+            raise UsageError("method 'gaffke' needs the bounds of the values, such as (0, 1); use 'auto' or 'bca'")
+        extremes = zip(means.level_extremes(least, most), means.level_weights(least, most), shares, strict=True)
+        sought += [(means.with_one_more(value, weight), share) for value, weight, share in extremes]
+    ends = iter(mean_quantiles(sought))
+    return [dict(zip(rows, zip(next(ends).tolist(), next(ends).tolist()))) if rows else {} for rows in rows_of]
 
 
 def _betting_ends(

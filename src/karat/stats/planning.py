@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +59,26 @@ class Sample:
     values: Floats
     base: Floats | None
     units: Units
+
+    @staticmethod
+    def join(samples: Sequence[Sample]) -> tuple[Sample, list[Rows]]:
+        """Samples of one shape after each other, as groups of queries that share no unit."""
+        ends = np.cumsum([0, *(one.values.shape[1] for one in samples)])
+        groups = [np.arange(start, end) for start, end in pairwise(ends.tolist())]
+        if len(samples) == 1:
+            return samples[0], groups
+        first = np.cumsum([0, *(len(one.units) for one in samples)])
+        unit = np.concatenate([one.units.unit + start for one, start in zip(samples, first)])
+        days = [one.units.day for one in samples if one.units.day is not None]
+        bases = [one.base for one in samples if one.base is not None]
+        units = Units(
+            unit,
+            np.concatenate([one.units.weight for one in samples]),
+            all(one.units.plain for one in samples),
+            np.concatenate(days) if days else None,
+        )
+        values = np.concatenate([one.values for one in samples], axis=1)
+        return Sample(values, np.concatenate(bases, axis=1) if bases else None, units), groups
 
 
 @dataclass(frozen=True)
@@ -228,30 +249,40 @@ class Population:
         alike = rng.random((count, n * turns)) < math.sqrt(self.dialogue.icc)
         return np.where(alike, own, _draw(shares, (count, n * turns), rng))
 
-    def intervals(self, sample: Sample, choice: IntervalChoice, levels: Sequence[float]) -> list[tuple[Interval, ...]]:
+    def intervals(
+        self, samples: Sequence[Sample], choice: IntervalChoice, levels: Sequence[float]
+    ) -> list[tuple[Interval, ...]]:
         """The intervals of each sample at each level of confidence."""
-        count, everything = len(sample.values), [np.arange(sample.values.shape[1])]
-        statistics = [self.statistic] * count
+        if self._resamples(choice) and len(samples) > 1:  # units that are drawn are those of one sample
+            return [one for sample in samples for one in self.intervals([sample], choice, levels)]
+        sample, groups = Sample.join(samples)
+        statistics = [self.statistic] * len(sample.values)
         if sample.base is None:
             by_level = {
                 level: estimate_figures(
-                    list(sample.values), statistics, sample.units, everything, replace(choice, confidence=level)
-                )[0]
+                    list(sample.values), statistics, sample.units, groups, replace(choice, confidence=level)
+                )
                 for level in dict.fromkeys(levels)
             }
-            return list(zip(*(by_level[level] for level in levels), strict=True))
-        (changes,) = measure_changes(
+            joined = {level: [one for group in found for one in group] for level, found in by_level.items()}
+            return list(zip(*(joined[level] for level in levels), strict=True))
+        changes = measure_changes(
             sample.base,
             sample.values,
             statistics,
             sample.units,
-            everything,
+            groups,
             choice,
             levels=levels,
             factor=self.factor,
             draws=FLIPS,
         )
-        return [change.intervals for change in changes]
+        return [change.intervals for group in changes for change in group]
+
+    def _resamples(self, choice: IntervalChoice) -> bool:
+        """Whether intervals of samples may be found by resamples."""
+        bounded = all(map(math.isfinite, self.statistic.score_bounds())) and self.statistic.usual is None
+        return choice.method != "auto" or self.statistic.aggregate == "quantile" or (self.base is None and not bounded)
 
     def many_means(self, shares: Floats, n: int, rng: np.random.Generator) -> RoughMeans:
         """Means of many samples of n units, for which no interval is found."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from karat.records import dataclass
 from karat.stats.intervals import Interval, quantile_interval
-from karat.stats.resample import CHUNK, drawn_counts
+from karat.stats.resample import CHUNK, KEPT, all_counts, drawn_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 TEST = "quantile bootstrap"
+FAR = 3.5
+"""How many standard deviations off a resample's quantile is looked for at first."""
+AT_ONCE = 1024
+"""Resamples of few units that are looked at together."""
 _SLACK = 1e-9
 """Relative: sums of weights that differ by less are equal, so that rounding never moves a quantile by a place."""
 
@@ -130,16 +135,68 @@ def _drawn(
     columns: Sequence[Floats], q: float, units: Units, rows: Rows, resamples: int, seed: int
 ) -> tuple[Floats, ...]:
     """The quantile of each column of the queries `rows` in every resample."""
-    sorted_columns = []
-    for values in columns:
-        order = np.argsort(values, kind="stable")
-        sorted_columns.append((values[order], units.unit[rows[order]], units.weight[rows[order]]))
+    ordered = [_Ordered.of(values, units, rows, q) for values in columns]
     out = tuple(np.empty(resamples) for _ in columns)
-    for start in range(0, resamples, CHUNK):
-        drawn = drawn_counts(len(units), min(CHUNK, resamples - start), seed, start)
-        for target, (ordered, unit, weight) in zip(out, sorted_columns, strict=True):
-            target[start : start + len(drawn)] = _weighted(ordered, q, drawn[:, unit] * weight)
+    few = len(units) <= KEPT
+    step = AT_ONCE if few else CHUNK
+    for start in range(0, resamples, step):
+        if few:
+            drawn = all_counts(len(units), resamples, seed)[:, start : start + step]
+        else:
+            drawn = drawn_counts(len(units), min(step, resamples - start), seed, start).T
+        for target, column in zip(out, ordered, strict=True):
+            target[start : start + step] = column.quantiles(drawn)
     return out
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Values in rising order, and the units and weights of their queries: where quantiles of resamples are looked for.
+
+    Resamples differ little in where their quantile is: what lies below is one sum of weights per unit.
+    """
+
+    values: Floats
+    weight: Floats
+    units: Rows
+    """The units of these queries, among all."""
+    unit: Rows
+    """The place of each query's unit among them."""
+    q: float
+    first: int
+    last: int
+    """The places at which quantiles are expected."""
+    below: Floats
+    whole: Floats
+    """The weight of each unit's queries: of those before the first place, and of all."""
+
+    @staticmethod
+    def of(values: Floats, units: Units, rows: Rows, q: float) -> _Ordered:
+        order = np.argsort(values, kind="stable")
+        weight = units.weight[rows[order]]
+        own, unit = np.unique(units.unit[rows[order]], return_inverse=True)
+        sums, whole = np.cumsum(weight), np.bincount(unit, weight)
+        spread = FAR * np.sqrt(q * (1 - q) * (whole**2).sum())
+        first, last = np.searchsorted(sums, (q * sums[-1] - spread, q * sums[-1] + spread)).tolist()
+        below = np.bincount(unit[:first], weight[:first], len(own))
+        return _Ordered(values[order], weight, own, unit, q, first, min(last + 1, len(unit)), below, whole)
+
+    def quantiles(self, drawn: NDArray[np.float64] | NDArray[np.uint16]) -> Floats:
+        """The quantile in each resample, by how often it draws each unit (units × resamples)."""
+        counts = drawn if len(drawn) == len(self.units) else drawn[self.units]
+        counts = counts.astype(np.float64, copy=False)
+        total = self.whole @ counts
+        least = self.q * total - _SLACK * total - self.below @ counts
+        sums, place = np.zeros(len(total)), np.zeros(len(total), dtype=np.int64)
+        here = slice(self.first, self.last)
+        for part in np.ascontiguousarray(counts[self.unit[here]]) * self.weight[here, None]:
+            sums += part
+            place += sums < least
+        missed = (place == self.last - self.first) | (least <= 0)
+        out = self.values[np.where(missed, 0, self.first + place)]
+        if missed.any():
+            out[missed] = _weighted(self.values, self.q, counts[:, missed][self.unit].T * self.weight)
+        return out
 
 
 def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:

@@ -152,6 +152,14 @@ def _kept(size: int, rows: int, seed: int, start: int) -> NDArray[np.uint16]:
     return _drawn(size, rows, seed, start).astype(np.uint16)
 
 
+@lru_cache(maxsize=2)
+def all_counts(size: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """How often each of few units is drawn in every resample (units × resamples)."""
+    starts = range(0, resamples, CHUNK)
+    parts = [_kept(size, min(CHUNK, resamples - start), seed, start) for start in starts]
+    return np.ascontiguousarray(np.concatenate(parts).T)
+
+
 def _drawn(size: int, rows: int, seed: int, start: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, start]))
     drawn = rng.integers(0, size, (rows, size), dtype=np.uint32)

@@ -41,6 +41,10 @@ MOST_STEPS = 5040
 MOST_ATOMS = 1 << 15
 CLOSE = 1e-9
 SEARCH = 100
+NEARER = 0.85
+"""Means that are not so far from the middle as this share of an end's distance are not looked at."""
+AT_ONCE = 1 << 13
+"""Draws whose sums fit into a cache."""
 LEAST_P = 1e-12
 """What is computed is not known to be right below this."""
 
@@ -311,40 +315,90 @@ def _by_flips(
     slack = TOLERANCE * np.abs(tops).sum(axis=0)
     stacked = np.column_stack((tops, bottoms))
     signed = _all_flips(stacked) if draws is None else _drawn_flips(stacked, draws, seed)
-    extreme = (np.abs(signed[:-1]) >= (np.abs(total) - slack)[:, None]).sum(axis=1)
+    extreme = np.array(
+        [np.count_nonzero(np.abs(row) >= abs(t) - s) for row, t, s in zip(signed[:-1], total, slack, strict=True)]
+    )
     p = extreme / signed.shape[1] if draws is None else (extreme + 1) / (draws + 1)
     if not levels:
         return p, []
-    sizes = (weight - signed[-1]) / 2
-    if draws is not None:  # a draw and its mirror image
-        sizes = np.concatenate((sizes, weight - sizes))
-    some = sizes > TOLERANCE * weight
-    empty = 0 if draws is None else len(sizes) - int(some.sum())
+    halves = Halves(total, weight, signed, mirrored=draws is not None)
     flips = 2.0 ** (len(tops) - 1) if draws is None else draws + 1
+    empty = 0 if draws is None else halves.empty
     places = [math.ceil((1 - level) * flips - 1e-9) - 1 - empty for level in levels]
     ends = [(np.full(len(total), -math.inf), np.full(len(total), math.inf)) for _ in levels]
     middles = total / weight
     reach = np.sqrt(((tops - middles * bottoms[:, None]) ** 2).sum(axis=0)) / weight
-    sums = np.empty(len(sizes))
-    for i, row in enumerate(signed[:-1]):
-        half, mirrored = sums[: len(row)], sums[len(row) :]
-        np.divide(total[i] - row, 2, out=half)
-        if draws is not None:
-            np.subtract(total[i], half, out=mirrored)
-        means = sums / sizes if some.all() else sums[some] / sizes[some]
-        near = slack[i] / weight
-        low_part, high_part = means[means < middles[i] - reach[i] + near], means[means > middles[i] + reach[i] - near]
+    reach *= NEARER * normal_quantile((1 + min(levels)) / 2)
+    for i in range(len(total)):
+        means = [halves.means(i, halves.beyond(i, reach[i], slack[i]))]
         for (low, high), place in zip(ends, places, strict=True):
-            if place >= 1:
-                low[i] = _at_place(low_part if len(low_part) >= place else means, place - 1, near)
-                high[i] = _at_place(high_part if len(high_part) >= place else means, -place, near)
+            if place < 1:
+                continue
+            ordered = _outermost(means[-1], place)
+            if len(means) == 1 and not (ordered[0] < middles[i] - reach[i] and ordered[1] > middles[i] + reach[i]):
+                means.append(halves.means(i))
+                ordered = _outermost(means[-1], place)
+            low[i], high[i] = (0.0 if abs(end) <= slack[i] / weight else end for end in ordered)  # rounding errors
     return p, ends
 
 
-def _at_place(values: Floats, place: int, near: float) -> float:
-    """The value at this place in rising order; 0 where it is as near as rounding errors are."""
-    value = float(np.partition(values, place)[place])
-    return 0.0 if abs(value) <= near else value
+def _outermost(values: Floats, place: int) -> tuple[float, float]:
+    """The values at this place from below and from above; NaN where there are fewer."""
+    if len(values) < place:
+        return math.nan, math.nan
+    ordered = np.partition(values, (place - 1, len(values) - place))
+    return float(ordered[place - 1]), float(ordered[-place])
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Random halves of the units: those that flips leave as they are, and where flips are drawn, the others too."""
+
+    total: Floats
+    weight: float
+    signed: Floats
+    """Signed sums (columns × flips), and in the last row those of the weights."""
+    mirrored: bool
+
+    @cached_property
+    def sizes(self) -> list[Floats]:
+        """What halves weigh."""
+        half = (self.weight - self.signed[-1]) / 2
+        return [half, self.weight - half] if self.mirrored else [half]
+
+    @cached_property
+    def there(self) -> list[NDArray[np.bool_]]:
+        """Which halves have a unit."""
+        return [size > TOLERANCE * self.weight for size in self.sizes]
+
+    @cached_property
+    def empty(self) -> int:
+        """How many have none."""
+        return sum(len(there) - int(there.sum()) for there in self.there)
+
+    def means(self, column: int, flips: NDArray[np.intp] | slice = slice(None)) -> Floats:
+        """The means of the halves of some flips."""
+        half = (self.total[column] - self.signed[column][flips]) / 2
+        sums = [half, self.total[column] - half] if self.mirrored else [half]
+        sizes = [size[flips] for size in self.sizes]
+        if self.empty:
+            sums, sizes = ([part[t[flips]] for part, t in zip(p, self.there, strict=True)] for p in (sums, sizes))
+        return np.concatenate(sums) / np.concatenate(sizes)
+
+    @cached_property
+    def room(self) -> Floats:
+        """What the smaller half weighs, twice."""
+        return self.weight - np.abs(self.signed[-1])
+
+    def beyond(self, column: int, reach: float, slack: float) -> NDArray[np.intp]:
+        """The flips of which a half, or the other one, can have a mean so far from that of all units.
+
+        With sums s and weights w under signs, and T and W without: |(T - s) / (W - w) - T/W| > reach where
+        |s - w·T/W| > reach·(W - w), and for the other half reach·(W + w).
+        """
+        off = self.signed[-1] * (-self.total[column] / self.weight)
+        off += self.signed[column]
+        return np.flatnonzero(np.abs(off, out=off) >= reach * (1 - 1e-6) * self.room - slack)
 
 
 def _all_flips(parts: Floats) -> Floats:
@@ -362,11 +416,13 @@ def _drawn_flips(parts: Floats, draws: int, seed: int) -> Floats:
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xF11B]))
     signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64) * 2 - 1
-    totals, rows = np.zeros((draws, parts.shape[1])), np.empty((draws, parts.shape[1]))
-    for start in range(0, len(parts), 8):
-        part = parts[start : start + 8]
-        np.take(
-            signs[:, : len(part)] @ part, rng.integers(0, 256, draws, dtype=np.uint8), axis=0, out=rows, mode="clip"
-        )
-        totals += rows
-    return np.ascontiguousarray(totals.T)
+    tables = [signs[:, : len(part)] @ part for part in np.split(parts, range(8, len(parts), 8))]
+    drawn = [rng.integers(0, 256, draws, dtype=np.uint8) for _ in tables]
+    totals = np.empty((parts.shape[1], draws))
+    for start in range(0, draws, AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        sums = tables[0].take(drawn[0][some], axis=0)
+        for table, byte in zip(tables[1:], drawn[1:], strict=True):
+            sums += table.take(byte[some], axis=0)
+        totals[:, some] = sums.T
+    return totals

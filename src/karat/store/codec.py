@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from karat.model.json_data import Json, JsonObject
 
 T = TypeVar("T")
+PACKING = 4
+"""How hard documents are packed: nearly as small as the hardest, in a sixth of the time."""
 
 
 def rounded(value: float) -> float | None:
@@ -68,5 +70,5 @@ def write_document(document: Struct, path: str) -> None:
     if path.endswith(".gz"):
         import gzip
 
-        data = gzip.compress(data, mtime=0)
+        data = gzip.compress(data, PACKING, mtime=0)
     write_atomically(path, data)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import marshal
 import os
 from functools import lru_cache
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,10 @@ from karat.report.html.clean_text import LONGEST, cut
 from karat.store.built import Store
 
 if TYPE_CHECKING:
+    from types import CodeType
+
+    from jinja2 import Environment, Template
+
     from karat.report.html.model import Page, ScriptData
 
 ASSETS = os.path.join(os.path.dirname(__file__), "assets")
@@ -29,7 +35,7 @@ POLICY = (
 def rendered(page: Page) -> str:
     """The page as text."""
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
     except ImportError:
         raise missing_package("a report", "jinja2") from None
@@ -37,20 +43,39 @@ def rendered(page: Page) -> str:
     # Scripts are allowed by their hash alone: nothing that slips into the page could run.
     hashes = " ".join(f"'sha256-{_hash(text)}'" for text in scripts)
     environment = Environment(
-        loader=FileSystemLoader(ASSETS),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: cut(value, LONGEST) if type(value) is str else value,
     )
-    return environment.get_template("page.html").render(
+    return _template(environment, _asset("page.html")).render(
         page=page,
         policy=Markup(POLICY + hashes),
         style=Markup(_asset("page.css")),
         data=Markup(_embedded(page.script)),
         scripts=[Markup(text) for text in scripts],
     )
+
+
+def _template(environment: Environment, source: str) -> Template:
+    """The template, compiled; kept, since that takes as long as all the rest of a small page."""
+    from importlib.metadata import version
+
+    from jinja2 import Template
+
+    def load(folder: str) -> CodeType:
+        code: CodeType = marshal.loads(Path(folder, "page").read_bytes())
+        return code
+
+    key = ["template", version("jinja2"), MAGIC_NUMBER.hex(), _hash(source)]
+    code = Store().get(
+        key,
+        lambda: environment.compile(source, "page.html"),
+        lambda code, folder: Path(folder, "page").write_bytes(marshal.dumps(code)),
+        load,
+    )
+    return Template.from_code(environment, code, environment.make_globals(None))
 
 
 def _asset(name: str) -> str:
@@ -73,13 +98,16 @@ def _embedded(script: ScriptData) -> str:
 @lru_cache(maxsize=1)
 def library() -> str:
     """Vega-Lite with Vega and vega-embed, as the installed package bundles them; kept, since that takes seconds."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        import vl_convert
-    except ImportError:
+        installed = version("vl-convert-python")
+    except PackageNotFoundError:
         raise missing_package("a report", "vl_convert") from None
-    from importlib.metadata import version
 
     def build() -> str:
+        import vl_convert
+
         bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
         bundle = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
         return "(()=>{" + bundle + "\n})();"
@@ -90,4 +118,4 @@ def library() -> str:
     def load(folder: str) -> str:
         return Path(folder, "vega.js").read_bytes().decode()
 
-    return Store().get(["vega", version("vl-convert-python")], build, write, load)
+    return Store().get(["vega", installed], build, write, load)
