@@ -142,7 +142,8 @@ def main() -> int:
                 for c, r in rows
                 if _has_coverage_bar(name, c) and r.undecided <= MOST_UNDECIDED
             }
-            wide = [f"{label} ({share:.1f}%)" for label, share in shares.items() if share > MOST_COVERAGE]
+            slack = 2 * (MOST_COVERAGE * (100 - MOST_COVERAGE) / (SAMPLES if asked.screen else samples)) ** 0.5
+            wide = [f"{label} ({share:.1f}%)" for label, share in shares.items() if share > MOST_COVERAGE + slack]
             text = f"{min(shares.values()):.1f}–{max(shares.values()):.1f}%; above: {'; '.join(wide) or 'none'}"
             what = f"{name}: intervals of ndcg@10 of DL19 hold {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}% of truths"
             report.bar(what, text, not wide and min(shares.values()) >= LEAST_COVERAGE)
@@ -493,17 +494,17 @@ def _conversations(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
 
 
 def _weights(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
-    out: list[tuple[float, float]] = []
-    for _ in range(count):
-        law = {
-            "equal": np.full(cell.n, 2.0),
-            "lognormal": rng.lognormal(0, 1, cell.n),
-            "Zipf": 1 / np.arange(1, cell.n + 1),
-        }[cell.weights]
-        values = _draw(cell, (1, cell.n), rng)
-        (one,) = intervals(values, Units.of(cell.n, None, law), bounds=[cell.scale])
-        out.append((one.low, one.high) if one.units >= 5 else (float("nan"), float("nan")))
-    return out, [0.0]
+    values = _draw(cell, (count, cell.n), rng)
+    if cell.weights == "lognormal":  # other weights for each sample
+        each = [(row[None, :], rng.lognormal(0, 1, cell.n)) for row in values]
+    else:
+        each = [(values, np.full(cell.n, 2.0) if cell.weights == "equal" else 1 / np.arange(1, cell.n + 1))]
+    found = [
+        one
+        for rows, law in each
+        for one in intervals(rows, Units.of(cell.n, None, law), bounds=[cell.scale] * len(rows))
+    ]
+    return [(one.low, one.high) if one.units >= 5 else (float("nan"), float("nan")) for one in found], [0.0]
 
 
 def _segments(cell: Cell, count: int, rng: np.random.Generator) -> Ends:
