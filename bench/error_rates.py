@@ -392,9 +392,10 @@ def uncovered(population: Populations) -> Iterator[Cell]:
                 for n in SIZES[2:]:
                     label = f"around 0.1, ±{spread:g}, {share:.0%} {name} the whole scale"
                     yield Cell(label, "change", n, moved, (-1.0, 1.0), had)
-    for key in (("DL19", "splade", "ndcg@10"), ("DL19", "splade", "mrr"), ("SciFact", "bm25", "recall@5")):
+    alike = {" ".join(key): population[key] for key in SOME[:3]} | {"beta(3, 2)": rng.beta(3, 2, size)}
+    for name, values in alike.items():
         for icc in ALIKE:
-            yield Cell(f"{' '.join(key)}, conversations, ICC {icc:g}", "conversations", 5, population[key], icc=icc)
+            yield Cell(f"{name}, conversations, ICC {icc:g}", "conversations", 5, values, icc=icc)
 
 
 PARTS: dict[str, Callable[[Populations], Iterator[Cell]]] = {
