@@ -11,7 +11,7 @@ import pytest
 import karat
 from karat.errors import UsageError
 from karat.metrics import parse
-from karat.metrics.sampled_gold import SampledGold, estimate_metric
+from karat.metrics.sampled_gold import SampledGold, SampledValues, estimate_metric
 from karat.stats.survey import Survey
 
 SIZE = 200
@@ -101,6 +101,24 @@ def test_a_query_with_nothing_relevant_in_its_sample_leaves_the_mean_of_ratios()
     assert estimate_metric(parse("precision@5"), sample).values.tolist() == [0.0, pytest.approx(0.4)]
     nothing = SampledGold(2, query, rank, np.zeros(4), Survey(np.full(4, 0.5)))
     assert np.isnan(estimate_metric(parse("ndcg@5"), nothing).values).all()
+
+
+def test_a_query_that_leaves_by_chance_may_be_at_either_end_of_the_scale() -> None:
+    def estimate(query: list[int], grade: list[float], chance: list[float], queries: int) -> SampledValues:
+        rank = np.array([1, 0] * (len(query) // 2))
+        gold = SampledGold(queries, np.array(query), rank, np.array(grade), Survey(np.array(chance)))
+        return estimate_metric(parse("recall@5"), gold, resamples=100)
+
+    two, relevant, half = [0, 0, 1, 1], [1.0] * 4, [0.5] * 4
+    plain = estimate(two, relevant, half, 2)
+    # Recall is .5 in both. A third query leaves; it may be .5 off either way, and counts for a third.
+    away = math.sqrt(plain.error**2 + (0.5 / 3) ** 2)
+    assert plain.these.estimate == pytest.approx(0.5) and plain.error > 0
+    drawn = estimate([*two, 2, 2], [*relevant, 0, 0], [*half, 0.5, 0.5], 3)
+    assert (drawn.these.estimate, drawn.error) == (pytest.approx(0.5), pytest.approx(away))
+    assert estimate(two, relevant, half, 3).error == pytest.approx(away), "nothing of it was drawn"
+    certain = estimate([*two, 2, 2], [*relevant, 0, 0], [*half, 1, 1], 3)
+    assert certain.error == pytest.approx(plain.error), "it has no relevant doc in any sample"
 
 
 @pytest.mark.parametrize(

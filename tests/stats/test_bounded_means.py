@@ -109,6 +109,10 @@ def test_one_more_query_weighs_half_where_values_between_the_bounds_show_how_far
     assert weights([0.25, 0.75] * 2) == pytest.approx([8 / 11, 8 / 11]), "1 / (1 + 3 × .5² × .5)"
     assert weights([0.25, 0.75] * 20) == [0.5, 0.5], "no less than half"
     assert weights([0.9, 0.96] * 10)[0] > 0.9 and weights([0.9, 0.96] * 10)[1] < 0.6, "nobody has seen a low value"
+    usual = 10 / 6  # Σw² / Σw
+    assert weights([0.25, 0.75] * 2, [2, 2, 1, 1])[0] == pytest.approx(usual / (1 + 3 * 4 / 6 * 0.125)), (
+        "by shares of the weight, and as many in all as there are values"
+    )
     turns = weights([0.25, 0.75] * 10, queries=200)[0]
     assert turns == pytest.approx((1 / (1 + 3 * 9 / 8)) ** 0.1), "means of ten turns are always in between"
     heavy = [1 / rank for rank in range(1, 501)]

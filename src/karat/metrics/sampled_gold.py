@@ -71,20 +71,24 @@ class _Estimate:
     whole: Values | None = None
     """The denominator per query, of ratios, and what each judgment adds to it."""
     whole_pull: Values | None = None
+    power: float = 1.0
+    """Of what is left of a ratio without a judgment: a half where both its sums add up judgments one by one."""
     stands_for: Values | float = 1.0
     """How many queries each one stands for: those like it whose relevant docs were all left out have no value."""
 
     def settled(self, gold: SampledGold) -> _Estimate:
         """Without the bias that a ratio has because its denominator is estimated too (Tin 1965).
 
-        The error holds where few docs are relevant: each judgment counts by what the ratio would be without it.
+        The error holds where few docs are relevant: each judgment counts by what the ratio would be without it, as in
+        the jackknife. Where sums add up judgments, that is too much by as much as plain pulls are too little: half of
+        it, as a power, is right (MacKinnon & White 1985, HC2).
         """
         if self.whole is None or self.whole_pull is None:
             return self
         together = gold.survey.group_covariances(self.pull, self.whole_pull, gold.query, gold.queries)
         leverage = gold.survey.weight * self.whole_pull * ratio(np.ones(gold.queries), self.whole)[gold.query]
         values = self.values + ratio(together, self.whole)
-        return _Estimate(values, self.pull / np.maximum(1 - leverage, LEAST))
+        return _Estimate(values, self.pull / np.maximum(1 - leverage, LEAST) ** self.power)
 
 
 def estimate_metric(
@@ -108,9 +112,13 @@ def estimate_metric(
     share = alone * estimate.stands_for
     values = estimate.values * estimate.stands_for * alone.sum() / max(share.sum(), 1e-300)
     share /= max(share.sum(), 1e-300)
-    error = math.sqrt(gold.survey.variance(share[gold.query] * estimate.pull))
     middle = mean_of(values, own)
     parts = share**2 * gold.survey.group_covariances(estimate.pull, estimate.pull, gold.query, gold.queries)
+    # A query without a value may be at either end of the scale: those with few relevant docs often are.
+    ends = (middle**2 + (1 - middle) ** 2) / 2
+    left = np.where(_leaves_by_chance(gold, estimate.values), own.weight, 0.0) / max(float(own.weight.sum()), 1e-300)
+    parts += left**2 * ends
+    error = math.sqrt(gold.survey.variance(share[gold.query] * estimate.pull) + float((left**2).sum()) * ends)
     # Satterthwaite: a few queries may make up most of the error.
     free = float(parts.sum() ** 2 / (parts**2).sum()) if parts.any() else 0.0
     (around,) = intervals(values[None, :], own, confidence=level, resamples=resamples, seed=seed)
@@ -145,6 +153,13 @@ def _estimate(measure: Measure, gold: SampledGold) -> tuple[_Estimate, int]:
     return replace(settled, values=values, stands_for=np.where(empty, 1.0, behind)), int(empty.sum())
 
 
+def _leaves_by_chance(gold: SampledGold, values: Values) -> NDArray[np.bool_]:
+    """Queries without a value that another sample might have given one: not all of their judgments were certain."""
+    chance = 1 - gold.survey.probability
+    seen, open_rows = (group_sums(x, gold.query, gold.queries) for x in (np.ones(len(chance)), chance))
+    return np.isnan(values) & ((open_rows > 0) | ((seen == 0) & bool(chance.any())))
+
+
 def _count_behind(gold: SampledGold, relevant: NDArray[np.bool_]) -> Values:
     """How many queries each one stands for: one over the chance that some relevant doc of it is drawn.
 
@@ -174,7 +189,7 @@ def _totals(gold: SampledGold, values: Values) -> Values:
 def _recall(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) -> _Estimate:
     whole = _totals(gold, mass)
     values = ratio(_totals(gold, np.where(top, mass, 0.0)), whole)
-    return _Estimate(values, ratio(mass * (top - values[gold.query]), whole[gold.query]), whole, mass)
+    return _Estimate(values, ratio(mass * (top - values[gold.query]), whole[gold.query]), whole, mass, power=0.5)
 
 
 def _average_precision(gold: SampledGold, mass: Values, top: NDArray[np.bool_]) -> _Estimate:

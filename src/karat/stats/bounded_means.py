@@ -211,13 +211,14 @@ class UnitMeans:
         Values of 0 and 1 need all of it, as Clopper and Pearson's interval does, and so do equal values wherever they
         are. Values that are spread between the mean and the bound have shown how far others reach: half a unit, as in
         Jeffreys' prior, then keeps the error rates of bench/error_rates.py, and less where weights are unequal, since
-        more values were seen than their effective number says. Where a few units weigh most, it is at least a sixth of
-        the heaviest. The mean of a conversation is between the bounds whatever its turns are: the more turns, the less
-        it counts.
+        more values were seen than their effective number says: each shows how far it reaches by its share of the
+        weight, and all of them as much as their number. Where a few units weigh most, it is at least a sixth of the
+        heaviest. The mean of a conversation is between the bounds whatever its turns are: the more turns, the less it
+        counts.
         """
         total, usual = self.bottom.sum(axis=0), self.usual_weight
         middle, alike = self.top.sum(axis=0) / total, np.sqrt(self.effective / len(self.top))
-        counts = self.bottom / total * self.effective / alike
+        counts = self.bottom / total * len(self.top)
         fewest = np.minimum(np.maximum(0.5 * alike * usual, self.bottom.max(axis=0) / HEAVIEST), usual)
         plainness = len(self.top) / max(self.queries, 1)
         out = []
