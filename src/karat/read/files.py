@@ -141,6 +141,28 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
         raise unpacking_error(path, error) from None
 
 
+def line_blocks(path: str, size: int = 1 << 18) -> Iterator[bytes]:
+    """Whole lines of a file, about as many bytes at a time."""
+    rest, number = b"", 1
+    try:
+        with open_bytes(path) as file:
+            while piece := file.read(size):
+                if number == 1 and not rest:
+                    piece = piece.removeprefix(_BYTE_ORDER_MARK)
+                cut = piece.rfind(b"\n") + 1
+                if cut:
+                    block = rest + piece[:cut]
+                    number += block.count(b"\n")
+                    yield block
+                rest = piece[cut:] if cut else rest + piece
+                if len(rest) > LINE.value:
+                    raise InputError(Problem(path, number, f"the line is longer than {LINE.text}; {LINE.advice}"))
+            if rest:
+                yield rest
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+
+
 def _open(path: str, stdin: bytes | None) -> IO[bytes]:
     return open_bytes(path) if stdin is None else io.BytesIO(stdin)
 
