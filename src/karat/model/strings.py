@@ -123,10 +123,10 @@ class Strings:
 
     def packed(self) -> Packed:
         """The same texts in little room, with none that stand between them."""
-        sizes = self.end - self.start
+        sizes = self.end - self.start + 1
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.start - ends + sizes, sizes)
-        return Packed(self.buffer[places].tobytes(), sizes.astype(np.int32))
+        return Packed(self.buffer[places].tobytes(), (sizes - 1).astype(np.int32))
 
     @staticmethod
     def of(values: Iterable[str]) -> Strings:
@@ -138,7 +138,7 @@ class Strings:
 
 
 class Packed(NamedTuple):
-    """A column of texts in little room, to be kept."""
+    """A column of texts in little room, to be kept: each is followed by a byte that belongs to none."""
 
     data: bytes
     sizes: NDArray[np.int32]
@@ -146,11 +146,11 @@ class Packed(NamedTuple):
     @staticmethod
     def of(texts: Sequence[str]) -> Packed:
         """The column that holds these texts."""
-        joined = "".join(texts)
-        data = joined.encode()
-        plain = len(data) == len(joined)
-        sizes = map(len, texts) if plain else (len(text.encode()) for text in texts)
-        return Packed(data, np.fromiter(sizes, dtype=np.int32, count=len(texts)))
+        data = "\n".join((*texts, "")).encode()
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+        if len(ends) == len(texts):
+            return Packed(data, (np.diff(ends, prepend=-1) - 1).astype(np.int32))
+        return Packed(data, np.array([len(text.encode()) for text in texts], dtype=np.int32))  # a text holds a newline
 
     @staticmethod
     def join(parts: Sequence[Packed]) -> Packed:
@@ -159,7 +159,7 @@ class Packed(NamedTuple):
 
     def strings(self) -> Strings:
         """The texts where numpy can look at them."""
-        ends = np.cumsum(self.sizes, dtype=np.int64) + PAD
+        ends = np.cumsum(self.sizes + 1, dtype=np.int64) + PAD - 1
         return Strings(padded(self.data), ends - self.sizes, ends)
 
 

@@ -143,22 +143,22 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
 
 def line_blocks(path: str, size: int = 1 << 18) -> Iterator[bytes]:
     """Whole lines of a file, about as many bytes at a time."""
-    rest, number = b"", 1
+    rest, mark = b"", _BYTE_ORDER_MARK
     try:
         with open_bytes(path) as file:
             while piece := file.read(size):
-                if number == 1 and not rest:
-                    piece = piece.removeprefix(_BYTE_ORDER_MARK)
+                piece, mark = piece.removeprefix(mark), b""
                 cut = piece.rfind(b"\n") + 1
                 if cut:
-                    block = rest + piece[:cut]
-                    number += block.count(b"\n")
-                    yield block
+                    yield rest + piece[:cut]
                 rest = piece[cut:] if cut else rest + piece
                 if len(rest) > LINE.value:
-                    raise InputError(Problem(path, number, f"the line is longer than {LINE.text}; {LINE.advice}"))
-            if rest:
+                    break
+            if len(rest) <= LINE.value:
                 yield rest
+                return
+        for _ in numbered_lines(path):  # says which line is too long
+            pass
     except BROKEN_PACKING as error:
         raise unpacking_error(path, error) from None
 

@@ -7,10 +7,10 @@ that has a complaint, the whole log is, so that its errors are the same for logs
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -54,20 +54,41 @@ class _Item(msgspec.Struct, gc=False):
 
 _OBJECTS = ("stages", *AMOUNTS.values())
 _PLAIN = ("query", "rewritten_query", "route", "retrieved", "entities")
-_LINES = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_Line",
-        [
-            ("query_id", Id),
-            ("topk", list[_Item]),
-            ("topk_original", list[_Item] | _Optional, _UNSET),
-            ("stages", dict[str, msgspec.Raw] | _Optional, _UNSET),
-            *((name, dict[str, Amount] | _Optional, _UNSET) for name in AMOUNTS.values()),
-            *((name, msgspec.Raw, _NONE) for name in (*_PLAIN, *FACTS)),
-        ],
-        gc=False,
-    )
-)
+
+
+_FIELD_TYPES: dict[str, tuple[Any, Any]] = {
+    "topk_original": (list[_Item], _UNSET),
+    "stages": (dict[str, msgspec.Raw], _UNSET),
+    **dict.fromkeys(AMOUNTS.values(), (dict[str, Amount], _UNSET)),
+    **dict.fromkeys((*_PLAIN, *FACTS), (msgspec.Raw, _NONE)),
+}
+"""The fields of a line beside its query and its results: their types, and what stands for one that is not there."""
+_ITEM_TYPES = {"chunk_id": Id, "doc_id": Id, "rank": int, "score": float, "doc_version": str, "source": str}
+
+
+class _Shape(NamedTuple):
+    """The fields that all results of some lines have, and those of all the lines; no other fields are known."""
+
+    item: tuple[str, ...]
+    line: tuple[str, ...]
+
+
+@lru_cache
+def _lines_of(shape: _Shape | None) -> msgspec.json.Decoder[Any]:
+    """A decoder of lines that lack no field of a shape; without one, of all lines."""
+    item: Any = _Item
+    line: list[Any]
+    if shape is None:
+        line = [
+            (name, kind if default is _NONE else kind | _Optional, default)
+            for name, (kind, default) in _FIELD_TYPES.items()
+        ]
+    else:
+        item = msgspec.defstruct("_ItemOfShape", [(name, _ITEM_TYPES[name]) for name in shape.item], gc=False)
+        line = [(name, _FIELD_TYPES[name][0]) for name in shape.line]
+    return msgspec.json.Decoder(msgspec.defstruct("_Line", [("query_id", Id), ("topk", list[item]), *line], gc=False))
+
+
 _ANY = msgspec.json.Decoder()
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -107,6 +128,7 @@ class _Reader:
         self.gaps = 0
         self.has_docs = self.has_chunks = self.chunked = False
         self._days: dict[Any, float] = {None: np.nan, _UNSET: np.nan}
+        self._shape: _Shape | None = None
         self._begin_block()
 
     def add(self, raw: bytes) -> bool:
@@ -125,38 +147,40 @@ class _Reader:
 
     def _regular(self, raw: bytes) -> bool:
         """Take lines if all is as usual: ids are texts, results are in their order, no key appears twice."""
+        raw = raw.rstrip()
         marks = _count_marks(raw)
         if marks is None:
             return False
         try:
-            lines: list[Any] = _LINES.decode_lines(raw)
+            lines = self._decode(raw)
         except msgspec.ValidationError:
             return False
-        if len(lines) != raw.count(b"\n", 0, len(raw.rstrip())) + 1:
+        if len(lines) != marks.lines:
             return False
         lists = [line.topk for line in lines]
-        results, sizes = _Results([*chain.from_iterable(lists)]), [*map(len, lists)]
-        others = _Results([item for line in lines if line.topk_original for item in line.topk_original])
-        facts = {name: [*map(attrgetter(name), lines)] for name in FACTS}
-        keys = (
-            results.count_keys() + others.count_keys() + _count_fields(lines) + sum(map(_count_facts, facts.values()))
-        )
-        if keys != marks and sum(map(count_keys, _ANY.decode_lines(raw))) != marks:
+        fields = _Fields(lines, _FIELD_TYPES, self._shape and self._shape.line)
+        results, sizes = _Results([*chain.from_iterable(lists)], self._shape and self._shape.item), [*map(len, lists)]
+        others = _Results([item for items in filter(None, fields.column("topk_original")) for item in items], None)
+        facts = {name: _Fact(fields.column(name)) for name in FACTS if fields.has(name)}
+        keys = 2 * len(lines) + fields.count_keys() + results.count_keys() + others.count_keys()
+        keys += sum(fact.keys for fact in facts.values())
+        if keys != marks.keys and sum(map(count_keys, _ANY.decode_lines(raw))) != marks.keys:
             return False
-        amounts = {kind: [getattr(line, name) or {} for line in lines] for kind, name in self._amount_fields}
-        days = self._days_of(results.version) if DATES in self._parts else None
+        self._shape = self._shape or _shape_of(fields, results)
+        amounts = {kind: [row or {} for row in fields.column(name)] for kind, name in self._amount_fields}
+        days = self._days_of(results.column("doc_version")) if DATES in self._parts else None
         queries = [line.query_id for line in lines]
         if (
             not results.have_ids
             or not results.is_ordered(sizes, self._policy)
-            or not all(map(_names_lists, lines))
+            or not _are_lists(filter(None, fields.column("stages")))
             or not all(map(_are_sound, amounts.values()))
             or (days is None and DATES in self._parts)
         ):
             return False
         numbers = {DATES: days} if days is not None else {}
         if SCORES in self._parts:
-            numbers[SCORES] = [np.nan if score is _UNSET else score for score in results.score]
+            numbers[SCORES] = [np.nan if score is _UNSET else score for score in results.column("score")]
         if not self._take(queries, sizes, results.ids, results.parents(self._policy.separator), numbers, amounts):
             return False
         self.has_chunks = self.has_chunks or results.has_chunks or others.has_chunks
@@ -190,7 +214,7 @@ class _Reader:
         self.has_docs = self.has_docs or any(item.doc_id is not None for item in both)
         self.gaps += has_gaps(items)
         values = _FIELDS.decode(raw)
-        self._add_facts({name: [values.get(name, _NONE)] for name in FACTS})
+        self._add_facts({name: _Fact([values[name]]) for name in FACTS if name in values})
         return True
 
     def _days_of(self, versions: Iterable[str | msgspec.UnsetType | None]) -> list[float] | None:
@@ -228,12 +252,20 @@ class _Reader:
             self.end_block()
         return True
 
-    def _add_facts(self, facts: Mapping[str, Sequence[msgspec.Raw]]) -> None:
+    def _add_facts(self, facts: Mapping[str, _Fact]) -> None:
         """Keep each value of a fact once, the facts in the order in which lines name them."""
-        known = {name: values for name, values in facts.items() if any(value is not _NONE for value in values)}
-        for name in sorted(known, key=lambda name: next(i for i, v in enumerate(known[name]) if v is not _NONE)):
-            values = dict.fromkeys(bytes(value) for value in known[name] if value is not _NONE)
-            self.facts.setdefault(name, {}).update(values)
+        for name in sorted(facts, key=lambda name: facts[name].begin):
+            if facts[name].values:
+                self.facts.setdefault(name, {}).update(dict.fromkeys(facts[name].values))
+
+    def _decode(self, raw: bytes) -> list[Any]:
+        """The lines, which have the same fields as those before them, or others."""
+        if self._shape is not None:
+            try:
+                return _lines_of(self._shape).decode_lines(raw)
+            except msgspec.ValidationError:
+                self._shape = None
+        return _lines_of(None).decode_lines(raw)
 
     def end_block(self) -> None:
         """Pack the lists so far."""
@@ -260,23 +292,58 @@ class _Reader:
         self._numbers: dict[str, list[float]] = {}
 
 
-class _Results:
-    """Regular results of many lists, one after the other."""
+class _Fields:
+    """The fields of many lines, or of results; those of a shape are all there, and others are not known."""
 
-    def __init__(self, items: Sequence[_Item]) -> None:
-        self.chunks: list[Any] = [item.chunk_id for item in items]
-        self.docs: list[Any] = [item.doc_id for item in items]
-        self.rank = [item.rank for item in items]
-        self.score = [item.score for item in items]
-        self.version = [item.doc_version for item in items]
-        self._source = [item.source for item in items]
-        self.without_chunk, self.without_doc = self.chunks.count(_UNSET), self.docs.count(_UNSET)
-        self.has_chunks, self.has_docs = self.without_chunk < len(items), self.without_doc < len(items)
+    def __init__(self, rows: Sequence[Any], names: Iterable[str], shape: Sequence[str] | None) -> None:
+        self._rows, self._names, self._shape = rows, names, shape
+
+    def has(self, name: str) -> bool:
+        """Whether a row could have the field."""
+        return self._shape is None or name in self._shape
+
+    def column(self, name: str) -> list[Any]:
+        """One field of all rows."""
+        return [*map(attrgetter(name), self._rows)] if self.has(name) else [_UNSET] * len(self._rows)
 
     def count_keys(self) -> int:
-        """The keys of all results."""
-        others = sum(column.count(_UNSET) for column in (self.rank, self.score, self.version, self._source))
-        return 6 * len(self.chunks) - self.without_chunk - self.without_doc - others
+        """The keys of all rows, and of the objects with names that they hold."""
+        names = self._names if self._shape is None else [name for name in _OBJECTS if name in self._shape]
+        count = 0 if self._shape is None else len(self._rows) * len(self._shape)
+        for name in names:
+            values = self.column(name)
+            if self._shape is None:
+                count += len(values) - _count_absent(values)
+            if name in _OBJECTS:
+                count += sum(map(len, filter(None, values)))
+        return count
+
+    def common(self) -> tuple[str, ...] | None:
+        """The fields that all rows have, if these are all that some have."""
+        absent = {name: _count_absent(self.column(name)) for name in self._names}
+        if not self._rows or any(0 < count < len(self._rows) for count in absent.values()):
+            return None
+        return tuple(name for name, count in absent.items() if not count)
+
+
+def _count_absent(values: Sequence[Any]) -> int:
+    return values.count(_UNSET) + values.count(_NONE)
+
+
+def _shape_of(*parts: _Fields) -> _Shape | None:
+    """The shape of lines and of their results, if all are alike."""
+    line, item = (part.common() for part in parts)
+    return None if line is None or item is None else _Shape(item, line)
+
+
+class _Results(_Fields):
+    """Regular results of many lists, one after the other."""
+
+    def __init__(self, items: Sequence[Any], shape: Sequence[str] | None) -> None:
+        super().__init__(items, _ITEM_TYPES, shape)
+        self.chunks, self.docs = self.column("chunk_id"), self.column("doc_id")
+        self.without_chunk, self.without_doc = self.chunks.count(_UNSET), self.docs.count(_UNSET)
+        self.has_chunks, self.has_docs = self.without_chunk < len(items), self.without_doc < len(items)
 
     @cached_property
     def ids(self) -> list[Any]:
@@ -299,16 +366,18 @@ class _Results:
 
     def is_ordered(self, sizes: Sequence[int], policy: Policy) -> bool:
         """Whether the results of each list stand in the order that their ranks say, or else their scores."""
-        if not self.rank or _UNSET not in self.rank:
+        rank = self.column("rank")
+        without = rank.count(_UNSET)
+        if not without:
             while len(_RANKS) <= max(sizes, default=0):
                 _RANKS.append([*range(1, len(_RANKS) + 1)])
-            return self.rank == [*chain.from_iterable(map(_RANKS.__getitem__, sizes))]
-        without = self.score.count(_UNSET)
-        if self.rank.count(_UNSET) < len(self.rank) or 0 < without < len(self.score):
+            return rank == [*chain.from_iterable(map(_RANKS.__getitem__, sizes))]
+        score = self.column("score")
+        if without < len(rank) or 0 < score.count(_UNSET) < len(score):
             return False
-        if without:
+        if score[0] is _UNSET:
             return True
-        scores = policy.comparable(np.array(self.score, dtype=np.float64))
+        scores = policy.comparable(np.array(score, dtype=np.float64))
         begins = np.zeros(len(scores) + 1, dtype=bool)
         begins[np.cumsum(sizes)] = True
         return bool((begins[1:-1] | (scores[1:] < scores[:-1])).all())
@@ -318,8 +387,15 @@ _RANKS: list[list[int]] = []
 """The ranks of lists of each length."""
 
 
-def _count_marks(raw: bytes) -> int | None:
-    """The quotes that end a key: those before a colon. None where something else could be one, or is not told apart.
+class _Marks(NamedTuple):
+    """How many lines there are, and how many quotes that end a key."""
+
+    lines: int
+    keys: int
+
+
+def _count_marks(raw: bytes) -> _Marks | None:
+    """The lines, and the quotes before a colon; None where these could be something else, or keys could lack them.
 
     A quote begins or ends a text, unless it is escaped. White space after one is before a colon, or odd anyway. Each
     line has to be an object: then a line that ends as one and a next one that begins as one are not the same object.
@@ -336,36 +412,31 @@ def _count_marks(raw: bytes) -> int | None:
         quote[1:] &= before[:-1] != _BACKSLASH
     if (quote & (after <= _SPACE)).any():
         return None
-    return int(np.count_nonzero(quote & (after == _COLON)))
+    return _Marks(len(ends) + 1, int(np.count_nonzero(quote & (after == _COLON))))
 
 
 _NEWLINE, _SPACE, _QUOTE, _COLON, _BACKSLASH, _OPEN, _CLOSE = (np.uint8(ord(c)) for c in '\n ":\\{}')
 
 
-def _count_fields(lines: Sequence[Any]) -> int:
-    """The keys of lines and of the objects in them, without those of results and of facts."""
-    count = len(lines) * (len(_FIELD_NAMES) + 2)
-    for name in _FIELD_NAMES:
-        values = [*map(attrgetter(name), lines)]
-        count -= values.count(_NONE if name in _RAW else _UNSET)
-        if name in _OBJECTS:
-            count += sum(map(len, filter(None, values)))
-    return count
+class _Fact:
+    """What lines say of one fact: each value with how often it occurs, and the first line that has one."""
+
+    def __init__(self, values: Sequence[msgspec.Raw]) -> None:
+        self.begin, self.keys = 0, 0
+        self.values: Mapping[bytes, int] = {}
+        if values.count(values[0]) == len(values):  # as nearly always
+            self.values = {bytes(values[0]): len(values)} if values[0] != _NONE else {}
+        else:
+            self.values = Counter(bytes(value) for value in values if value != _NONE)
+            self.begin = next(i for i, value in enumerate(values) if value != _NONE)
+        for text, count in self.values.items():
+            if text[:1] in b"[{":
+                self.keys += count * count_keys(msgspec.json.decode(text))
 
 
-_RAW = frozenset((*_PLAIN, *FACTS))
-_FIELD_NAMES = ("topk_original", *_OBJECTS, *_PLAIN, *FACTS)
-
-
-def _count_facts(values: Sequence[msgspec.Raw]) -> int:
-    """The keys of facts that are objects."""
-    counts = Counter(bytes(value) for value in values if value is not _NONE)
-    return sum(n * count_keys(msgspec.json.decode(value)) for value, n in counts.items() if value[:1] in b"[{")
-
-
-def _names_lists(line: Any) -> bool:
+def _are_lists(stages: Iterable[Mapping[str, msgspec.Raw]]) -> bool:
     """Whether every stage is a list."""
-    return not line.stages or all(bytes(ids)[:1] == b"[" for ids in line.stages.values())
+    return {bytes(ids)[:1] for by_name in stages for ids in by_name.values()} <= {b"["}
 
 
 def _are_sound(amounts: Sequence[Mapping[str, float]]) -> bool:
