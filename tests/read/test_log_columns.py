@@ -117,7 +117,7 @@ def test_regular_lines_are_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text(json.dumps(line, ensure_ascii=False))
     monkeypatch.setattr(log_blocks, "LARGE", 0)
     monkeypatch.setattr(log_columns, "decode_line", lambda raw: pytest.fail("decoded again"))
-    run = read_run(path, lists_alone=True)
+    run = read_run(path, log_parts=())
     assert isinstance(run.content, LogColumns)
     assert run.facts == {"system": "s"}
     assert run.content.everything().doc.texts() == ["d1#1", "d2#1"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karat.align.hits import Extent, Hits, RepeatedDocs, ReturnedDoc
+from karat.align.hits import Extent, Hits, RepeatedDocs
+from karat.align.top_docs import TopDocs
 from karat.errors import MAX_PROBLEMS
 from karat.model.decimals import exact_decimals
 from karat.model.ranked_docs import RankedDocs, select_docs
@@ -20,11 +21,12 @@ from karat.model.strings import Strings, equal_words
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from karat.align.gold import GoldIndex
+    from karat.align.hits import ReturnedDoc
     from karat.model.policy import Policy
     from karat.model.run import Rows
     from karat.model.strings import Indices, Words
@@ -53,7 +55,7 @@ class BlockHits:
     ascending: int
     level: int
     repeats: list[tuple[str, str]]
-    items: dict[int, list[ReturnedDoc]]
+    items: Mapping[int, Sequence[ReturnedDoc]]
     extent: Extent | None
 
 
@@ -163,9 +165,16 @@ def join_blocks(parts: Sequence[BlockHits], size: int) -> Hits:
         duplicates=sum(p.duplicates for p in parts),
         ascending=sum(p.ascending for p in parts),
         level=sum(p.level for p in parts),
-        items={q: top for p in parts for q, top in p.items.items()},
+        items=_join_items([p.items for p in parts]),
         extent_before=_join_extents([p.extent for p in parts if p.extent is not None]),
     )
+
+
+def _join_items(items: Sequence[Mapping[int, Sequence[ReturnedDoc]]]) -> Mapping[int, Sequence[ReturnedDoc]]:
+    columns = [top for top in items if isinstance(top, TopDocs)]
+    if columns and len(columns) == len(items):
+        return TopDocs.join(columns)
+    return {q: top for tops in items for q, top in tops.items()}
 
 
 def _join_extents(extents: Sequence[Extent]) -> Extent | None:
@@ -318,14 +327,13 @@ def _select(
     return places
 
 
-def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> dict[int, list[ReturnedDoc]]:
+def _items(rows: Rows, rank: Indices, query: Indices, depth: int) -> Mapping[int, Sequence[ReturnedDoc]]:
     if depth == 0 or rows.parent is None:
         return {}
     top = np.flatnonzero((rank > 0) & (rank <= depth))
     top = top[np.lexsort((rank[top], query[top]))]
-    exact = refine_scores(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
-    out: dict[int, list[ReturnedDoc]] = {}
-    texts = (rows.doc.take(top).texts(), exact[top].tolist(), rows.parent.take(top).texts())
-    for q, *item in zip(query[top].tolist(), *texts, strict=True):
-        out.setdefault(q, []).append(ReturnedDoc(*item))
-    return out
+    score = refine_scores(rows, rows.score, top[rows.near[top]]) if rows.near is not None else rows.score
+    if rows.own_score is not None:
+        score = rows.own_score
+    version = rows.version[top] if rows.version is not None else None
+    return TopDocs.of(query[top], rows.doc.take(top), rows.parent.take(top), score[top], version)

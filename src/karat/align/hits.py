@@ -14,7 +14,7 @@ from karat.model.rankings import Rankings
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,7 +83,7 @@ class Hits:
     """Whether the run's ids name whole docs."""
     as_chunks: int = 0
     """The gold ids that would match if ids that name docs were those of chunks, where these are more."""
-    items: dict[int, list[ReturnedDoc]] = field(default_factory=dict)
+    items: Mapping[int, Sequence[ReturnedDoc]] = field(default_factory=dict)
     """The top docs in their order, by query of the gold, where a metric needs them."""
     extent_before: Extent | None = None
     """How far the run reached before conventions dropped docs by their judgments, where one did."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karat.align.pipeline import PipelineExpectations
+from karat.align.top_docs import TopColumns, join_columns, top_columns
 from karat.errors import InputError, UsageError, nearest, shown
 from karat.metrics.grammar import LARGEST
 from karat.metrics.registry import GOLD_ALONE
@@ -17,16 +18,17 @@ from karat.model.policy import parent_of
 from karat.model.rankings import Rankings
 from karat.model.run import OrderedLists
 from karat.model.run_log import AMOUNTS
+from karat.read.log_blocks import LogColumns
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from karat.align.hits import Aligned, Hits, ReturnedDoc
+    from karat.align.hits import Aligned, Hits
     from karat.align.terms import TermNeeds
     from karat.metrics.grammar import Measure
     from karat.model.docs import Docs
-    from karat.model.items import Log
+    from karat.model.items import Log, Values
     from karat.model.policy import Policy
     from karat.model.qrels import Qrels
     from karat.model.queries import Queries
@@ -109,6 +111,14 @@ class Needs:
         return {m.name: self.embeddings.model for m in self.measures if "embeddings" in m.needs}
 
     @property
+    def log_parts(self) -> Collection[str] | None:
+        """What metrics look at in run logs beside the lists, where columns hold it; None where they do not."""
+        from karat.read.log_columns import READABLE
+
+        lists = ("gold", "items", "returned", "as_of", "subtopics", "embeddings", "texts")
+        return self.parts & READABLE if self.parts <= READABLE.union(lists) else None
+
+    @property
     def over_whole_run(self) -> tuple[Measure, ...]:
         """The measures that are over all queries of the run, with gold or without."""
         return tuple(m for m in self.measures if m.over_whole_run)
@@ -141,14 +151,19 @@ def check_run(run: Run, needs: Needs, policy: Policy) -> None:
         text = f"{name} needs doc_version, which the items of stage {shown(policy.stage)} do not have"
         raise UsageError(text).about(name)
     content = run.content
-    versions = content.versions if isinstance(content, OrderedLists) else None
-    if not versions or all(v != v for days in versions.values() for v in days):
+    versions: Iterable[Iterable[float]] = ()
+    if isinstance(content, OrderedLists) and content.versions:
+        versions = content.versions.values()
+    elif isinstance(content, LogColumns):
+        versions = (block.version for block in content.blocks() if block.version is not None)
+    if all(v != v for days in versions for v in days):
         text = f"run {run.name!r} has no doc_version: {name} needs a run log with doc_version on its items"
         raise InputError(text).about(name)
 
 
 def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
-    amounts, name = _amounts(run, kind), AMOUNTS[kind]
+    content, name = run.content, AMOUNTS[kind]
+    amounts = [*(content.amounts(kind) if isinstance(content, LogColumns) else _log_amounts(run, kind))]
     if not amounts:
         text = f"run {run.name!r} has no {name}: {measure.name} needs a run log with {name} on its lines"
         raise InputError(text).about(measure.name)
@@ -160,7 +175,7 @@ def _check_amounts(run: Run, measure: Measure, kind: str) -> None:
         raise InputError(text).about(measure.name)
 
 
-def _amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
+def _log_amounts(run: Run, kind: str) -> Mapping[str, Mapping[str, float]]:
     """Latency or cost by key and query; nothing for a run without a log."""
     if run.log is None:
         return {}
@@ -171,11 +186,13 @@ def with_parts(aligned: Aligned, run: Run, needs: Needs, policy: Policy, *, othe
     """The rankings with what the metrics need; `others` are the queries of the run that the gold lacks."""
     rankings, qrels = aligned.rankings, aligned.qrels
     if any("items" in m.needs and not m.over_whole_run for m in needs.measures):
-        items, docs = _items(_top_lists(aligned), rankings.query_ids, needs)
-        if needs.parts & {"embeddings", "texts"}:
+        contents = needs.parts & {"embeddings", "texts"}
+        top = top_columns(aligned.hits.items, aligned.queries.tolist(), needs.depth, with_docs=bool(contents))
+        items = _items(top, rankings.query_ids, needs)
+        if contents:
             from karat.align.contents import with_contents
 
-            items = with_contents(items, docs, aligned, qrels, needs)
+            items = with_contents(items, top.docs, aligned, qrels, needs)
         rankings = replace(rankings, items=items)
     if needs.terms is not None:
         from karat.align.terms import pair_terms
@@ -200,7 +217,8 @@ def note_cut_ids(qrels: Qrels, run: Run, hits: Hits, needs: Needs, policy: Polic
     """
     mark, content = run.separator(policy), run.content
     counts_docs = any(m.needs == ("items",) for m in needs.measures)
-    if not mark or not counts_docs or hits.at_doc or (isinstance(content, OrderedLists) and content.parents):
+    named = isinstance(content, LogColumns) or (isinstance(content, OrderedLists) and content.parents)
+    if not mark or not counts_docs or hits.at_doc or named:
         return ()
     docs = {item.doc: item.parent for top in hits.items.values() for item in top[: needs.depth]}
     cut = [doc for doc, parent in docs.items() if parent != doc and parent == parent_of(doc, mark)]
@@ -215,62 +233,51 @@ def note_cut_ids(qrels: Qrels, run: Run, hits: Hits, needs: Needs, policy: Polic
 def _whole(aligned: Aligned, run: Run, needs: Needs, policy: Policy, others: Hits | None) -> Rankings:
     """All queries of the run, those of the gold that it lacks (unless they are left out), and what it says of them."""
     hits, rankings = aligned.hits, aligned.rankings
-    tops = dict(zip(rankings.query_ids, _top_lists(aligned), strict=True))
-    returned = dict(zip(rankings.query_ids, rankings.returned.tolist(), strict=True))
-    for i, q in enumerate(aligned.qrels.query_ids):  # without an answer, or without a relevant doc
-        if q not in returned and hits.returned[i] >= 0:
-            tops[q], returned[q] = hits.items.get(i, ()), int(hits.returned[i])
-    if others is not None:
-        for i, q in enumerate(sorted(hits.without_gold)):
-            tops[q], returned[q] = others.items.get(i, ()), int(others.returned[i])
-    ids = sorted(returned)
-    log: Log = {
-        kind: {key: _by_query(values, ids) for key, values in _amounts(run, kind).items()}
-        for kind in AMOUNTS
-        if kind in needs.parts
-    }
-    items = _items([tops[q] for q in ids], ids, needs)[0] if needs.depth else None
+    numbers, names = aligned.queries.tolist(), list(rankings.query_ids)
+    known = set(names)
+    for i in np.flatnonzero(hits.returned >= 0).tolist():  # without an answer, or without a relevant doc
+        if (q := aligned.qrels.query_ids[i]) not in known:
+            numbers.append(i)
+            names.append(q)
+    unjudged = sorted(hits.without_gold) if others is not None else []
+    returned = np.maximum(hits.returned[numbers], 0).tolist()
+    returned += others.returned[: len(unjudged)].tolist() if others is not None else []
+    names += unjudged
+    order = sorted(range(len(names)), key=names.__getitem__)
+    ids = [names[i] for i in order]
+    log: Log = {kind: _logged(run, kind, ids) for kind in AMOUNTS if kind in needs.parts}
+    items = None
+    if needs.depth:
+        parts = [top_columns(hits.items, numbers, needs.depth, with_docs=False)]
+        if others is not None:
+            more = top_columns(others.items, range(len(unjudged)), needs.depth, with_docs=False)
+            parts.append(more._replace(query=more.query + len(numbers)))
+        place = np.empty(len(names), dtype=np.int64)
+        place[order] = np.arange(len(names))
+        items = _items(join_columns(parts, place), ids, needs)
     if items is not None and items.score is not None and len(items.score) and np.isnan(items.score).all():
         name = needs.first("item_scores")
         raise InputError(f"run {run.name!r} has no scores, which {name} needs").about(name)
     none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
-    counts = np.array([returned[q] for q in ids], dtype=np.int64)
+    counts = np.array(returned, dtype=np.int64)[order]
     return Rankings(ids, none, none, empty, counts, none, empty, items=items, log=log)
 
 
-def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _logged(run: Run, kind: str, query_ids: Sequence[str]) -> dict[str, Values]:
+    """Latency or cost by key, for each of these queries; NaN where a query has none."""
+    content = run.content
+    if not isinstance(content, LogColumns):
+        amounts = _log_amounts(run, kind)
+        return {key: _by_query(values, query_ids) for key, values in amounts.items()}
+    lines = content.places(query_ids)
+    return {key: np.where(lines >= 0, column[lines], math.nan) for key, column in content.amounts(kind).items()}
+
+
+def _by_query(values: Mapping[str, float], query_ids: Sequence[str]) -> Values:
     return np.array([values.get(q, math.nan) for q in query_ids], dtype=np.float64)
 
 
-def _top_lists(aligned: Aligned) -> list[Sequence[ReturnedDoc]]:
-    """The top docs of each query of the rankings."""
-    return [aligned.hits.items.get(q, ()) for q in aligned.queries.tolist()]
-
-
-def _items(tops: Sequence[Sequence[ReturnedDoc]], query_ids: Sequence[str], needs: Needs) -> tuple[Items, list[str]]:
-    """The items of each query, and their ids."""
-    query: list[int] = []
-    rank: list[int] = []
-    version: list[float] = []
-    score: list[float] = []
-    first: list[bool] = []
-    docs: list[str] = []
-    for number, top in enumerate(tops):
-        parents: set[str] = set()
-        for place, item in enumerate(top[: needs.depth], start=1):
-            query.append(number)
-            rank.append(place)
-            version.append(item.version)
-            score.append(math.nan if item.score is None else item.score)
-            docs.append(item.doc)
-            first.append(item.parent not in parents)
-            parents.add(item.parent)
-    items = Items(
-        np.array(query, dtype=np.int64),
-        np.array(rank, dtype=np.int64),
-        np.array(first, dtype=bool),
-        np.array(version, dtype=np.float64),
-        _by_query(needs.as_of, query_ids),
-        score=np.array(score, dtype=np.float64) if "item_scores" in needs.parts else None,
-    )
-    return items, docs
+def _items(top: TopColumns, query_ids: Sequence[str], needs: Needs) -> Items:
+    """The items of each query."""
+    score = top.score if "item_scores" in needs.parts else None
+    return Items(top.query, top.rank, top.first, top.version, _by_query(needs.as_of, query_ids), score=score)

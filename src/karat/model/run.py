@@ -32,6 +32,10 @@ class Rows:
     near: NDArray[np.bool_] | None = None
     score_text: Strings | None = None
     parent: Strings | None = None
+    own_score: NDArray[np.float64] | None = None
+    """The score that a run log names, NaN for none, where `score` is the place in a list."""
+    version: NDArray[np.float64] | None = None
+    """The day of each doc's version as an ordinal, NaN for none; where a metric needs it."""
 
     def __len__(self) -> int:
         return len(self.score)
@@ -45,6 +49,8 @@ class Rows:
             self.near[rows] if self.near is not None else None,
             self.score_text.take(rows) if self.score_text is not None else None,
             self.parent.take(rows) if self.parent is not None else None,
+            self.own_score[rows] if self.own_score is not None else None,
+            self.version[rows] if self.version is not None else None,
         )
 
 

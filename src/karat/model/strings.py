@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -121,6 +121,13 @@ class Strings:
         parts = (self.take(slice(i, i + SOME)) for i in range(0, len(self), SOME))
         return [raw.decode() for part in parts for raw in part.bytes()]
 
+    def packed(self) -> Packed:
+        """The same texts in little room, with none that stand between them."""
+        sizes = self.end - self.start + 1
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.start - ends + sizes, sizes)
+        return Packed(self.buffer[places].tobytes(), (sizes - 1).astype(np.int32))
+
     @staticmethod
     def of(values: Iterable[str]) -> Strings:
         """The column that holds these texts."""
@@ -128,6 +135,32 @@ class Strings:
         ends = np.cumsum([len(v) for v in encoded], dtype=np.int64) if encoded else np.zeros(0, np.int64)
         lengths = np.diff(ends, prepend=0)
         return Strings(padded(b"".join(encoded)), ends - lengths + PAD, ends + PAD)
+
+
+class Packed(NamedTuple):
+    """A column of texts in little room, to be kept: each is followed by a byte that belongs to none."""
+
+    data: bytes
+    sizes: NDArray[np.int32]
+
+    @staticmethod
+    def of(texts: Sequence[str]) -> Packed:
+        """The column that holds these texts."""
+        data = "\n".join((*texts, "")).encode()
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+        if len(ends) == len(texts):
+            return Packed(data, (np.diff(ends, prepend=-1) - 1).astype(np.int32))
+        return Packed(data, np.array([len(text.encode()) for text in texts], dtype=np.int32))  # a text holds a newline
+
+    @staticmethod
+    def join(parts: Sequence[Packed]) -> Packed:
+        """Several columns one after the other."""
+        return Packed(b"".join(part.data for part in parts), np.concatenate([part.sizes for part in parts]))
+
+    def strings(self) -> Strings:
+        """The texts where numpy can look at them."""
+        ends = np.cumsum(self.sizes + 1, dtype=np.int64) + PAD - 1
+        return Strings(padded(self.data), ends - self.sizes, ends)
 
 
 def padded(data: bytes | memoryview) -> NDArray[np.uint8]:

@@ -141,6 +141,28 @@ def numbered_lines(path: str, stdin: bytes | None = None) -> Iterator[tuple[int,
         raise unpacking_error(path, error) from None
 
 
+def line_blocks(path: str, size: int = 1 << 18) -> Iterator[bytes]:
+    """Whole lines of a file, about as many bytes at a time."""
+    rest, mark = b"", _BYTE_ORDER_MARK
+    try:
+        with open_bytes(path) as file:
+            while piece := file.read(size):
+                piece, mark = piece.removeprefix(mark), b""
+                cut = piece.rfind(b"\n") + 1
+                if cut:
+                    yield rest + piece[:cut]
+                rest = piece[cut:] if cut else rest + piece
+                if len(rest) > LINE.value:
+                    break
+            if len(rest) <= LINE.value:
+                yield rest
+                return
+        for _ in numbered_lines(path):  # says which line is too long
+            pass
+    except BROKEN_PACKING as error:
+        raise unpacking_error(path, error) from None
+
+
 def _open(path: str, stdin: bytes | None) -> IO[bytes]:
     return open_bytes(path) if stdin is None else io.BytesIO(stdin)
 

@@ -36,22 +36,23 @@ def repeated_in(raw: bytes, tree: object = None) -> str | None:
     key is looked at.
     """
     plain = b'\\"' not in raw and not any(space in raw for space in (b" :", b"\t:", b"\r:"))
-    if plain and raw.count(b'":') == _count_keys(msgspec.json.decode(raw) if tree is None else tree):
+    if plain and raw.count(b'":') == count_keys(msgspec.json.decode(raw) if tree is None else tree):
         return None
     return repeated_key(raw)
 
 
-def _count_keys(tree: object) -> int:
+def count_keys(tree: object) -> int:
+    """The keys of all objects in a tree."""
     if type(tree) is dict:
         nested = [value for value in tree.values() if type(value) in (dict, list)]
-        return len(tree) + (sum(map(_count_keys, nested)) if nested else 0)
+        return len(tree) + (sum(map(count_keys, nested)) if nested else 0)
     if type(tree) is not list or not tree:
         return 0
     if set(map(type, tree)) == {dict}:
         kinds = set(map(type, chain.from_iterable(map(dict.values, tree))))
         if not kinds & {dict, list}:
             return sum(map(len, tree))
-    return sum(map(_count_keys, tree))
+    return sum(map(count_keys, tree))
 
 
 def repeated_key(raw: bytes, *, alike: bool = False) -> str | None:

@@ -1,53 +1,48 @@
-"""The final lists of a large run log, as columns that are aligned block by block."""
+"""The final lists of a large run log, as columns that are aligned block by block, from disk where they are many."""
 
 from __future__ import annotations
 
+import math
+import tempfile
+import weakref
+from dataclasses import field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from karat.errors import InputError
 from karat.model.run import Rows
-from karat.model.strings import PAD, Strings, padded
+from karat.model.run_log import TOTAL
+from karat.model.strings import Packed
 from karat.read.textfile import join_rows
 from karat.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 LARGE = 16 << 20
-"""Bytes from which a log is read as columns, where its lists alone matter."""
-
-
-class Texts(NamedTuple):
-    """A column of texts in little room."""
-
-    data: bytes
-    sizes: NDArray[np.int32]
-
-    @staticmethod
-    def of(texts: Sequence[str]) -> Texts:
-        """The column that holds these texts."""
-        joined = "".join(texts)
-        data = joined.encode()
-        plain = len(data) == len(joined)
-        sizes = map(len, texts) if plain else (len(text.encode()) for text in texts)
-        return Texts(data, np.fromiter(sizes, dtype=np.int32, count=len(texts)))
-
-    def strings(self) -> Strings:
-        """The texts where numpy can look at them."""
-        ends = np.cumsum(self.sizes, dtype=np.int64) + PAD
-        return Strings(padded(self.data), ends - self.sizes, ends)
+"""Bytes from which a log is read as columns, where its lists and some numbers matter."""
+IN_MEMORY = 32 << 20
+"""Bytes of columns that stay in memory; more wait in a temporary file."""
 
 
 class LogBlock(NamedTuple):
-    """Whole lists: how long each is, all ids one after the other, and the docs of chunks where these differ."""
+    """Whole lists: how long each is, all ids one after the other, and the docs of chunks where these differ.
 
-    queries: tuple[str, ...]
+    Scores and days of versions are those that the log names, where a metric needs them.
+    """
+
+    queries: Packed
     sizes: NDArray[np.int64]
-    doc: Texts
-    parent: Texts | None
+    doc: Packed
+    parent: Packed | None
+    score: Floats | None = None
+    version: Floats | None = None
     buffers: tuple[bytearray, ...] = ()
 
     def holds(self, mark: bytes) -> bool:
@@ -55,14 +50,80 @@ class LogBlock(NamedTuple):
         return mark in self.doc.data
 
 
+class Spool:
+    """Blocks that are written once and read many times: the first ones from memory, all of many from a file."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 closed with its owner
+        self._places: list[tuple[int, list[int | None]]] = []
+        weakref.finalize(self, self._file.close)
+
+    def add(self, block: LogBlock) -> None:
+        """Keep a block."""
+        texts = (block.queries, block.doc, block.parent)
+        numbers = (*(one and one.sizes for one in texts), block.sizes, block.score, block.version)
+        columns = [*(one and one.data for one in texts), *(None if one is None else one.tobytes() for one in numbers)]
+        self._places.append((self._file.tell(), [None if column is None else len(column) for column in columns]))
+        try:
+            for column in columns:
+                self._file.write(column or b"")
+        except OSError as error:
+            raise InputError(
+                f"{tempfile.gettempdir()}: no room for what waits there of a run log ({error.strerror}); make room, or "
+                "name another folder in the environment variable TMPDIR"
+            ) from None
+
+    def __iter__(self) -> Iterator[LogBlock]:
+        for place, sizes in self._places:
+            self._file.seek(place)
+            parts = [None if size is None else self._file.read(size) for size in sizes]
+            queries, doc, parent = (_packed(*parts[i : i + 4 : 3]) for i in range(3))
+            assert queries is not None and doc is not None and parts[6] is not None
+            score, version = (None if part is None else np.frombuffer(part, dtype=np.float64) for part in parts[7:])
+            yield LogBlock(queries, np.frombuffer(parts[6], dtype=np.int64), doc, parent, score, version)
+
+
+def _packed(data: bytes | None, sizes: bytes | None) -> Packed | None:
+    return None if data is None or sizes is None else Packed(data, np.frombuffer(sizes, dtype=np.int32))
+
+
+class AmountColumns:
+    """Numbers by name, line after line; NaN where a line has none."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Floats]] = {}
+        self._sizes: dict[str, int] = {}
+        self._lines = 0
+
+    def add(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """The numbers of the next lines; names are in lower case, as metrics have them."""
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            column = np.array([row.get(name, math.nan) for row in rows])
+            low = name.lower()
+            parts, size = self._parts.setdefault(low, []), self._sizes.get(low, 0)
+            if size > self._lines:  # another spelling of the name stands on another of these lines
+                parts[-1] = np.where(np.isnan(column), parts[-1], column)
+            else:
+                parts += [np.full(self._lines - size, math.nan), column]
+            self._sizes[low] = self._lines + len(rows)
+        self._lines += len(rows)
+
+    def by_name(self) -> dict[str, Floats]:
+        """A number per line."""
+        rest = {name: np.full(self._lines - size, math.nan) for name, size in self._sizes.items()}
+        return {name: np.concatenate([*parts, rest[name]]) for name, parts in self._parts.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class LogColumns:
     """The final lists of a run log, in their order."""
 
     path: str
-    lists: tuple[LogBlock, ...]
+    lists: Spool
     chunked: bool
     """Whether some chunk belongs to a doc with another id."""
+    numbers: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    """Latency and cost by name, a number per query, where a metric needs them."""
     names_parents: bool = True
     """Whether the docs of chunks are those that the log names."""
 
@@ -76,18 +137,40 @@ class LogColumns:
         places = np.arange(len(group)) - (np.cumsum(block.sizes) - block.sizes)[group]
         doc = block.doc.strings()
         parent = doc if block.parent is None else block.parent.strings()
-        query = Strings.of(block.queries).take(group)
-        return Rows(query, doc, -places.astype(np.float64), parent=parent if self.names_parents else None)
+        return Rows(
+            block.queries.strings().take(group),
+            doc,
+            -places.astype(np.float64),
+            parent=parent if self.names_parents else None,
+            own_score=np.full(len(group), math.nan) if block.score is None else block.score,
+            version=block.version,
+        )
 
     def everything(self) -> Rows:
         """All results at once."""
         return join_rows([self.rows(block) for block in self.blocks()])
 
-    def size(self) -> int:
-        """The bytes of all ids."""
-        return sum(len(block.doc.data) for block in self.lists)
-
     def empty_queries(self) -> Iterator[str]:
         """The queries whose list is empty."""
         for block in self.lists:
-            yield from (block.queries[i] for i in np.flatnonzero(block.sizes == 0).tolist())
+            yield from block.queries.strings().take(np.flatnonzero(block.sizes == 0)).texts()
+
+    def amounts(self, kind: str) -> Mapping[str, Floats]:
+        """Latency or cost by name, a number per query; `total` is the sum where a line names none."""
+        columns = self.numbers.get(kind, {})
+        if kind != "latency" or not columns:
+            return columns
+        total = columns.get(TOTAL, np.full(len(next(iter(columns.values()))), math.nan))
+        lacking = np.flatnonzero(np.isnan(total))
+        if len(lacking):
+            total = total.copy()
+            rows = np.stack([column[lacking] for column in columns.values()], axis=1)
+            total[lacking] = [math.fsum(v for v in row if v == v) if row else math.nan for row in rows.tolist()]
+            total[lacking[np.isnan(rows).all(axis=1)]] = math.nan
+        return {**columns, TOTAL: total}
+
+    def places(self, query_ids: Sequence[str]) -> NDArray[np.int64]:
+        """The line of each query, −1 for those that the log lacks."""
+        lines = chain.from_iterable(block.queries.strings().texts() for block in self.lists)
+        place = {query: i for i, query in enumerate(lines)}
+        return np.array([place.get(query, -1) for query in query_ids], dtype=np.int64)

@@ -28,7 +28,7 @@ from karat.read.problems import Problems, parse_number
 from karat.read.textfile import TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -80,18 +80,20 @@ def read_run(
     as_of: Mapping[str, float] | None = None,
     with_days: bool = False,
     queries: Queries | None = None,
-    lists_alone: bool = False,
+    log_parts: Collection[str] | None = None,
 ) -> Run:
     """A run from a path, a dict, a frame, or a `Run`.
 
     The policy chooses the list of a run log that is the run; `as_of` holds the day of queries, for a policy that
     drops newer docs, and `with_days` adds the days of all docs. `queries` has the order of those that one result of
-    Chroma is for. `lists_alone` says that nobody looks at what else a run log holds.
+    Chroma is for. `log_parts` are what matters of a run log beside its final lists; None for all that it holds.
     """
     policy = policy or Policy()
     if isinstance(source, (str, os.PathLike)):
-        if lists_alone and (columns := _log_columns(os.fspath(source), name, format, policy)) is not None:
-            return columns
+        if log_parts is not None:
+            columns = _log_columns(os.fspath(source), name, format, policy, log_parts)
+            if columns is not None:
+                return columns
         file = open_input(check_path(os.fspath(source)))
         run = run_from_file(file, name, format, policy.separator, queries)
     elif isinstance(source, Run):
@@ -108,7 +110,7 @@ def read_run(
     return _choose_list(run, policy, as_of, with_days)
 
 
-def _log_columns(path: str, name: str | None, format: str | None, policy: Policy) -> Run | None:
+def _log_columns(path: str, name: str | None, format: str | None, policy: Policy, parts: Collection[str]) -> Run | None:
     """A large run log as columns; None for any other file, and for a log with problems."""
     if path == "-" or format not in (None, "jsonl") or not os.path.isfile(path):
         return None
@@ -119,7 +121,7 @@ def _log_columns(path: str, name: str | None, format: str | None, policy: Policy
         return None
     from karat.read.log_columns import read_log_columns
 
-    return read_log_columns(path, name or run_name(path), policy)
+    return read_log_columns(path, name or run_name(path), policy, parts)
 
 
 def run_files(patterns: Sequence[str]) -> dict[str, str]:

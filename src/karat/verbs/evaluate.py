@@ -427,16 +427,18 @@ class _Job:
             as_of=self._as_of,
             with_days=self.needs is not None and "doc_version" in self.needs.parts,
             queries=self.queries,
-            lists_alone=self.lists_alone,
+            log_parts=self.log_parts,
         )
 
     @property
-    def lists_alone(self) -> bool:
-        """Whether nothing but the final lists of runs matters, and every doc in them counts, by its place."""
+    def log_parts(self) -> Collection[str] | None:
+        """What matters of run logs beside final lists in which every doc counts, by its place; None for all of it."""
         policy, data = self.policy, self.settings.data
         by_place = not policy.selects and not policy.as_of_filter and policy.stage is None
-        beyond = self.needs is not None or self.of_terms or self.engine.details or self.parents or data.judgments
-        return self.gold is not None and by_place and policy.duplicates == "first" and not beyond
+        beyond = self.of_terms or self.engine.details or self.parents or data.judgments
+        if self.gold is None or not by_place or policy.duplicates != "first" or beyond:
+            return None
+        return self.needs.log_parts if self.needs is not None else ()
 
     def _align(self, run: Run, source: Any, entry: Entry | None, chosen: Policy) -> tuple[Run, Aligned, StoredRun]:
         """The run as it was aligned, of terms with each once; its rankings, and what else is kept of it."""
